@@ -1,0 +1,35 @@
+"""lagoon: what a text is about, as a profile over named semantic neighbourhoods (reefs).
+
+scorer = lagoon.load()
+scorer.score("chlorophyll in the leaves of plants").top_reefs
+"""
+
+from lagoon.analysis import DocumentAnalysis, SectionStart, TopicSegment
+from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
+from lagoon.results import ScoredIsland, ScoredReef, TopicResult
+from lagoon.scorer import ReefScorer, WordMatch, load
+from lagoon.sentences import Sentence, split_sentences
+from lagoon.tokens import STOP_WORDS
+from lagoon.vocabulary import WordInfo
+
+__version__ = "1.0.0"
+
+__all__ = [
+    "STOP_WORDS",
+    "DocumentAnalysis",
+    "LagoonChecksumError",
+    "LagoonError",
+    "LagoonVersionError",
+    "ReefScorer",
+    "ScoredIsland",
+    "ScoredReef",
+    "SectionStart",
+    "Sentence",
+    "TopicResult",
+    "TopicSegment",
+    "WordInfo",
+    "WordMatch",
+    "__version__",
+    "load",
+    "split_sentences",
+]

@@ -1,0 +1,317 @@
+"""Multi-word entries of the vocabulary: a trie over token ids, walked for all positions at once.
+
+An edge is keyed `node << 32 | part`, where a part is the index of a token's FNV-1a hash in
+`part_hashes`. Every node but the root, 0, has exactly one edge leading to it; nodes are numbered level by
+level in the order of these edges, so edge e leads to node e + 1.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.bm25 import MAX_U16
+from lagoon.errors import LagoonError
+from lagoon.hashing import fnv1a64_many
+
+NO_WORD = 0xFFFFFFFF
+_LABEL_BITS = np.uint64(32)
+_LABEL_MASK = np.uint64(0xFFFFFFFF)
+
+# A bitmap answers "no such edge" for most pairs of neighbouring words of running text without a
+# binary search: 2**20 slots hold 64,000 compounds' edges at under one in five filled.
+_FILTER_BITS = 20
+_MIX = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: Fibonacci hashing
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True)
+class CompoundTrie:
+    """Arrays of the trie.
+
+    part_hashes  u64 (parts,) sorted
+    keys         u64 (edges,) sorted
+    node_words   u32 (edges + 1,): word accepted at a node, NO_WORD where none is
+    """
+
+    part_hashes: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    node_words: NDArray[np.uint32]
+
+    @staticmethod
+    def build(entries: Iterable[tuple[Sequence[str], int]]) -> "CompoundTrie":
+        """Trie of (tokens, word id) entries; of entries with equal tokens the lowest id stays.
+
+        The arrays do not depend on the order of the entries.
+        """
+        given = [(tokens, word) for tokens, word in entries if len(tokens)]
+        names = list({token for tokens, _ in given for token in tokens})
+        hashes = fnv1a64_many(names)
+        by_hash = np.argsort(hashes)
+        part_of = {names[index]: part for part, index in enumerate(by_hash.tolist())}
+        parts = np.array([part_of[token] for tokens, _ in given for token in tokens], dtype=np.uint64)
+        lengths = np.array([len(tokens) for tokens, _ in given], dtype=np.int64)
+        begins = np.cumsum(lengths) - lengths
+        nodes = np.zeros(len(given), dtype=np.int64)
+        levels = [np.empty(0, dtype=np.uint64)]
+        n_nodes = 1
+        for depth in range(int(lengths.max(initial=0))):
+            deep = np.flatnonzero(lengths > depth)
+            keys = (nodes[deep].astype(np.uint64) << _LABEL_BITS) | parts[begins[deep] + depth]
+            level, edges = np.unique(keys, return_inverse=True)
+            nodes[deep] = n_nodes + edges
+            levels.append(level)
+            n_nodes += len(level)
+        node_words = np.full(n_nodes, NO_WORD, dtype=np.uint32)
+        np.minimum.at(node_words, nodes, np.array([word for _, word in given], dtype=np.uint32))
+        return CompoundTrie(hashes[by_hash], np.concatenate(levels), node_words)
+
+    def packed(self, first_word: int) -> "PackedTrie":
+        """The form in files. LagoonError unless the words are `first_word`, `first_word` + 1 and so on."""
+        nodes = np.flatnonzero(self.node_words != NO_WORD)
+        words = self.node_words[nodes].astype(np.int64) - first_word
+        if not np.array_equal(np.sort(words), np.arange(len(words))):
+            raise LagoonError("the compounds of a vocabulary must be its last words, each with one entry")
+        if len(self.part_hashes) > MAX_U16 + 1:
+            raise LagoonError(f"compounds are made of {len(self.part_hashes)} words, more than {MAX_U16 + 1}")
+        degrees = np.bincount((self.keys >> _LABEL_BITS).astype(np.int64), minlength=len(self.node_words))
+        bits = np.ones(len(self.node_words) + len(self.keys), dtype=np.uint8)
+        bits[np.cumsum(degrees + 1) - 1] = 0
+        of_word = np.empty(len(words), dtype=np.uint32)
+        of_word[words] = nodes
+        return PackedTrie(np.packbits(bits), (self.keys & _LABEL_MASK).astype(np.uint16), of_word)
+
+    @staticmethod
+    def unpacked(packed: "PackedTrie", part_hashes: NDArray[np.uint64], first_word: int) -> "CompoundTrie":
+        n_edges = len(packed.parts)
+        is_edge = np.unpackbits(packed.shape, count=2 * n_edges + 1).astype(np.bool_)
+        parents = np.cumsum(~is_edge)[is_edge].astype(np.uint64)
+        node_words = np.full(n_edges + 1, NO_WORD, dtype=np.uint32)
+        node_words[packed.nodes] = np.arange(first_word, first_word + len(packed.nodes), dtype=np.uint32)
+        return CompoundTrie(part_hashes, (parents << _LABEL_BITS) | packed.parts, node_words)
+
+    def parts_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Part id of each token hash, -1 where no compound holds the token."""
+        return find_sorted(self.part_hashes, hashes)
+
+
+class PackedTrie(NamedTuple):
+    """A trie in a third of its size.
+
+    shape  u8, packed bits: for each node a one for each edge that leaves it, then a zero (the level-order
+           unary degree sequence of Jacobson, "Space-efficient static trees and graphs", 1989)
+    parts  u16 (edges,)
+    nodes  u32 (words,): node at which each word is accepted
+    """
+
+    shape: NDArray[np.uint8]
+    parts: NDArray[np.uint16]
+    nodes: NDArray[np.uint32]
+
+
+class EdgeTable:
+    """(node, label) -> value, for many pairs at once or for one."""
+
+    def __init__(self, keys: NDArray[np.uint64], values: NDArray[np.uint32]) -> None:
+        """`keys` sorted, `node << 32 | label`."""
+        self._keys = keys
+        self._values = values
+        self._filter = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
+        self._filter[_slot(keys)] = True
+        # Single items of a memory view cost a third of those of an array.
+        self._views = self._filter.data, keys.data, values.data
+
+    def find(
+        self, nodes: NDArray[np.uint32], labels: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
+        """(indices of the pairs that are in the table, their values); a negative label is in no pair."""
+        keys = (nodes.astype(np.uint64) << _LABEL_BITS) | labels.astype(np.uint64)
+        likely = np.flatnonzero((labels >= 0) & self._filter[_slot(keys)])
+        at = find_sorted(self._keys, keys[likely])
+        found = at >= 0
+        return likely[found], self._values[at[found]]
+
+    def get(self, node: int, label: int) -> int:
+        """The value of one pair, -1 if it is not in the table."""
+        key = node << 32 | label
+        in_filter, keys, values = self._views
+        if label < 0 or not in_filter[(key * _MIX & _MASK) >> (64 - _FILTER_BITS)]:
+            return -1
+        at = bisect_left(keys, key)
+        return int(values[at]) if at < len(keys) and keys[at] == key else -1
+
+
+@dataclass(frozen=True)
+class CompoundMatches:
+    """Occurrences of compounds, in order: first token, number of tokens, word id; each (n,)."""
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+
+class CompoundMatcher:
+    """Finds a trie's compounds in a sequence of tokens.
+
+    The last word of a compound may be inflected: a token stands for the last part of an entry also if
+    both lead to the same single word ("heart attacks"). `part_words` gives the word of every part,
+    -1 for none.
+    """
+
+    def __init__(self, trie: CompoundTrie, part_words: NDArray[np.int64]) -> None:
+        at_root = int(np.searchsorted(trie.keys, np.uint64(1) << _LABEL_BITS))
+        # By part and by word, with a last entry for "none": index -1.
+        self._from_root = np.zeros(len(trie.part_hashes) + 1, dtype=np.uint32)
+        self._from_root[trie.keys[:at_root]] = np.arange(1, at_root + 1, dtype=np.uint32)
+        self._edges = EdgeTable(trie.keys, np.arange(1, len(trie.keys) + 1, dtype=np.uint32))
+        self._accepted = trie.node_words
+        inflected, compounds = _inflected_edges(trie, part_words)
+        self._inflected = EdgeTable(inflected, compounds)
+        self._part_follows = np.zeros(len(trie.part_hashes) + 1, dtype=np.bool_)
+        self._part_follows[trie.keys[at_root:] & _LABEL_MASK] = True
+        self._word_follows = np.zeros(int(part_words.max(initial=-1)) + 2, dtype=np.bool_)
+        self._word_follows[inflected & _LABEL_MASK] = True
+        self._views = (
+            self._from_root.data,
+            self._part_follows.data,
+            self._word_follows.data,
+            self._accepted.data,
+        )
+
+    def find(
+        self,
+        parts: NDArray[np.int64],
+        words: NDArray[np.int64],
+        ids: NDArray[np.int32],
+        joined: NDArray[np.bool_],
+    ) -> CompoundMatches:
+        """Leftmost-longest occurrences that do not overlap among the tokens `ids`, which are indices of
+        forms. By form: `parts` and `words` are its part and single word (-1 for none). By token: `joined`,
+        whether it stands side by side with the next."""
+        lengths = np.zeros(len(ids), dtype=np.int64)
+        found = np.zeros(len(ids), dtype=np.int64)
+        for depth, at, accepted in self._accepting(parts, words, ids, joined):
+            lengths[at] = depth
+            found[at] = accepted
+        starts = _leftmost(lengths)
+        return CompoundMatches(starts, lengths[starts], found[starts])
+
+    def find_all(
+        self,
+        parts: NDArray[np.int64],
+        words: NDArray[np.int64],
+        ids: NDArray[np.int32],
+        joined: NDArray[np.bool_],
+    ) -> CompoundMatches:
+        """Every occurrence, also inside and across others; by length, then in order."""
+        matches = list(self._accepting(parts, words, ids, joined))
+        if not matches:
+            nothing = np.empty(0, dtype=np.int64)
+            return CompoundMatches(nothing, nothing, nothing)
+        lengths = np.repeat([depth for depth, _, _ in matches], [len(at) for _, at, _ in matches])
+        starts = np.concatenate([at for _, at, _ in matches])
+        return CompoundMatches(starts, lengths, np.concatenate([accepted for _, _, accepted in matches]))
+
+    def _accepting(
+        self,
+        parts: NDArray[np.int64],
+        words: NDArray[np.int64],
+        ids: NDArray[np.int32],
+        joined: NDArray[np.bool_],
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """(length, first tokens, words) of all occurrences by rising length, inflected ones before exact."""
+        begins = self._from_root[parts] > 0
+        words_with_entry = np.where(words < len(self._word_follows), words, -1)
+        follows = self._part_follows[parts] | self._word_follows[words_with_entry]
+        at = np.flatnonzero(begins[ids[:-1]] & follows[ids[1:]] & joined[:-1])
+        nodes = self._from_root[parts[ids[at]]]
+        depth = 1
+        while at.size:
+            token = at + depth
+            form = ids[token]
+            depth += 1
+            hits, ending = self._inflected.find(nodes, words[form])
+            if hits.size:
+                yield depth, at[hits], ending.astype(np.int64)
+            hits, nodes = self._edges.find(nodes, parts[form])
+            at, token = at[hits], token[hits]
+            accepted = self._accepted[nodes]
+            complete = accepted != NO_WORD
+            if complete.any():
+                yield depth, at[complete], accepted[complete].astype(np.int64)
+            going_on = joined[token]
+            at, nodes = at[going_on], nodes[going_on]
+
+    def find_few(
+        self, parts: Sequence[int], words: Sequence[int], joined: Sequence[bool]
+    ) -> list[tuple[int, int, int]]:
+        """The same one by one, all by token: (first token, number of tokens, word)."""
+        from_root, part_follows, word_follows, accepted = self._views
+        n_words = len(word_follows)
+        matches = []
+        start, last = 0, len(parts) - 1
+        while start < last:
+            length = found = 0
+            node = from_root[parts[start]] if joined[start] else 0
+            token = start
+            while node > 0 and joined[token]:
+                token += 1
+                part, word = parts[token], words[token]
+                ending = -1
+                if word < n_words and word_follows[word]:
+                    ending = self._inflected.get(node, word)
+                node = self._edges.get(node, part) if part_follows[part] else -1
+                if node > 0 and accepted[node] != NO_WORD:
+                    ending = accepted[node]
+                if ending >= 0:
+                    length, found = token + 1 - start, ending
+            if length:
+                matches.append((start, length, found))
+            start += max(length, 1)
+        return matches
+
+
+def _leftmost(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Starts of the spans that stay when each span drops those which begin inside it."""
+    starts = np.flatnonzero(lengths)
+    kept = []
+    free = 0
+    for start, length in zip(starts.tolist(), lengths[starts].tolist(), strict=True):
+        if start >= free:
+            kept.append(start)
+            free = start + length
+    return np.array(kept, dtype=np.int64)
+
+
+def _inflected_edges(
+    trie: CompoundTrie, part_words: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """(node, word of the last token) -> compound: keys and values."""
+    accepted = trie.node_words[1:]
+    words = part_words[trie.keys & _LABEL_MASK]
+    chosen = np.flatnonzero((accepted != NO_WORD) & (words >= 0) & (trie.keys >> _LABEL_BITS > 0))
+    keys = (trie.keys[chosen] & ~_LABEL_MASK) | words[chosen].astype(np.uint64)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.ones(len(keys), dtype=np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    begins = np.flatnonzero(first)
+    # Two entries may differ only in the inflection of their last word: the lower id, the more common, stays.
+    lowest = np.minimum.reduceat(accepted[chosen][order], begins) if len(begins) else accepted[:0]
+    return keys[begins], lowest
+
+
+def find_sorted(table: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Index of each wanted value in a sorted table, -1 where it is absent."""
+    if not len(table):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.searchsorted(table, wanted)
+    at[at == len(table)] = 0
+    return np.where(table[at] == wanted, at, -1)
+
+
+def _slot(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return (keys * np.uint64(_MIX)) >> np.uint64(64 - _FILTER_BITS)

@@ -1,0 +1,286 @@
+"""Words learned from documents, on top of a base vocabulary.
+
+They are found by their normal form or its regular genitive or plural, visible as soon as they are added,
+and nothing that is computed depends on the order of adding. Learned compounds score beside their parts.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.bm25 import (
+    IDF_SCALE,
+    WEIGHT_SCALE,
+    quantise_bm25,
+    quantise_idf,
+    quantise_weights,
+    reef_bm25,
+    reef_idf,
+)
+from lagoon.compounds import CompoundMatches
+from lagoon.errors import LagoonError
+from lagoon.hashing import fnv1a64
+from lagoon.learned_compounds import LearnedCompounds, base_form
+from lagoon.model import Model
+from lagoon.plurals import singular
+from lagoon.tokens import TokenStream, without_clitic
+from lagoon.vocabulary import WordInfo
+
+# Words at or above the middle of the weights are rare; a learned word counts as a middling one of these.
+_DEFAULT_WEIGHT_QUANTILE = 0.75
+
+SPECIFICITIES = range(-2, 3)
+
+
+def custom_word_scores(
+    model: Model, n_associated_reefs: int, associations: Iterable[tuple[int, float]]
+) -> tuple[int, list[tuple[int, int]]]:
+    """(idf_q, [(reef id, bm25_q)]) of a word associated with `n_associated_reefs` reefs.
+
+    `associations` are (reef id, strength in 0..1). The idf enters as it is stored (idf_q / 51).
+    """
+    pairs = [(int(reef), float(strength)) for reef, strength in associations]
+    if not 1 <= n_associated_reefs <= model.n_reefs:
+        raise LagoonError(f"a word has 1 to {model.n_reefs} associated reefs, not {n_associated_reefs}")
+    for reef, strength in pairs:
+        if not 0 <= reef < model.n_reefs:
+            raise LagoonError(f"there is no reef {reef}; reefs are 0 to {model.n_reefs - 1}")
+        if not 0.0 <= strength <= 1.0:
+            raise LagoonError(f"an association strength is between 0 and 1, not {strength}")
+    reefs = [reef for reef, _ in pairs]
+    if len(set(reefs)) != len(reefs):
+        raise LagoonError("a reef is associated more than once")
+    idf_q = quantise_idf(reef_idf(n_associated_reefs, model.n_reefs))
+    strengths = np.array([strength for _, strength in pairs], dtype=np.float64)
+    lengths = model.reef_words[reefs].astype(np.float64) if reefs else np.empty(0)
+    bm25_q = quantise_bm25(reef_bm25(idf_q / IDF_SCALE, strengths, lengths, model.bm25))
+    return idf_q, list(zip(reefs, bm25_q.tolist(), strict=True))
+
+
+def custom_word_rows(
+    model: Model, lengths: NDArray[np.int64], reefs: NDArray[np.int64], strengths: NDArray[np.float64]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
+    """`custom_word_scores` of many words: (words,) idf_q and (entries,) bm25_q. Word i has `lengths[i]` of the
+    entries, one after the other."""
+    idf_of = {n: quantise_idf(reef_idf(n, model.n_reefs)) for n in np.unique(lengths).tolist()}
+    idf_q = np.array([idf_of[n] for n in lengths.tolist()], dtype=np.uint8)
+    idf = np.repeat(idf_q.astype(np.float64) / IDF_SCALE, lengths)
+    reef_words = model.reef_words[reefs].astype(np.float64)
+    return idf_q, quantise_bm25(reef_bm25(idf, strengths, reef_words, model.bm25))
+
+
+def corpus_rarity(
+    model: Model, n_holding: NDArray[np.int64], n_texts: NDArray[np.int64] | int
+) -> NDArray[np.float64]:
+    """Weight of words that the base vocabulary lacks, `n_holding` of `n_texts` chunks of a corpus holding each:
+    inverse document frequency, as that of base words, over the running text they were weighted by, which holds
+    none of them, and the corpus together."""
+    rarest = float(model.weights.max(initial=WEIGHT_SCALE)) / WEIGHT_SCALE
+    n_windows = math.expm1(rarest) / 2 - 0.5  # of a word in none of n: ln((n + 0.5) / 0.5 + 1)
+    holding = n_holding.astype(np.float64)
+    return np.log((n_windows + n_texts - holding + 0.5) / (holding + 0.5) + 1.0)
+
+
+def default_weight(model: Model) -> float:
+    """Weight of a learned word when none is given: the third quartile of the weights of single words."""
+    singles = model.weights[: model.n_words - model.n_compounds]
+    if not len(singles):
+        return 1.0
+    return float(np.quantile(singles, _DEFAULT_WEIGHT_QUANTILE, method="nearest")) / WEIGHT_SCALE
+
+
+class CustomWords:
+    """The learned words of one scorer. Inside, word k of them is numbered `n_base + k` in the order of
+    adding; `public_ids` leads to the ids the outside knows."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._n_base = model.n_words
+        self._by_form: dict[str, int] = {}
+        self._by_id: dict[int, int] = {}
+        self._compounds: dict[tuple[str, ...], int] = {}
+        # By first token: tokens of the longest compound.
+        self._longest: dict[str, int] = {}
+        self._infos: list[WordInfo] = []
+        self._rows = CustomRows.of([])
+        self._matcher = LearnedCompounds({})
+        self.next_word_id = model.n_words
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def add(
+        self,
+        tokens: Sequence[str],
+        associations: Iterable[tuple[int, float]],
+        specificity: int,
+        weight: float,
+        word_id: int | None,
+    ) -> WordInfo:
+        word = " ".join(tokens)
+        if word in self._by_form:
+            raise LagoonError(f"{word!r} is already a custom word")
+        if specificity not in SPECIFICITIES:
+            raise LagoonError(f"specificity is -2 to 2, not {specificity}")
+        if not (math.isfinite(weight) and weight > 0):
+            raise LagoonError(f"a weight is positive, not {weight}")
+        public = self.next_word_id if word_id is None else word_id
+        if public < self._n_base or public in self._by_id:
+            raise LagoonError(f"word id {public} is taken")
+        pairs = list(associations)
+        idf_q, reefs = custom_word_scores(self._model, len(pairs), pairs)
+        info = WordInfo(
+            word=word,
+            word_id=public,
+            word_hash=fnv1a64(word),
+            specificity=specificity,
+            idf_q=idf_q,
+            weight=int(quantise_weights(np.array([weight]))[0]) / WEIGHT_SCALE,
+            is_compound=len(tokens) > 1,
+            is_custom=True,
+            reefs=sorted(reefs, key=lambda pair: (-pair[1], pair[0])),
+        )
+        self._insert(info)
+        return info
+
+    @staticmethod
+    def of(model: Model, infos: Iterable[WordInfo]) -> "CustomWords":
+        """Words whose scores are computed already, such as stored ones."""
+        words = CustomWords(model)
+        for info in infos:
+            words._insert(info)
+        return words
+
+    def _insert(self, info: WordInfo) -> None:
+        if info.word_id < self._n_base or info.word_id in self._by_id or info.word in self._by_form:
+            raise LagoonError(f"word id {info.word_id} or word {info.word!r} is taken")
+        index = self._n_base + len(self._infos)
+        self._infos.append(info)
+        self._by_id[info.word_id] = index
+        self.next_word_id = max(self.next_word_id, info.word_id + 1)
+        self._by_form[info.word] = index
+        if info.is_compound:
+            self.add_compound(info.word.split(), info.word_id)
+
+    def add_compound(self, tokens: Sequence[str], word_id: int) -> None:
+        """Let a sequence of tokens stand for a word: a custom one by its id, or a base word."""
+        index = word_id if 0 <= word_id < self._n_base else self._by_id.get(word_id)
+        if index is None:
+            raise LagoonError(f"there is no word {word_id}")
+        if len(tokens) < 2:
+            raise LagoonError(f"a compound has two words or more, not {' '.join(tokens)!r}")
+        if self._compounds.setdefault(tuple(tokens), index) != index:
+            raise LagoonError(f"the compound {' '.join(tokens)!r} already stands for another word")
+        self._longest[tokens[0]] = max(self._longest.get(tokens[0], 0), len(tokens))
+
+    def find(self, tokens: Sequence[str]) -> int:
+        """Index of a learned word given as its tokens, the last one also inflected; -1 if there is none."""
+        if len(tokens) == 1:
+            return self.find_form(tokens[0])
+        found = self._compounds.get(tuple(tokens), -1)
+        return found if found >= 0 else self._compounds.get((*tokens[:-1], base_form(tokens[-1])), -1)
+
+    def find_form(self, form: str) -> int:
+        """Index of the learned single word a form stands for, also in the genitive or plural; -1 if there
+        is none."""
+        found = self._by_form.get(form, -1)
+        if found < 0 and (form.endswith("s") or "'" in form):  # nothing else is inflected
+            bare = without_clitic(form)
+            found = self._by_form.get(bare, -1)
+            if found < 0 and (one := singular(bare)) is not None:
+                found = self._by_form.get(one, -1)
+        return found
+
+    def info(self, index: int) -> WordInfo:
+        return self._infos[index - self._n_base]
+
+    def row(self, index: int) -> tuple[int, list[int], list[int]]:
+        """(weight_q, reefs, bm25_q of each) of a learned word."""
+        info = self.info(index)
+        pairs = info.reefs
+        return round(info.weight * WEIGHT_SCALE), [reef for reef, _ in pairs], [bm25_q for _, bm25_q in pairs]
+
+    def public_id(self, index: int) -> int:
+        return index if index < self._n_base else self.info(index).word_id
+
+    def compounds(
+        self, forms: Sequence[str], ids: NDArray[np.int32], joined: NDArray[np.bool_]
+    ) -> CompoundMatches | None:
+        """Learned compounds among the tokens `forms[ids]`; None while there are no learned compounds."""
+        if not self._compounds:
+            return None
+        matcher = self._matcher
+        if matcher.count != len(self._compounds):
+            matcher = self._matcher = LearnedCompounds(dict(self._compounds))
+        return matcher.find(forms, ids, joined)
+
+    def few_compounds(self, forms: Sequence[str], joined: Sequence[bool]) -> list[tuple[int, int, int]]:
+        """The same for a few tokens, one by one: (first token, word, number of tokens) by first token."""
+        found: list[tuple[int, int, int]] = []
+        if not self._compounds:
+            return found
+        compounds = self._compounds
+        for first, form in enumerate(forms):
+            last = first
+            most = self._longest.get(form, 0)
+            while joined[last] and last - first + 1 < most:
+                last += 1
+                head = tuple(forms[first:last])
+                for ending in (base_form(forms[last]), forms[last]):
+                    word = compounds.get((*head, ending), -1)
+                    if word >= 0:
+                        found.append((first, word, last - first + 1))
+        return found
+
+    def occur_in(self, tokens: TokenStream) -> bool:
+        """Whether a form, or a sequence of forms, stands for a learned word; also where the base vocabulary
+        knows better."""
+        if any(self.find_form(form) >= 0 for form in tokens.forms):
+            return True
+        compounds = self.compounds(tokens.forms, tokens.ids, tokens.joined)
+        return compounds is not None and len(compounds.starts) > 0
+
+    def rows(self) -> "CustomRows":
+        """Rows of all learned words, as arrays."""
+        rows = self._rows
+        if rows.count != len(self._infos):
+            rows = self._rows = rows.followed_by(CustomRows.of(self._infos[rows.count :]))
+        return rows
+
+
+class CustomRows:
+    """Word -> reefs of learned words, in the layout of the model's own: `starts` (n+1,), `reefs` and
+    `bm25` (entries,), `weights` (n,)."""
+
+    def __init__(
+        self,
+        starts: NDArray[np.int64],
+        reefs: NDArray[np.uint8],
+        bm25: NDArray[np.uint16],
+        weights: NDArray[np.uint16],
+    ) -> None:
+        self.count = len(weights)
+        self.starts = starts
+        self.reefs = reefs
+        self.bm25 = bm25
+        self.weights = weights
+
+    def followed_by(self, more: "CustomRows") -> "CustomRows":
+        return CustomRows(
+            np.concatenate((self.starts, more.starts[1:] + self.starts[-1])),
+            np.concatenate((self.reefs, more.reefs)),
+            np.concatenate((self.bm25, more.bm25)),
+            np.concatenate((self.weights, more.weights)),
+        )
+
+    @staticmethod
+    def of(infos: Sequence[WordInfo]) -> "CustomRows":
+        lengths = [0, *(len(info.reefs) for info in infos)]
+        return CustomRows(
+            np.cumsum(lengths, dtype=np.int64),
+            np.array([reef for info in infos for reef, _ in info.reefs], dtype=np.uint8),
+            np.array([bm25 for info in infos for _, bm25 in info.reefs], dtype=np.uint16),
+            quantise_weights(np.array([info.weight for info in infos], dtype=np.float64)),
+        )

@@ -1,0 +1,36 @@
+"""Sequences whose items are made when they are asked for: a novel has 30,000 sentences, and most
+callers look at few of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar, overload
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class LazySequence(Sequence[T_co], Generic[T_co]):
+    """`length` items, item i being `make(i)`, made anew at every access."""
+
+    def __init__(self, length: int, make: Callable[[int], T_co]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | list[T_co]:
+        if isinstance(index, slice):
+            return [self._make(i) for i in range(*index.indices(self._length))]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._make(index % self._length)
+
+    def window(self, first: int, last: int) -> "LazySequence[T_co]":
+        """Items first..last-1 as a sequence that is just as lazy."""
+        return LazySequence(last - first, lambda index: self._make(first + index))
+
+    def __repr__(self) -> str:
+        return f"<{self._length} items>"

@@ -1,0 +1,83 @@
+"""An analysed document as someone sees it who learns words from it: every token, what is known of it, and
+the profiles of the sentence and the segment around it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.reading import Reading
+from lagoon.scoring import ScoredTexts
+from lagoon.vocabulary import NUMBER, WORD
+
+
+@dataclass(frozen=True)
+class ReadContexts:
+    """Titles and headings as read: the context of section i is tokens bounds[i]..bounds[i+1]-1 of `reading`, and
+    the section begins at sentence `section_starts[i]`."""
+
+    reading: Reading
+    bounds: NDArray[np.int64]
+    section_starts: NDArray[np.int64]
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """bool (tokens,)."""
+        return _unknown(self.reading)
+
+
+@dataclass(frozen=True)
+class ObservedText:
+    """The tokens of a document, token t having the normal form `forms[form_of[t]]`.
+
+    unknown      bool (tokens,): a word that neither the vocabulary knows nor a compound holds
+    is_word      bool (tokens,): neither a number nor a stop word
+    is_number    bool (tokens,)
+    consumed     bool (tokens,): part of a base compound
+    joined       bool (tokens,): stands side by side with the next token of its sentence
+    sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
+    sentences, segments   scored, by index
+    contexts     of the sections, if any counted
+    """
+
+    forms: list[str]
+    form_of: NDArray[np.int32]
+    unknown: NDArray[np.bool_]
+    is_word: NDArray[np.bool_]
+    is_number: NDArray[np.bool_]
+    consumed: NDArray[np.bool_]
+    joined: NDArray[np.bool_]
+    sentence_of: NDArray[np.int64]
+    segment_of: NDArray[np.int64]
+    sentences: ScoredTexts
+    segments: ScoredTexts
+    contexts: ReadContexts | None
+
+
+def observe(
+    sentences: ScoredTexts, segments: ScoredTexts, boundaries: list[int], contexts: ReadContexts | None
+) -> ObservedText:
+    """`sentences` and `segments` are of the same reading; segments but the first start at `boundaries`."""
+    reading = sentences.reading
+    n_sentences = len(sentences)
+    sizes = np.diff(sentences.bounds)  # every token is in a sentence
+    segment_sizes = np.diff(np.array([0, *boundaries, n_sentences]))
+    return ObservedText(
+        forms=reading.tokens.forms,
+        form_of=reading.tokens.ids,
+        unknown=_unknown(reading),
+        is_word=reading.kinds == WORD,
+        is_number=reading.kinds == NUMBER,
+        consumed=reading.consumed,
+        joined=reading.tokens.joined,
+        sentence_of=np.repeat(np.arange(n_sentences), sizes),
+        segment_of=np.repeat(np.arange(len(segment_sizes)), segment_sizes),
+        sentences=sentences,
+        segments=segments,
+        contexts=contexts,
+    )
+
+
+def _unknown(reading: Reading) -> NDArray[np.bool_]:
+    unknown: NDArray[np.bool_] = (reading.kinds == WORD) & (reading.words < 0) & ~reading.consumed
+    return unknown

@@ -1,0 +1,75 @@
+"""The score of one short text without arrays of tokens and words: what a search waits for.
+
+The results are those of `scoring.ScoredTexts`: the same integers are added up.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.custom import CustomWords
+from lagoon.reading import quantise_repetition, repetition
+from lagoon.results import Profiles, TopicResult
+from lagoon.scoring import ReefTable
+from lagoon.short import MOST_CHARS, ShortReading
+from lagoon.vocabulary import WORD, BaseVocabulary
+
+# By number of occurrences. A text has fewer words than characters.
+_REPETITION: list[int] = quantise_repetition(repetition(np.arange(MOST_CHARS + 1))).tolist()
+
+
+class ScoredQuery:
+    """The one text of its kind for `results.Profiles`."""
+
+    def __init__(
+        self, table: ReefTable, base: BaseVocabulary, custom: CustomWords, reading: ShortReading, top_k: int
+    ) -> None:
+        self.table = table
+        self.top_k = top_k
+        self._custom = custom
+        self._reading = reading
+        tf: dict[int, int] = {}
+        for _, word, _ in reading.hits:
+            tf[word] = tf.get(word, 0) + 1
+        n_base = base.model.n_words
+        self._tf = tf
+        self._rows = [base.row(word) if word < n_base else custom.row(word) for word in tf]
+
+    def result(self) -> TopicResult:
+        # Integers, all of them; as floats they become an array twice as fast, and below 2**53 nothing is lost.
+        sums = [0.0] * self.table.n_reefs
+        total = squares = 0
+        for tf, (weight_q, reefs, bm25_q) in zip(self._tf.values(), self._rows, strict=True):
+            repeated = _REPETITION[tf]
+            total += repeated
+            squares += repeated * repeated
+            factor = float(weight_q * repeated)
+            for reef, strength in zip(reefs, bm25_q, strict=True):
+                sums[reef] += factor * strength
+        m1, spread = self.table.spread_of_one(total, squares)
+        raw, z = self.table.standardise(np.array(sums), m1, spread)
+        return TopicResult(Profiles(self, 0, raw.reshape(1, -1), z.reshape(1, -1)), 0)
+
+    def contributions(self, first: int, last: int) -> NDArray[np.int64]:
+        reefs = [reef for _, row, _ in self._rows for reef in row]
+        counts = np.bincount(np.array(reefs, dtype=np.int64), minlength=self.table.n_reefs)
+        return counts.reshape(1, -1)
+
+    def n_words(self, index: int) -> int:
+        return self._reading.kinds.count(WORD)
+
+    def n_matched(self, index: int) -> int:
+        return self.n_words(index) - len(self._unknown)
+
+    def unknown_words(self, index: int) -> list[str]:
+        return list(dict.fromkeys(self._unknown))
+
+    @cached_property
+    def _unknown(self) -> list[str]:
+        reading = self._reading
+        tokens = zip(reading.forms, reading.kinds, reading.words, reading.consumed, strict=True)
+        return [form for form, kind, word, consumed in tokens if kind == WORD and word < 0 and not consumed]
+
+    def word_ids(self, index: int) -> frozenset[int]:
+        return frozenset(map(self._custom.public_id, self._tf))

@@ -1,0 +1,210 @@
+"""A text as the scorer sees it: tokens resolved to words, and how often each word occurs in each of
+the text's parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.custom import CustomWords
+from lagoon.short import MOST_CHARS, ShortReading, read_short
+from lagoon.tokens import TokenStream, tokenise
+from lagoon.vocabulary import WORD, BaseVocabulary, Resolution
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Tokens of a text against a vocabulary. Words are indices: base word ids, then learned words in
+    the order of adding.
+
+    kinds      u8 (tokens,): WORD, STOP or NUMBER
+    words      i64 (tokens,): single word of each token, -1 for none
+    consumed   bool (tokens,): part of a base compound
+    hit_tokens, hit_words   i64 (hits,): every occurrence of a word, by its first token, ascending; learned
+               compounds come beside their parts
+    hit_lengths  i64 (hits,): tokens of each occurrence
+    """
+
+    tokens: TokenStream
+    kinds: NDArray[np.uint8]
+    words: NDArray[np.int64]
+    consumed: NDArray[np.bool_]
+    hit_tokens: NDArray[np.int64]
+    hit_words: NDArray[np.int64]
+    hit_lengths: NDArray[np.int64]
+
+    @cached_property
+    def words_before(self) -> NDArray[np.int64]:
+        """i64 (tokens + 1,): tokens before each that are words and no stop words."""
+        return _running_count(self.kinds == WORD)
+
+    @cached_property
+    def matched_before(self) -> NDArray[np.int64]:
+        """i64 (tokens + 1,): of `words_before`, those known or consumed by a compound."""
+        return _running_count((self.kinds == WORD) & ((self.words >= 0) | self.consumed))
+
+    def unknown_words(self, first: int, last: int) -> list[str]:
+        """Distinct forms of the unknown words among tokens first..last-1, in order of appearance."""
+        span = slice(first, last)
+        unknown = (self.kinds[span] == WORD) & (self.words[span] < 0) & ~self.consumed[span]
+        forms = self.tokens.forms
+        return [forms[index] for index in dict.fromkeys(self.tokens.ids[span][unknown].tolist())]
+
+
+def read(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom: CustomWords) -> Reading:
+    """Resolve every token of `text`. No compound crosses the positions `parts` (sentence starts)."""
+    if len(text) <= MOST_CHARS:
+        short = read_short(text, parts.tolist, base, custom)
+        if short is not None:
+            return in_arrays(short)
+    return read_long(text, parts, base, custom)
+
+
+def in_arrays(short: ShortReading) -> Reading:
+    ids: dict[str, int] = {}
+    form_of = [ids.setdefault(form, len(ids)) for form in short.forms]
+    starts = np.array(short.starts, dtype=np.int64)
+    tokens = TokenStream(
+        list(ids),
+        np.array(form_of, dtype=np.int32),
+        starts,
+        starts + np.array([len(form) for form in short.forms], dtype=np.int64),
+        np.array(short.joined, dtype=np.bool_),
+    )
+    hits = np.array(list(chain.from_iterable(short.hits)), dtype=np.int64).reshape(-1, 3).T.copy()
+    return Reading(
+        tokens,
+        np.array(short.kinds, dtype=np.uint8),
+        np.array(short.words, dtype=np.int64),
+        np.array(short.consumed, dtype=np.bool_),
+        *hits,
+    )
+
+
+def read_long(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom: CustomWords) -> Reading:
+    tokens = tokenise(text)
+    joined = tokens.joined
+    borders = np.searchsorted(tokens.starts, parts)
+    joined[borders[borders > 0] - 1] = False
+
+    forms = base.resolve(tokens.forms)
+    compounds = base.compounds(forms, tokens.ids, joined)
+    words = forms.words
+    if len(custom):
+        words = np.where(words < 0, _learned(tokens.forms, forms, custom), words)
+    words = words[tokens.ids]
+    consumed = np.zeros(len(tokens), dtype=np.bool_)
+    for offset in range(int(compounds.lengths.max(initial=0))):
+        inside = compounds.lengths > offset
+        consumed[compounds.starts[inside] + offset] = True
+
+    # What each token begins, then only the tokens that begin something.
+    begun = np.where(consumed, -1, words)
+    begun[compounds.starts] = compounds.words
+    hit_tokens = np.flatnonzero(begun >= 0)
+    lengths = np.ones(len(tokens), dtype=np.int64)
+    lengths[compounds.starts] = compounds.lengths
+    hit_words, hit_lengths = begun[hit_tokens], lengths[hit_tokens]
+    learned = custom.compounds(tokens.forms, tokens.ids, joined)
+    if learned is not None and len(learned.starts):
+        order = np.argsort(learned.starts, kind="stable")
+        starts = learned.starts[order]
+        at = np.searchsorted(hit_tokens, starts, side="right")
+        hit_tokens = np.insert(hit_tokens, at, starts)
+        hit_words = np.insert(hit_words, at, learned.words[order])
+        hit_lengths = np.insert(hit_lengths, at, learned.lengths[order])
+    return Reading(tokens, forms.kinds[tokens.ids], words, consumed, hit_tokens, hit_words, hit_lengths)
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Words of n texts with their weights of repetition: text i has entries starts[i]..starts[i+1].
+
+    starts  i64 (n+1,);  words i64 (entries,) ascending within a text;  repetition i64 (entries,), in
+    1/REPETITION_SCALE
+    """
+
+    starts: NDArray[np.int64]
+    words: NDArray[np.int64]
+    repetition: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+# Repetition is rounded to 1/1024 so that scores are sums of integers, exact in float64 and the same in
+# any order: 16 bits of weight, 16 of bm25 and 13 of repetition leave room for 256 words at their maximum,
+# and for thousands as they are.
+REPETITION_SCALE = 1024
+
+
+def repetition(tf: NDArray[np.int64]) -> NDArray[np.float64]:
+    """1 + ln(tf), and 0 for 0 occurrences."""
+    return np.where(tf > 0, 1.0 + np.log(np.maximum(tf, 1)), 0.0)
+
+
+def quantise_repetition(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Weights of repetition in 1/REPETITION_SCALE."""
+    return np.rint(weights * REPETITION_SCALE).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Words counted into texts they do not occur in: (text, word) pairs, one a occurrence."""
+
+    texts: NDArray[np.int64]
+    words: NDArray[np.int64]
+    weight: float
+
+
+def count(reading: Reading, bounds: NDArray[np.int64], context: Context | None = None) -> Bags:
+    """Bags of the texts made of tokens bounds[i]..bounds[i+1]-1.
+
+    With a context c of weight w, a word's repetition goes the fraction w of the way from that of the
+    text alone to that of text and context together.
+    """
+    n_texts = len(bounds) - 1
+    borders = np.searchsorted(reading.hit_tokens, bounds)
+    texts = np.repeat(np.arange(n_texts), np.diff(borders))
+    words = reading.hit_words[borders[0] : borders[-1]]
+    n_own = len(words)
+    if context is not None:
+        texts = np.concatenate((texts, context.texts))
+        words = np.concatenate((words, context.words))
+    stride = int(words.max(initial=0)) + 1
+    keys = texts * stride + words
+    if context is None:
+        keys.sort()
+        first = _first_of_runs(keys)
+        weights = repetition(np.diff(np.append(first, len(keys))))
+        keys = keys[first]
+    else:
+        keys, entry = np.unique(keys, return_inverse=True)
+        own = np.bincount(entry[:n_own], minlength=len(keys))
+        both = np.bincount(entry, minlength=len(keys))
+        weights = repetition(own) + context.weight * (repetition(both) - repetition(own))
+    starts = np.searchsorted(keys, np.arange(n_texts + 1) * stride)
+    return Bags(starts, keys % stride, quantise_repetition(weights))
+
+
+def _first_of_runs(ordered: NDArray[np.int64]) -> NDArray[np.intp]:
+    changes = np.ones(len(ordered), dtype=np.bool_)
+    changes[1:] = ordered[1:] != ordered[:-1]
+    return np.flatnonzero(changes)
+
+
+def _running_count(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    counts = np.zeros(len(flags) + 1, dtype=np.int64)
+    np.cumsum(flags, out=counts[1:])
+    return counts
+
+
+def _learned(forms: Sequence[str], resolved: Resolution, custom: CustomWords) -> NDArray[np.int64]:
+    """Learned single word of each form unknown to the base vocabulary, -1 for none."""
+    learned = np.full(len(forms), -1, dtype=np.int64)
+    for index in np.flatnonzero((resolved.kinds == WORD) & (resolved.words < 0)).tolist():
+        learned[index] = custom.find_form(forms[index])
+    return learned

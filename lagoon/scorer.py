@@ -1,0 +1,317 @@
+"""The scorer: text in, a profile over reefs out; words in, what is known of them out."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.analysis import TEXT_BREAK, DocumentAnalysis, SectionStart, analyze_document
+from lagoon.bm25 import BM25_SCALE
+from lagoon.custom import (
+    CustomWords,
+    corpus_rarity,
+    custom_word_rows,
+    custom_word_scores,
+    default_weight,
+)
+from lagoon.errors import LagoonError
+from lagoon.model import Archipelago, Island, Model, Reef, load_model
+from lagoon.query import ScoredQuery
+from lagoon.reading import REPETITION_SCALE, Reading, count, read
+from lagoon.results import TopicResult
+from lagoon.scoring import ReefTable, ScoredTexts
+from lagoon.segmentation import SegmentationOptions
+from lagoon.sentences import Sentence, sentence_spans, sentence_starts
+from lagoon.short import MOST_CHARS, read_short
+from lagoon.tokens import TokenStream, token_list, tokenise
+from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo
+
+PACKAGED_DATA = Path(__file__).parent / "data"
+
+WordStatus = Literal["known", "custom", "stop", "unknown", "number"]
+
+
+class WordMatch(NamedTuple):
+    """One token or compound of a text: its span, the vocabulary word it stands for, and what it adds to
+    the activation of each reef (reef id, contribution), strongest first. Over all matches of a text the
+    contributions to a reef sum up to its `raw_bm25`."""
+
+    token: str
+    start: int
+    end: int
+    word: str | None
+    status: WordStatus
+    reefs: list[tuple[int, float]]
+
+
+class ReefScorer:
+    """Scores texts against the reefs of a model, with words learned on top.
+
+    Reading is safe from many threads, also while another adds words.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._base = BaseVocabulary(model)
+        self._table = ReefTable(model)
+        self._custom = CustomWords(model)
+
+    # -- scoring
+
+    def score(self, text: str, top_k: int = 10) -> TopicResult:
+        """What one text is about."""
+        if len(text) <= MOST_CHARS and top_k >= 0:
+            reading = read_short(text, partial(sentence_starts, text), self._base, self._custom)
+            if reading is not None:
+                return ScoredQuery(self._table, self._base, self._custom, reading, top_k).result()
+        return self.score_batch([text], top_k)[0]
+
+    def score_batch(self, texts: Sequence[str], top_k: int = 10) -> Sequence[TopicResult]:
+        """What each text is about; the same results as one by one."""
+        if isinstance(texts, str):
+            raise TypeError("score_batch takes a sequence of texts; use score for one")
+        if top_k < 0:
+            raise LagoonError(f"top_k is 0 or more, not {top_k}")
+        reading, bounds = self._read(texts)
+        return ScoredTexts(self._table, self._custom, reading, bounds, top_k)
+
+    def score_raw(self, text: str) -> NDArray[np.float64]:
+        """z-scores of all reefs, (n_reefs,)."""
+        return self.score(text).z_scores.copy()
+
+    def analyze(
+        self,
+        text: str | Sequence[str | Sentence],
+        *,
+        sensitivity: float = 1.0,
+        smooth_window: int = 2,
+        min_chunk_sentences: int = 2,
+        max_chunk_sentences: int = 30,
+        max_chunk_chars: int = 8000,
+        sections: Sequence[SectionStart] = (),
+        context_weight: float = 1.0,
+        top_k: int = 10,
+    ) -> DocumentAnalysis:
+        """Cut a text, or sentences, where the topic changes, and score the segments.
+
+        The limits are explained at `segmentation.SegmentationOptions`. Segments never reach over a
+        section start; `context_weight` (0..1) is how much of a section's context counts.
+        """
+        options = SegmentationOptions(
+            sensitivity, smooth_window, min_chunk_sentences, max_chunk_sentences, max_chunk_chars
+        )
+        return analyze_document(
+            text, self._table, self._base, self._custom, options, sections, context_weight, top_k
+        )
+
+    def explain_words(self, text: str) -> list[WordMatch]:
+        """Every token of a text, in order, with what it contributes; compounds as one."""
+        reading, bounds = self._read([text])
+        bags = count(reading, bounds)
+        occurrences = np.bincount(np.searchsorted(bags.words, reading.hit_words), minlength=len(bags.words))
+        shares = bags.repetition / REPETITION_SCALE / np.maximum(occurrences, 1)
+        share_of = dict(zip(bags.words.tolist(), shares.tolist(), strict=True))
+        tokens, starts, ends = reading.tokens, reading.tokens.starts.tolist(), reading.tokens.ends.tolist()
+        matches = [
+            WordMatch(text[starts[i] : ends[i]], starts[i], ends[i], None, self._status(reading, i), [])
+            for i in range(len(tokens))
+            if not reading.consumed[i] and (reading.kinds[i] != WORD or reading.words[i] < 0)
+        ]
+        for first, word, length in zip(
+            reading.hit_tokens.tolist(), reading.hit_words.tolist(), reading.hit_lengths.tolist(), strict=True
+        ):
+            info = self._info(word)
+            unit = share_of[word] * info.weight / BM25_SCALE
+            start, end = starts[first], ends[first + length - 1]
+            matches.append(
+                WordMatch(
+                    text[start:end],
+                    start,
+                    end,
+                    info.word,
+                    "custom" if info.is_custom else "known",
+                    [(reef, bm25_q * unit) for reef, bm25_q in info.reefs],
+                )
+            )
+        return sorted(matches, key=lambda match: (match.start, match.end))
+
+    # -- vocabulary
+
+    def lookup_word(self, word: str) -> WordInfo | None:
+        """What is known of a word or compound, inflected or not; None for unknown and stop words."""
+        tokens = token_list(word)
+        index = self._find(tokens)
+        return None if index < 0 else self._info(index)
+
+    def filter_unknown(self, words: Iterable[str]) -> list[str]:
+        """Those of `words` that are no stop words, no numbers and not in the vocabulary, as given."""
+        asked = list(words)
+        # One line each: a line end inside would part it from itself.
+        stream = tokenise("\n".join(" ".join(word.split()) for word in asked))
+        if len(asked) > 1 and len(stream) == len(asked):
+            resolved = self._base.resolve(stream.forms)
+            unknown = {
+                form
+                for form, kind, base in zip(stream.forms, resolved.kinds, resolved.words, strict=True)
+                if kind == WORD and base < 0 and self._custom.find_form(form) < 0
+            }
+            forms = [stream.forms[index] for index in stream.ids.tolist()]
+            return [word for word, form in zip(asked, forms, strict=True) if form in unknown]
+        return [word for word in asked if self._is_unknown(token_list(word))]
+
+    def compute_custom_word_scores(
+        self, n_associated_reefs: int, associations: Iterable[tuple[int, float]]
+    ) -> tuple[int, list[tuple[int, int]]]:
+        """(idf_q, [(reef id, bm25_q)]) of a word with these (reef id, strength in 0..1)."""
+        return custom_word_scores(self._model, n_associated_reefs, associations)
+
+    def compute_custom_rows(
+        self, lengths: NDArray[np.int64], reefs: NDArray[np.int64], strengths: NDArray[np.float64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
+        """(words,) idf_q and (entries,) bm25_q of many words; word i has `lengths[i]` of the entries."""
+        return custom_word_rows(self._model, lengths, reefs, strengths)
+
+    def corpus_rarity(self, n_holding: NDArray[np.int64], n_texts: int) -> NDArray[np.float64]:
+        """Weights of words of a corpus that the base vocabulary lacks, by the chunks that hold them."""
+        return corpus_rarity(self._model, n_holding, n_texts)
+
+    def add_custom_word(
+        self,
+        word: str,
+        reef_associations: Iterable[tuple[int, float]],
+        specificity: int = 2,
+        weight: float | None = None,
+        word_id: int | None = None,
+    ) -> WordInfo:
+        """Learn a word, or a compound, from its (reef id, strength in 0..1); it counts at once.
+
+        Without a weight it gets the third quartile of those of the base vocabulary's single words;
+        without an id the next one. LagoonError if it is known, a stop word, or no word at all.
+        """
+        tokens = token_list(word)
+        if self._base.find(tokens) >= 0 if tokens else False:
+            raise LagoonError(f"{word!r} is already in the base vocabulary")
+        if not self._is_unknown(tokens, base_only=True):
+            raise LagoonError(f"{word!r} is not a word that can be learned")
+        chosen = self._default_weight if weight is None else weight
+        return self._custom.add(tokens, reef_associations, specificity, chosen, word_id)
+
+    def rebuild_compounds(self, additional_compounds: Iterable[tuple[str, int]]) -> None:
+        """Let sequences of words, such as "sea ice", stand for custom words by their ids; adds to what
+        is there. Learned compounds score beside their parts."""
+        for compound, word_id in additional_compounds:
+            self._custom.add_compound(token_list(compound), word_id)
+
+    def without_custom_words(self) -> "ReefScorer":
+        """A scorer of the same model that has learned nothing; shares all tables."""
+        return self.with_custom_words(())
+
+    def with_custom_words(self, words: Iterable[WordInfo]) -> "ReefScorer":
+        """A scorer of the same model that has learned exactly these words, as `lookup_word` gave them;
+        shares all tables. What the base vocabulary knows keeps its meaning there."""
+        fresh = object.__new__(ReefScorer)
+        fresh._model, fresh._base, fresh._table = self._model, self._base, self._table
+        fresh._custom = CustomWords.of(self._model, words)
+        return fresh
+
+    def holds_custom_words(self, text: str) -> bool:
+        """Whether a learned word, or what looks like one, occurs in the text."""
+        return self.reads_custom_words(tokenise(text))
+
+    def reads_custom_words(self, tokens: TokenStream) -> bool:
+        """As `holds_custom_words`, of a text in tokens."""
+        return self._custom.occur_in(tokens)
+
+    # -- the model
+
+    @property
+    def next_word_id(self) -> int:
+        return self._custom.next_word_id
+
+    @property
+    def n_words(self) -> int:
+        """Words of the base vocabulary, compounds included."""
+        return self._model.n_words
+
+    @property
+    def n_compounds(self) -> int:
+        return self._model.n_compounds
+
+    @property
+    def n_custom_words(self) -> int:
+        return len(self._custom)
+
+    @property
+    def n_reefs(self) -> int:
+        return self._model.n_reefs
+
+    @property
+    def reefs(self) -> Sequence[Reef]:
+        return self._model.hierarchy.reefs
+
+    @property
+    def islands(self) -> Sequence[Island]:
+        return self._model.hierarchy.islands
+
+    @property
+    def archipelagos(self) -> Sequence[Archipelago]:
+        return self._model.hierarchy.archipelagos
+
+    @property
+    def data_version(self) -> str:
+        return self._model.version
+
+    @property
+    def data_checksum(self) -> str:
+        return self._model.checksum
+
+    @cached_property
+    def _default_weight(self) -> float:
+        return default_weight(self._model)
+
+    # -- inside
+
+    def _read(self, texts: Sequence[str]) -> tuple[Reading, NDArray[np.int64]]:
+        """All texts as one reading, and the bounds of their tokens."""
+        text = TEXT_BREAK.join(texts)
+        lengths = np.array([len(item) + len(TEXT_BREAK) for item in texts], dtype=np.int64)
+        at = np.cumsum(lengths) - lengths
+        reading = read(text, np.union1d(sentence_spans(text)[0], at), self._base, self._custom)
+        return reading, np.append(np.searchsorted(reading.tokens.starts, at), len(reading.tokens))
+
+    def _find(self, tokens: Sequence[str]) -> int:
+        """Index of a word given as tokens, -1 if unknown."""
+        if not tokens:
+            return -1
+        found = self._base.find(tokens)
+        if found < 0:
+            found = self._custom.find(tokens)
+        if found < 0 and len(tokens) == 1 and self._base.resolve(tokens).kinds[0] == WORD:
+            found = self._custom.find_form(tokens[0])
+        return found
+
+    def _is_unknown(self, tokens: Sequence[str], base_only: bool = False) -> bool:
+        """Not in the vocabulary, and with at least one word that is neither a number nor a stop word."""
+        if not tokens or not (self._base.resolve(tokens).kinds == WORD).any():
+            return False
+        return (self._base.find(tokens) if base_only else self._find(tokens)) < 0
+
+    def _info(self, index: int) -> WordInfo:
+        return self._base.info(index) if index < self._model.n_words else self._custom.info(index)
+
+    @staticmethod
+    def _status(reading: Reading, token: int) -> WordStatus:
+        return {STOP: "stop", NUMBER: "number"}.get(int(reading.kinds[token]), "unknown")  # type: ignore[return-value]
+
+
+def load(data_dir: Path | str | None = None, verify: bool = False) -> ReefScorer:
+    """The scorer with the packaged data, or with data built into `data_dir`.
+
+    `verify` compares the files by SHA-256 instead of CRC-32. Raises LagoonError if the data cannot be
+    read, LagoonVersionError if it has another format, LagoonChecksumError if a file is not the one its
+    manifest describes.
+    """
+    return ReefScorer(load_model(PACKAGED_DATA if data_dir is None else Path(data_dir), verify))

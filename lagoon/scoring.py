@@ -1,0 +1,326 @@
+"""Bags of words -> activation of every reef -> z-scores -> results.
+
+A word w adds repetition * weight(w) * bm25(w, r) to reef r. Its z-score compares the sum with what the
+same number of words of running text would give: with mean and variance of one word's contribution
+mean1 and var1, and M1 and M2 the sum of the repetitions and of their squares,
+
+    z = (raw - M1 * mean1) / sqrt(M2 * var1 * D(M1)),    D(M) = 1 + rate * max(M - 1, 0) ** exponent.
+
+D is there because a passage is about something: a word makes its relatives likelier, so the variance
+grows faster than the number of words (`benchmarks/calibration.py`). One factor for all reefs leaves the
+order within a text as it is. `benchmarks/lagoon_table.py` measures what rankings by z are worth.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
+from lagoon.custom import CustomRows, CustomWords
+from lagoon.model import Model
+from lagoon.reading import REPETITION_SCALE, Bags, Context, Reading, count
+from lagoon.results import DIGITS, Profiles, TopicResult
+from lagoon.spans import spread
+
+# Texts scored at once: 512 rows of 207 float64 fit the cache of one core.
+BLOCK = 512
+
+# From so many words on, marking them in a table of all words beats sorting them.
+_MANY = 8192
+
+_UNIT = 1.0 / (REPETITION_SCALE * WEIGHT_SCALE * BM25_SCALE)
+
+
+class Groups:
+    """Reefs gathered into islands or archipelagos; `group_of` (reefs,) is the group of each reef."""
+
+    def __init__(self, group_of: Sequence[int], n_groups: int) -> None:
+        self._group_of = np.array(group_of, dtype=np.int64)
+        self._n_groups = n_groups
+        sizes = np.bincount(self._group_of, minlength=n_groups)
+        self._roots = np.sqrt(np.maximum(sizes, 1))
+
+    def aggregate(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Stouffer's z of each group, (texts, groups), of z (texts, reefs)."""
+        shape = (len(z), self._n_groups)
+        sums = np.bincount(self._cells(len(z)).ravel(), weights=z.ravel(), minlength=shape[0] * shape[1])
+        return (sums.reshape(shape) / self._roots).round(DIGITS)
+
+    def active(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Number of reefs with z above 0 in each group, (texts, groups)."""
+        shape = (len(z), self._n_groups)
+        return np.bincount(self._cells(len(z))[z > 0], minlength=shape[0] * shape[1]).reshape(shape)
+
+    def _cells(self, n_texts: int) -> NDArray[np.int64]:
+        """text * groups + group of each reef of each text."""
+        return np.add.outer(np.arange(n_texts) * self._n_groups, self._group_of)
+
+
+class ReefTable:
+    """Words -> reefs of the model and of learned words, and what turns sums into z-scores."""
+
+    def __init__(self, model: Model) -> None:
+        hierarchy = model.hierarchy
+        archipelago_of = [island.archipelago_id for island in hierarchy.islands]
+        self.model = model
+        self.n_reefs = model.n_reefs
+        self.islands = Groups([reef.island_id for reef in hierarchy.reefs], len(hierarchy.islands))
+        self.archipelagos = Groups(
+            [archipelago_of[reef.island_id] for reef in hierarchy.reefs], len(hierarchy.archipelagos)
+        )
+        self.reef_names = [reef.name for reef in hierarchy.reefs]
+        self.island_names = [island.name for island in hierarchy.islands]
+        self._mean = np.asarray(model.background[0])
+        self._deviation = np.sqrt(model.background[1])
+        self._rate, self._exponent = model.dispersion.tolist()
+        self.scale = _UNIT / self._deviation
+        self.scaled_mean = self._mean / self._deviation
+
+    def rows(self, words: NDArray[np.int64], custom: CustomRows) -> "Rows":
+        """The reefs of words, base or learned."""
+        model = self.model
+        distinct, place = _distinct(words, model.n_words + custom.count)
+        split = int(np.searchsorted(distinct, model.n_words))
+        base, learned = distinct[:split], distinct[split:] - model.n_words
+        lengths, reefs, values = _rows(base, model.row_starts, model.row_reefs, model.row_bm25, model.weights)
+        if len(learned):
+            more = _rows(learned, custom.starts, custom.reefs, custom.bm25, custom.weights)
+            both = zip((lengths, reefs, values), more, strict=True)
+            lengths, reefs, values = (np.concatenate(pair) for pair in both)
+        return Rows(distinct, place, np.cumsum(lengths) - lengths, lengths, reefs, values)
+
+    def standardise(
+        self,
+        sums: NDArray[np.float64],
+        m1: NDArray[np.float64] | float,
+        spread: NDArray[np.float64] | float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(raw, z) from the sums of repetition_q * weight_q * bm25_q of texts, all (texts, reefs), with M1 and
+        the spread of each; or of one text, all (reefs,). `sums` becomes raw."""
+        sums *= _UNIT
+        z = np.multiply.outer(m1, self._mean)
+        np.subtract(sums, z, out=z)
+        z /= np.multiply.outer(spread, self._deviation)
+        return sums, z
+
+    def spread(
+        self, total: NDArray[np.int64], squares: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(M1, sqrt(M2 * D(M1))) of texts from the sums of their repetition_q and of its squares."""
+        m1, m2 = total / REPETITION_SCALE, squares / REPETITION_SCALE**2
+        dispersion = 1.0 + self._rate * np.power(np.maximum(m1 - 1.0, 0.0), self._exponent)
+        return m1, np.sqrt(np.where(m2 > 0, m2, 1.0) * dispersion)
+
+    def spread_of_one(self, total: int, squares: int) -> tuple[float, float]:
+        """The same of one text."""
+        m1, m2 = total / REPETITION_SCALE, squares / REPETITION_SCALE**2
+        # numpy's power: that of Python may differ in the last bit.
+        dispersion = 1.0 + self._rate * float(np.power(max(m1 - 1.0, 0.0), self._exponent))
+        return m1, math.sqrt((m2 if m2 > 0 else 1.0) * dispersion)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The reefs of the words of a document.
+
+    words    i64 (rows,) ascending
+    place    i64 (all words,): row of each word; None for few words
+    starts, lengths   i64 (rows,): where in `reefs` and `values` each row is
+    reefs    i64;  values  f64: weight_q * bm25_q
+    """
+
+    words: NDArray[np.int64]
+    place: NDArray[np.int64] | None
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    reefs: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def of(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of each word."""
+        return np.searchsorted(self.words, words) if self.place is None else self.place[words]
+
+
+class ScoredTexts(Sequence[TopicResult]):
+    """Results of many texts: tokens bounds[i]..bounds[i+1]-1 of one reading, scored a block at a time
+    when they are asked for. `like` are other texts of the same reading."""
+
+    def __init__(
+        self,
+        table: ReefTable,
+        custom: CustomWords,
+        reading: Reading,
+        bounds: NDArray[np.int64],
+        top_k: int,
+        context: Context | None = None,
+        like: "ScoredTexts | None" = None,
+    ) -> None:
+        self.table = table
+        self.reading = reading
+        self.bounds = bounds
+        self.top_k = top_k
+        self._custom = custom
+        self._context = context
+        self._like = like
+        # Callers walk through the texts in order: the last block is nearly always the one wanted.
+        self._block: Profiles | None = None
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> TopicResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TopicResult]: ...
+    def __getitem__(self, index: int | slice) -> TopicResult | list[TopicResult]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        row = index % BLOCK
+        block = self._block
+        if block is None or block.first != index - row:
+            first, last = index - row, min(index - row + BLOCK, len(self))
+            block = self._block = Profiles(self, first, *self._profiles(first, last))
+        return TopicResult(block, row)
+
+    def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
+        """z of texts first..last-1, not rounded. Scaled before it is added up: of a book's sentences the dense
+        arithmetic would cost more than all the rest."""
+        m1, spread, repetition, sizes = self._moments(first, last)
+        sums = self._add_up(first, last, repetition / np.repeat(spread, sizes), self._scaled)
+        sums -= np.multiply.outer(m1 / spread, self.table.scaled_mean)
+        return sums
+
+    @cached_property
+    def _own(self) -> Bags:
+        """The words of each text without context."""
+        return count(self.reading, self.bounds)
+
+    @cached_property
+    def _bags(self) -> Bags:
+        return self._own if self._context is None else count(self.reading, self.bounds, self._context)
+
+    @cached_property
+    def _rows(self) -> Rows:
+        if self._context is None and self._like is not None:
+            return self._like._rows
+        words = self.reading.hit_words
+        if self._context is not None:
+            words = np.concatenate((words, self._context.words))
+        return self.table.rows(words, self._custom.rows())
+
+    @cached_property
+    def _row_of(self) -> NDArray[np.int64]:
+        return self._rows.of(self._bags.words)
+
+    @cached_property
+    def _scaled(self) -> NDArray[np.float64]:
+        """The rows' values as they add to z."""
+        scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
+        return scaled
+
+    def _profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        m1, spread, repetition, _ = self._moments(first, last)
+        sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
+        return self.table.standardise(sums, m1, spread)
+
+    def _moments(
+        self, first: int, last: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of texts first..last-1: (M1, spread, repetition_q of each word, words of each text)."""
+        starts = self._bags.starts[first : last + 1]
+        repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
+        borders = starts - starts[0]
+        m1, spread = self.table.spread(_sums(repetition, borders), _sums(repetition * repetition, borders))
+        return m1, spread, repetition, np.diff(starts)
+
+    def _add_up(
+        self, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Sums of factor * value by reef for texts first..last-1, (texts, reefs); a factor for each word, a
+        value for each entry of the rows."""
+        at, lengths, cells = self._entries(first, last)
+        weights = np.repeat(factors, lengths)
+        weights *= values[at]
+        shape = (last - first, self.table.n_reefs)
+        sums = np.bincount(cells, weights=weights, minlength=shape[0] * shape[1])
+        return sums.astype(np.float64, copy=False).reshape(shape)
+
+    def contributions(self, first: int, last: int) -> NDArray[np.int64]:
+        _, _, cells = self._entries(first, last)
+        shape = (last - first, self.table.n_reefs)
+        return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+    def _entries(
+        self, first: int, last: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """For all words of texts first..last-1: (places of their entries in the rows, number of entries of
+        each word, text * reefs + reef of each entry)."""
+        starts, rows = self._bags.starts, self._rows
+        row_of = self._row_of[int(starts[first]) : int(starts[last])]
+        lengths = rows.lengths[row_of]
+        at, _ = spread(rows.starts[row_of], lengths)
+        texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts[first : last + 1]))
+        cells = np.repeat(texts, lengths)
+        cells += rows.reefs[at]
+        return at, lengths, cells
+
+    def n_words(self, index: int) -> int:
+        return self._growth(self.reading.words_before, index)
+
+    def n_matched(self, index: int) -> int:
+        return self._growth(self.reading.matched_before, index)
+
+    def _growth(self, running: NDArray[np.int64], index: int) -> int:
+        """Growth of a running count of tokens over one text."""
+        return int(running[self.bounds[index + 1]] - running[self.bounds[index]])
+
+    def unknown_words(self, index: int) -> list[str]:
+        return self.reading.unknown_words(int(self.bounds[index]), int(self.bounds[index + 1]))
+
+    def word_ids(self, index: int) -> frozenset[int]:
+        """Ids of the words of one text, its context left out."""
+        words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
+        return frozenset(map(self._custom.public_id, words.tolist()))
+
+
+def _distinct(words: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """(distinct words ascending, place among them of each of n words, None if these are few)."""
+    if len(words) < _MANY:
+        return np.unique(words), None
+    seen = np.zeros(n, dtype=np.bool_)
+    seen[words] = True
+    distinct = np.flatnonzero(seen)
+    place = np.empty(n, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place
+
+
+def _rows(
+    words: NDArray[np.int64],
+    starts: NDArray[np.uint32] | NDArray[np.int64],
+    reefs: NDArray[np.uint8],
+    bm25: NDArray[np.uint16],
+    weights: NDArray[np.uint16],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(lengths, reefs, weight_q * bm25_q) of the CSR rows `words`."""
+    begins = starts[words].astype(np.int64)
+    lengths = starts[words + 1].astype(np.int64) - begins
+    at, _ = spread(begins, lengths)
+    values = np.repeat(weights[words].astype(np.float64), lengths)
+    values *= bm25[at]
+    return lengths, reefs[at].astype(np.int64), values
+
+
+def _sums(values: NDArray[np.int64], borders: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums of values[borders[i]:borders[i+1]]."""
+    running = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=running[1:])
+    return np.diff(running[borders])

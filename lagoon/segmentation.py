@@ -1,0 +1,221 @@
+"""Where a text changes its topic.
+
+The idea of TextTiling (Hearst 1997) with reef profiles in the place of word counts: at every gap between
+sentences the windows on both sides are compared, and a deep local minimum of their cosine is a boundary.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.errors import LagoonError
+
+# Gaps compared at once: with 207 float64 each, a block and its sums stay in the cache of one core.
+_BLOCK = 256
+_SCALES = (1, 2)
+_DIGITS = 6
+MAX_SMOOTH_WINDOW = 1000
+
+
+@dataclass(frozen=True)
+class SegmentationOptions:
+    """sensitivity   standard deviations below the mean at which a minimum is a boundary
+    smooth_window  sentences that the one on either side of a gap is averaged with
+    min_chunk_sentences  shorter segments are merged into their predecessor
+    max_chunk_sentences  longer ones are split at their weakest cosine; 0 = no limit
+    max_chunk_chars      likewise for the span in code points; 0 = no limit
+    """
+
+    sensitivity: float = 1.0
+    smooth_window: int = 2
+    min_chunk_sentences: int = 2
+    max_chunk_sentences: int = 30
+    max_chunk_chars: int = 8000
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.sensitivity):
+            raise LagoonError(f"sensitivity is a finite number, not {self.sensitivity}")
+        if not 0 <= self.smooth_window <= MAX_SMOOTH_WINDOW:
+            raise LagoonError(f"smooth_window is 0 to {MAX_SMOOTH_WINDOW}, not {self.smooth_window}")
+        if self.min_chunk_sentences < 1:
+            raise LagoonError(f"min_chunk_sentences is at least 1, not {self.min_chunk_sentences}")
+        for name in ("max_chunk_sentences", "max_chunk_chars"):
+            if getattr(self, name) < 0:
+                raise LagoonError(f"{name} is 0 (no limit) or more, not {getattr(self, name)}")
+
+
+def may_be_cut(
+    section_starts: NDArray[np.int64], spans: NDArray[np.int64], options: SegmentationOptions
+) -> bool:
+    """Whether there can be more segments than sections, whatever the sentences say: a note of three sentences
+    is one segment. `spans` (sentences, 2)."""
+    n = len(spans)
+    if n == 0:
+        return False
+    most = int(np.diff(np.append(section_starts, n)).max())
+    limit, most_chars = options.max_chunk_sentences, options.max_chunk_chars
+    long = 0 < most_chars < int(spans[-1, 1] - spans[0, 0])
+    return most >= 2 * options.min_chunk_sentences or 0 < limit < most or (long and most > 1)
+
+
+def gap_cosines(
+    profiles: Callable[[int, int], NDArray[np.float64]],
+    section_starts: NDArray[np.int64],
+    n: int,
+    window: int,
+) -> NDArray[np.float64]:
+    """How alike the text before and after each gap between sentences i and i + 1 is, (n - 1,).
+
+    `profiles(first, last)` are the z-scores of sentences first..last-1, of which every sentence has one
+    vote. The sentence before the gap, averaged with the `window` before it, is compared by cosine with
+    the one after, averaged with the `window` after it; then the same with twice as many sentences. The
+    result is the mean of both: the short windows tell where a topic changes, the long ones that it does
+    (`benchmarks/topic_boundaries.py`). Averages do not reach over section starts (ascending, the first
+    is 0). Two sides without any known word are alike (1), one with and one without are not (0).
+    """
+    cosines = np.empty(max(n - 1, 0))
+    lengths = np.diff(np.append(section_starts, n))
+    begins = np.repeat(section_starts, lengths)
+    ends = begins + np.repeat(lengths, lengths)
+    scales = [(window + 1) * factor for factor in _SCALES]
+    reach = scales[-1]
+    block = max(_BLOCK, reach)
+    for first in range(0, n - 1, block):
+        last = min(first + block, n - 1)  # gaps first..last-1
+        low, high = max(first + 1 - reach, 0), min(last + reach, n)
+        running = _running_votes(profiles(low, high))
+        after = np.arange(first + 1, last + 1)
+        middle = _rows(running, after - low)
+        total = np.zeros(last - first)
+        for size in scales:
+            from_ = np.maximum(after - size, begins[first:last])
+            to = np.minimum(after + size, ends[first + 1 : last + 1])
+            total += _cosines(middle - _rows(running, from_ - low), _rows(running, to - low) - middle)
+        cosines[first:last] = total / len(scales)
+    return np.round(cosines, _DIGITS)
+
+
+def _running_votes(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of the profiles before each sentence, every profile made unit length."""
+    norms = np.sqrt(np.einsum("ij,ij->i", z, z))
+    running = np.zeros((len(z) + 1, z.shape[1]))
+    np.multiply(z, 1.0 / np.where(norms > 0, norms, 1.0)[:, None], out=running[1:])
+    np.cumsum(running, axis=0, out=running)
+    return running
+
+
+def _rows(sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Some rows, ascending; without a copy where they follow one another."""
+    first, last = int(rows[0]), int(rows[-1])
+    consecutive = last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+    chosen: NDArray[np.float64] = sums[first : last + 1] if consecutive else sums[rows]
+    return chosen
+
+
+def _cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cosine of each pair of rows; that of two rows of zeros is 1."""
+    squares = np.einsum("ij,ij->i", left, left), np.einsum("ij,ij->i", right, right)
+    product = np.sqrt(squares[0] * squares[1])
+    dots = np.einsum("ij,ij->i", left, right)
+    empty = (squares[0] == 0) & (squares[1] == 0)
+    cosines: NDArray[np.float64] = np.where(product > 0, dots / np.where(product > 0, product, 1.0), empty)
+    return cosines
+
+
+def topic_boundaries(
+    cosines: NDArray[np.float64], section_starts: NDArray[np.int64], sensitivity: float, margin: int = 1
+) -> NDArray[np.int64]:
+    """Sentences that begin a new topic: where the cosine of the gap before is a local minimum below
+    mean - sensitivity * std of all cosines within sections.
+
+    Gaps less than `margin` sentences from an end of their section are left out of all this: their windows
+    are short and their cosines low, so they would stand in the way of the gaps beside them.
+    """
+    n = len(cosines) + 1
+    lengths = np.diff(np.append(section_starts, n))
+    begins = np.repeat(section_starts, lengths)
+    ends = begins + np.repeat(lengths, lengths)
+    after = np.arange(1, n)
+    inside = (after - begins[1:] >= margin) & (ends[1:] - after >= margin)
+    if not inside.any():
+        return np.empty(0, dtype=np.int64)
+    threshold = cosines[inside].mean() - sensitivity * cosines[inside].std()
+    padded = np.full(n + 1, np.inf)
+    padded[1:-1] = np.where(inside, cosines, np.inf)
+    here = padded[1:-1]
+    # Of equal neighbours the first is the minimum.
+    minimum = (here < padded[:-2]) & (here <= padded[2:])
+    return np.flatnonzero(minimum & (here < threshold)) + 1
+
+
+def segment_starts(
+    cosines: NDArray[np.float64],
+    section_starts: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    options: SegmentationOptions,
+) -> list[int]:
+    """First sentences of the segments, ascending; `starts` and `ends` are the sentences' spans.
+
+    Limits on size hold always, the minimum where they and the sections allow it.
+    """
+    n = len(starts)
+    if n == 0:
+        return []
+    margin = options.min_chunk_sentences
+    boundaries = topic_boundaries(cosines, section_starts, options.sensitivity, margin)
+    cuts = _merge_short(boundaries.tolist(), section_starts.tolist(), n, options.min_chunk_sentences)
+
+    def oversize(first: int, last: int) -> bool:
+        too_many = 0 < options.max_chunk_sentences < last - first
+        return too_many or 0 < options.max_chunk_chars < int(ends[last - 1] - starts[first])
+
+    for margin in (options.min_chunk_sentences, 1):
+        for first, last in zip(cuts.copy(), [*cuts[1:], n], strict=True):
+            if oversize(first, last):
+                cuts.extend(_split(cosines, first, last, margin, oversize))
+        cuts.sort()
+    return cuts
+
+
+def _merge_short(boundaries: list[int], sections: list[int], n: int, minimum: int) -> list[int]:
+    """Boundaries that leave no segment shorter than `minimum` sentences, if its section has as many: a
+    short one joins its predecessor, the first of a section its successor."""
+    forced = set(sections)
+    kept: list[int] = []
+    candidates = sorted(forced.union(boundaries))
+    for start, end in zip(candidates, [*candidates[1:], n], strict=True):
+        if start in forced or (
+            end - start >= minimum and (start - kept[-1] >= minimum or kept[-1] not in forced)
+        ):
+            kept.append(start)
+    return kept
+
+
+def _split(
+    cosines: NDArray[np.float64],
+    first: int,
+    last: int,
+    margin: int,
+    oversize: Callable[[int, int], bool],
+) -> list[int]:
+    """Cuts of sentences first..last-1 at the weakest cosines until no piece is oversize, each piece at
+    least `margin` sentences long.
+
+    Going through the positions by ascending cosine and cutting whichever lies in an oversize piece is
+    the same as cutting every piece at its weakest point, in n log n. Among equal cosines (a text
+    without known words) those at multiples of high powers of two come first, which halves evenly.
+    """
+    positions = np.arange(first + margin, last - margin + 1)
+    offsets = positions - first
+    order = np.lexsort((positions, -(offsets & -offsets), cosines[positions - 1]))
+    borders = [first, last]
+    for position in positions[order].tolist():
+        at = bisect_right(borders, position)
+        before, after = borders[at - 1], borders[at]
+        if position - before >= margin and after - position >= margin and oversize(before, after):
+            insort(borders, position)
+    return borders[1:-1]

@@ -1,0 +1,344 @@
+"""Sentences of a text, with their exact place in it.
+
+Rules, not a model: the result is the same everywhere and costs one scan. Every character that is not
+white space is in exactly one sentence, whatever the text.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.abbreviations import ABBREVIATIONS, ENDINGS, NUMBERED, TITLES
+from lagoon.spans import CodePoints, code_points, narrow
+
+# Longer sentences are cut: a text without a full stop is still many citations.
+MAX_SENTENCE_CHARS = 2000
+
+# Scanned for the word before a full stop: longer than any abbreviation or initials with quotes before.
+_WORD_WINDOW = 16
+_LONGEST_ABBREVIATION = max(map(len, ABBREVIATIONS))
+
+# Quotes and brackets looked over to find how the next sentence begins.
+_MOST_OPENERS = 3
+
+# Texts up to this many characters are judged stop by stop: setting numpy up costs more.
+_SHORT = 1500
+
+# Runs of spaces or closing brackets are walked step by step this far, then jumped over.
+_FEW_STEPS = 64
+
+# Patterns begin with a plain character set (the regex engine then skips ahead at memory speed) and look
+# behind only after it. The look-behind admits one match a run, which keeps long runs linear.
+_STOP = re.compile(r"""([.!?…‥](?<![.!?…‥][.!?…‥])[.!?…‥]*)(["'”’»›)\]}*_]*)\s+""")
+_WIDE_STOP = re.compile(r"""[。！？｡](?<![。！？｡][。！？｡])[。！？｡]*["'”’»›)\]}」』）】]*\s*""")
+_WIDE_STOPS = "。！？｡"
+
+# A blank line, an underlined heading, or a line that begins a list item, a heading or a table row.
+# Most lines begin with a word of three letters or more and are nothing of that.
+_BREAK = re.compile(
+    r"""[\n\u2029](?:
+        (?<=\u2029)\s*
+      | (?![^\W\d]\w\w)(?:
+            [^\S\n]*\n\s*
+          | (?:=+|-{2,})[^\S\n]*\n\s*
+          | [^\S\n]*(?=[-*+•‣◦▪]\s | \d{1,3}[.)]\s | \(?\w{1,2}\)\s | \#{1,6}\s | \|)
+        )
+    )""",
+    re.VERBOSE,
+)
+_HEADING = re.compile(r"#(?<![^\n]#)#{0,5}[ \t][^\n]*\n\s*")
+
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+
+_LAST_WORD = re.compile(r"[^\W_][\w.]*\Z")
+_ROMAN_NUMBER = re.compile(r"[IVXLC]+\b")
+_NEXT_WORD = re.compile(r"\w+")
+_INITIAL = re.compile(r"[A-Z]\.")
+_OPENERS = frozenset("\"'“‘«‹([{*_¿¡")
+_OPENER_CODES = np.array(sorted(map(ord, _OPENERS)), dtype=np.uint32)
+_CONTINUERS = frozenset(",;:—–-")
+
+# Begin sentences far more often than they follow an initial or an acronym ("the U.S. The …").
+_FIRST_WORDS = frozenset(
+    {"The", "A", "An", "In", "It", "He", "She", "They", "We", "I", "You", "This", "That", "These", "Those"}
+    | {"But", "And", "Or", "When", "If", "As", "At", "For", "There", "What", "Who", "How", "His", "Her"}
+    | {"Its", "Their", "My", "Our", "Then", "So", "On", "After", "Before", "While", "Although", "However"}
+    | {"Why", "Where", "By", "From", "To", "With", "Not", "No", "Yes", "Since", "Such", "Some", "Most"}
+)
+
+
+# Characters as they are told apart in long texts, by byte of `spans.narrow` and by code point for what has none.
+_OTHER_SIGN, _SPACE_SIGN, _STOP_SIGN, _CLOSER_SIGN = range(4)
+
+
+def _sign_of(char: str) -> int:
+    if char.isspace():
+        return _SPACE_SIGN
+    if char in ".!?…‥":
+        return _STOP_SIGN
+    return _CLOSER_SIGN if char in "\"'”’»›)]}*_" else _OTHER_SIGN
+
+
+_BYTE_SIGNS = bytes(_sign_of(chr(point)) for point in range(256))
+_SIGNS = np.zeros(0x110000, dtype=np.uint8)
+# All white space is below U+3001.
+_SIGNS[[point for point in range(0x3001) if chr(point).isspace()]] = _SPACE_SIGN
+_SIGNS[[ord(char) for char in "…‥"]] = _STOP_SIGN
+_SIGNS[[ord(char) for char in "”’›"]] = _CLOSER_SIGN
+
+# Before a word in lower case these mean that it is only the end of one.
+_IN_WORD = np.array([chr(point).isalnum() or chr(point) in "._'" for point in range(128)])
+
+
+def _packed(word: str) -> int:
+    """A word of a-z read from its end, five bits a letter."""
+    key = 0
+    for letter in reversed(word):
+        key = key * 32 + (ord(letter) & 31)
+    return key
+
+
+_ABBREVIATION_KEYS = np.array(
+    sorted(_packed(word) for word in ABBREVIATIONS if word.isalpha()), dtype=np.uint64
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence and its span in code points: text[start:end] == sentence.text, without white space
+    at either end."""
+
+    text: str
+    start: int
+    end: int
+
+
+def split_sentences(text: str) -> list[Sentence]:
+    """Sentences of any text, in order, none longer than MAX_SENTENCE_CHARS."""
+    starts, ends = (column.tolist() for column in sentence_spans(text))
+    return [Sentence(text[start:end], start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def sentence_spans(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and ends of the sentences of `text`, each (n,)."""
+    starts, ends = _spans_in_short(text) if len(text) <= _SHORT else _spans_in_long(text)
+    if (ends - starts > MAX_SENTENCE_CHARS).any():
+        pieces = [
+            piece
+            for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+            for piece in _pieces(text, a, b)
+        ]
+        starts, ends = np.array(pieces, dtype=np.int64).T
+    return starts, ends
+
+
+def sentence_starts(text: str) -> list[int]:
+    """Starts of the sentences of `text`."""
+    starts: list[int] = sentence_spans(text)[0].tolist()
+    return starts
+
+
+def _spans_in_short(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    text = text.rstrip()
+    first = len(text) - len(text.lstrip())
+    cuts = sorted({cut for cut in (*_breaks(text), *stops_in_short(text)) if first < cut < len(text)})
+    starts = [first, *cuts] if text else []
+    ends = [len(text[a:b].rstrip()) + a for a, b in zip(starts, [*cuts, len(text)], strict=False)]
+    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+
+
+def _spans_in_long(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    signs = _signs(text)
+    cuts = np.concatenate((np.array(_breaks(text), dtype=np.int64), _stops_by_signs(text, signs)))
+    cuts.sort()
+    starts = np.concatenate(([len(text) - len(text.lstrip())], cuts))
+    starts = starts[np.append(starts[1:] != starts[:-1], True)]
+    starts = starts[starts < len(text)]
+    return starts, _skip_back(signs, np.append(starts, len(text))[1:], _SPACE_SIGN)
+
+
+def _breaks(text: str) -> list[int]:
+    """Where sentences begin for another reason than a stop before them; in no order. As every cut, each is
+    the index of a character that is not white space or the length of the text."""
+    if "\r" in text:
+        text = _LONE_RETURN.sub("\n", text)  # the line ends of old Macintosh files
+    cuts = [match.end() for match in _BREAK.finditer(text)]
+    if "#" in text:
+        cuts += [match.end() for match in _HEADING.finditer(text)]
+    if any(stop in text for stop in _WIDE_STOPS):
+        cuts += [match.end() for match in _WIDE_STOP.finditer(text)]
+    return cuts
+
+
+def stops_in_short(text: str) -> list[int]:
+    """Beginnings of the sentences that follow a stop, each judged by itself."""
+    return [
+        match.end()
+        for match in _STOP.finditer(text)
+        if _ends_sentence(text, match.start(), match.end(1), match.end())
+    ]
+
+
+def stops_in_long(text: str) -> NDArray[np.int64]:
+    """The same as `stops_in_short`; the clear cases, most of them, are judged all at once."""
+    return _stops_by_signs(text, _signs(text))
+
+
+def _signs(text: str) -> NDArray[np.uint8]:
+    data, wide, codes = narrow(text)
+    signs = np.frombuffer(bytearray(data).translate(_BYTE_SIGNS), dtype=np.uint8)
+    signs[wide] = _SIGNS[codes]
+    return signs
+
+
+def _stops_by_signs(text: str, signs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    end = len(signs) - 1
+    last = np.flatnonzero(signs == _STOP_SIGN)
+    follows = signs[np.minimum(last + 1, end)]
+    last = last[(follows != _STOP_SIGN) & (last < end)]
+    closed = _skip(signs, last + 1, _CLOSER_SIGN)
+    spaced = (signs[np.minimum(closed, end)] == _SPACE_SIGN) & (closed <= end)
+    last, closed = last[spaced], closed[spaced]
+    first = _skip_back(signs, last, _STOP_SIGN)
+    after = _skip(signs, closed, _SPACE_SIGN)
+    ends, clear = _clear_cases(code_points(text), first, last, after)
+    for index in np.flatnonzero(~clear).tolist():
+        ends[index] = _ends_sentence(text, int(first[index]), int(last[index]) + 1, int(after[index]))
+    return after[ends]
+
+
+def _clear_cases(
+    codes: CodePoints, first: NDArray[np.int64], last: NDArray[np.int64], after: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(ends a sentence, is clear) for stops codes[first:last + 1] followed by codes[after].
+
+    A sentence ends if a capital A-Z follows, perhaps behind a quote, and the stop is no single full stop
+    or stands behind a word in lower case that is no abbreviation. It does not if a-z follows directly
+    and the stop is no single full stop.
+    """
+    end = len(codes) - 1
+    opened = after + np.isin(codes[np.minimum(after, end)], _OPENER_CODES)
+    follower = np.where(opened <= end, codes[np.minimum(opened, end)], 0)
+    capital = (follower >= ord("A")) & (follower <= ord("Z"))
+    small = (follower >= ord("a")) & (follower <= ord("z"))
+    full_stop = (first == last) & (codes[first] == ord("."))
+    ends = capital & ~full_stop
+    asked = np.flatnonzero(capital & full_stop)
+    ends[asked] = _behind_plain_word(codes, first[asked])
+    return ends, ends | (small & ~full_stop)
+
+
+def _behind_plain_word(codes: CodePoints, at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a whole word in lower case that is no abbreviation ends before each position."""
+    key = np.zeros(len(at), dtype=np.uint64)
+    length = np.zeros(len(at), dtype=np.int64)
+    inside = np.ones(len(at), dtype=np.bool_)
+    for back in range(1, _LONGEST_ABBREVIATION + 2):
+        letter = codes[np.maximum(at - back, 0)]
+        inside &= (letter >= ord("a")) & (letter <= ord("z")) & (at >= back)
+        key = np.where(inside, key * np.uint64(32) + (letter & 31), key)
+        length += inside
+    before = codes[np.maximum(at - length - 1, 0)]
+    whole = (at == length) | ((before < 128) & ~_IN_WORD[before & 127])
+    known = np.isin(key, _ABBREVIATION_KEYS)
+    plain: NDArray[np.bool_] = (length > _LONGEST_ABBREVIATION) | ((length > 1) & whole & ~known)
+    return plain
+
+
+def _skip(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> NDArray[np.int64]:
+    """Positions moved forward over characters of one sign, up to the length of the text."""
+    at = at.copy()
+    moving = np.flatnonzero(signs[np.minimum(at, len(signs) - 1)] == sign)
+    moving = moving[at[moving] < len(signs)]
+    steps = 0
+    while moving.size:
+        at[moving] += 1
+        moving = moving[at[moving] < len(signs)]
+        moving = moving[signs[at[moving]] == sign]
+        steps += 1
+        if steps == _FEW_STEPS and moving.size:
+            others = np.append(np.flatnonzero(signs != sign), len(signs))
+            at[moving] = others[np.searchsorted(others, at[moving])]
+            break
+    return at
+
+
+def _skip_back(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> NDArray[np.int64]:
+    """Positions moved back as long as the character before has a sign, down to 0."""
+    at = at.copy()
+    moving = np.flatnonzero((at > 0) & (signs[at - 1] == sign))
+    steps = 0
+    while moving.size:
+        at[moving] -= 1
+        moving = moving[at[moving] > 0]
+        moving = moving[signs[at[moving] - 1] == sign]
+        steps += 1
+        if steps == _FEW_STEPS and moving.size:
+            others = np.append(-1, np.flatnonzero(signs != sign))
+            at[moving] = others[np.searchsorted(others, at[moving]) - 1] + 1
+            break
+    return at
+
+
+def _ends_sentence(text: str, at: int, end: int, after: int) -> bool:
+    """Whether a sentence ends at the stops text[at:end], judged by the word before them and by what
+    follows at `after`."""
+    limit = after + _MOST_OPENERS
+    follower = text[after : after + 1]
+    while follower in _OPENERS and after < limit:
+        after += 1
+        follower = text[after : after + 1]
+    if follower in _CONTINUERS:
+        return False
+    if text[at:end] != ".":
+        return not follower.islower()
+    if at > _LONGEST_ABBREVIATION and text[at - _LONGEST_ABBREVIATION - 1 : at].isalpha():
+        return True  # a word longer than any abbreviation
+    found = _LAST_WORD.search(text[max(0, at - _WORD_WINDOW) : at])
+    if found is None:
+        return not follower.islower()
+    return _word_ends_sentence(text, found.group(), at, after, follower)
+
+
+def _word_ends_sentence(text: str, word: str, at: int, after: int, follower: str) -> bool:
+    """The same for a single full stop at `at` behind a short word."""
+    plain = word.lower()
+    if plain in TITLES:
+        return False
+    if follower.islower():
+        # Text all in lower case has sentences too.
+        return len(word) > 1 and word.isalpha() and plain not in ABBREVIATIONS
+    if plain in NUMBERED and (follower.isdigit() or _ROMAN_NUMBER.match(text, after)):
+        return False
+    if _is_enumerator(text, word, at):
+        return False
+    if plain in ENDINGS:
+        return follower != "("
+    if "." in word or (len(word) == 1 and word.isupper() and word != "I"):
+        first = _NEXT_WORD.match(text, after)
+        return first is not None and first.group() in _FIRST_WORDS and not _INITIAL.match(text, after)
+    return not (word == "I" and _INITIAL.match(text, after))
+
+
+def _is_enumerator(text: str, word: str, at: int) -> bool:
+    """A number or letter that opens its line: "1. First", "IV. Of Man"."""
+    if len(word) > 4 or not (word.isdigit() or len(word) == 1 or _ROMAN_NUMBER.fullmatch(word)):
+        return False
+    line = text[max(0, at - _WORD_WINDOW) : at].rpartition("\n")
+    opens_text = at <= _WORD_WINDOW or bool(line[1])
+    return opens_text and line[2].strip() == word
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence in pieces that are not too long, cut at the last white space that fits, else anywhere."""
+    while end - start > MAX_SENTENCE_CHARS:
+        window = text[start : start + MAX_SENTENCE_CHARS + 1]
+        head = window.rsplit(None, 1)[0].rstrip() if not window[-1].isspace() else window.rstrip()
+        size = min(len(head), MAX_SENTENCE_CHARS)
+        yield start, start + size
+        rest = text[start + size : end]
+        start = end - len(rest.lstrip())
+    if start < end:
+        yield start, end

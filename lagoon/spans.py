@@ -1,0 +1,140 @@
+"""Texts as arrays of characters; equal pieces found without making a string of each: a novel has half a
+million tokens and 20,000 different ones."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+CodePoints = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+
+# Longer pieces are compared as strings; they are rare (encoded data, scripts without spaces).
+MAX_KEYED = 64
+
+_WORD_BYTES = 8
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtype=np.uint64)
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
+_HALF = np.uint64(32)
+
+
+def _multipliers() -> NDArray[np.uint64]:
+    """A fixed odd 64-bit number for each position (SplitMix64, Steele, Lea and Flood 2014)."""
+    mask = (1 << 64) - 1
+    numbers = []
+    state = 0
+    for _ in range(MAX_KEYED):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        mixed = state
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & mask
+        numbers.append((mixed ^ (mixed >> 31)) | 1)
+    return np.array(numbers, dtype=np.uint64)
+
+
+_MULTIPLIERS = _multipliers()
+
+
+def code_points(text: str) -> CodePoints:
+    """Code points in the narrowest type that holds them all: most of the time goes into memory."""
+    try:
+        return np.frombuffer(text.encode("latin-1"), dtype=np.uint8)
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", "surrogatepass")
+    if len(units) == 2 * len(text):
+        return np.frombuffer(units, dtype="<u2")
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+def narrow(text: str) -> tuple[bytes, NDArray[np.int64], CodePoints]:
+    """(one byte a character, where it does not tell the character, what stands there).
+
+    Most texts fit Latin-1, nearly all but for quotes and dashes: tables for bytes are several times
+    faster than tables for code points.
+    """
+    try:
+        return text.encode("latin-1"), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    except UnicodeEncodeError:
+        codes = code_points(text)
+        wide = np.flatnonzero(codes > 0xFF)
+        return text.encode("latin-1", "replace"), wide, codes[wide]
+
+
+def distinct_spans(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(first span with each key, index among these of every span's key), in order of appearance."""
+    if not len(keys):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    distinct, ids = _ranks(keys)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[ids[::-1]] = np.arange(len(ids))[::-1]  # of repeated indices the last assignment stays
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[ids]
+
+
+def spread(
+    starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(all positions of spans one after the other, where among these each span begins)."""
+    begins = np.cumsum(lengths) - lengths
+    return np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum())), begins
+
+
+def byte_keys(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Keys of the spans of `data`: equal for equal spans, and different for different ones but for a
+    chance of 2**-64. Spans hold no zero bytes and are up to MAX_KEYED long.
+
+    Eight bytes are read at once; up to this length the key is a permutation of the bytes themselves.
+    """
+    padded = data + bytes(_WORD_BYTES)
+    eight = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    lengths = ends - starts
+    keys: NDArray[np.uint64] = eight[starts] & _FIRST_BYTES[np.minimum(lengths, _WORD_BYTES)]
+    keys *= _MIX
+    done = _WORD_BYTES
+    longer = np.flatnonzero(lengths > done)
+    while longer.size:
+        rest = np.minimum(lengths[longer] - done, _WORD_BYTES)
+        mixed = keys[longer]
+        mixed ^= mixed >> _HALF
+        mixed += eight[starts[longer] + done] & _FIRST_BYTES[rest]
+        mixed *= _MIX
+        keys[longer] = mixed
+        done += _WORD_BYTES
+        longer = longer[lengths[longer] > done]
+    return keys
+
+
+def code_keys(
+    text: str, codes: CodePoints, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """As `byte_keys` for spans of any length and any characters, by multilinear hash: the sum of code *
+    multiplier(position), modulo 2**64."""
+    lengths = ends - starts
+    at, begins = spread(starts, lengths)
+    positions = at - np.repeat(starts, lengths)
+    chars = codes[at]
+    keys = np.add.reduceat(_MULTIPLIERS[np.minimum(positions, MAX_KEYED - 1)] * chars, begins)
+    for index in np.flatnonzero(lengths > MAX_KEYED).tolist():
+        keys[index] = hash(text[starts[index] : ends[index]]) & ((1 << 64) - 1)
+    return keys
+
+
+def _ranks(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """(distinct keys ascending, index of every key among them).
+
+    As np.unique(..., return_inverse=True), several times faster: the position of a key is first guessed
+    from its high bits.
+    """
+    ordered = np.sort(keys)
+    changes = np.ones(len(ordered), dtype=np.bool_)
+    changes[1:] = ordered[1:] != ordered[:-1]
+    distinct = ordered[changes]
+    bits = len(distinct).bit_length() + 3  # at most one key in eight shares its bucket
+    shift = np.uint64(64 - bits)
+    bucket = np.zeros(1 << bits, dtype=np.int64)
+    bucket[(distinct >> shift)[::-1]] = np.arange(len(distinct))[::-1]
+    ids = bucket[keys >> shift]
+    wrong = np.flatnonzero(distinct[ids] != keys)
+    while wrong.size:
+        ids[wrong] += 1
+        wrong = wrong[distinct[ids[wrong]] != keys[wrong]]
+    return distinct, ids

@@ -1,0 +1,298 @@
+"""Words of a text: where they are, what they are, and which of them stand side by side.
+
+A token is an acronym written with stops ("u.s.") or a run of letters and digits with inner
+apostrophes ("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe"). Hyphens,
+underscores and white space separate tokens that still stand side by side ("well-known"); any other
+punctuation between two tokens parts them.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.abbreviations import TITLES
+from lagoon.spans import (
+    MAX_KEYED,
+    CodePoints,
+    byte_keys,
+    code_keys,
+    code_points,
+    distinct_spans,
+    narrow,
+    spread,
+)
+
+_STOP_WORDS = """
+    a about above after again against all also am an and any are as at be because been before being
+    below between both but by can cannot could did do does doing done down during each either else etc
+    ever few for from further had has have having he her here hers herself him himself his how however
+    i if in into is it its itself just may me might more most must my myself neither no nor not now of
+    off on once only or other others our ours ourselves out over own per same shall she should so some
+    such than that the their theirs them themselves then there therefore these they this those though
+    through thus to too under until up upon us very was we were what when where whether which while who
+    whom whose why will with within without would yet you your yours yourself yourselves
+    can't won't shan't ain't i.e. e.g. ie eg s t d ll re ve
+"""
+
+STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
+
+# What may hang on a word behind an apostrophe; looked up without it ("cat's" -> "cat").
+CLITICS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
+
+# Letters that Unicode does not decompose but English spelling does.
+_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ß": "ss", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+    | {"’": "'", "ʼ": "'"}
+)
+
+_APOSTROPHES = "'’"
+_GAPS = "_-\u2010\u2011"  # underscore, hyphen-minus, hyphen, non-breaking hyphen
+_INVISIBLE = "\u00ad\u200c\u200d\u2060\ufeff"  # soft hyphen, joiners, byte order mark
+
+# Classes of characters.
+_BREAK, _WORD, _GAP, _APOSTROPHE, _DOT, _MARK, _UNSEEN = range(7)
+
+
+def _class_of(char: str) -> int:
+    if char.isalnum():
+        return _WORD
+    if char.isspace() or char in _GAPS:
+        return _GAP
+    if char in _APOSTROPHES:
+        return _APOSTROPHE
+    if char == ".":
+        return _DOT
+    if char in _INVISIBLE or unicodedata.category(char) == "Mn":
+        return _MARK
+    return _BREAK
+
+
+# By byte of `spans.narrow`, and by code point for what has no byte; filled as it is met, because asking for
+# all 1.1 million would cost every process a quarter of a second.
+_BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
+_CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
+
+# ASCII in lower case. Tokens with any other character are folded one by one.
+_UNFOLDED = 0xFF
+_FOLDED = bytes(range(128)).lower() + bytes([_UNFOLDED]) * 128
+
+
+# A token of ASCII in lower case, and what parts it from the next.
+_TOKEN = re.compile(r"((?:[a-z]\.){2,}|[a-z0-9]+(?:'[a-z0-9]+)*)([^a-z0-9]*)")
+
+# What English texts have besides ASCII, as ASCII that has the same meaning for tokens.
+_PLAIN = str.maketrans(
+    {"’": "'", "\u00a0": " ", "\u2010": "-", "\u2011": "-"} | dict.fromkeys("‘“”–—…•·£€°§«»¿¡†‡", "!")
+)
+
+# Characters of texts whose tokens are listed one by one.
+_SHORT = 1000
+
+
+@dataclass(frozen=True)
+class TokenStream:
+    """The tokens of one text, in order.
+
+    forms   distinct normal forms, in order of first appearance
+    ids     i32 (n,): index into `forms`
+    starts, ends   i64 (n,): span in code points of the text
+    joined  bool (n,): the token and the next one stand side by side (last one: False)
+    """
+
+    forms: list[str]
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    joined: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def _fold(surface: str) -> str:
+    """Normal form of a token as it stands in the text."""
+    surface = surface.lower()
+    if surface.isascii():
+        return surface
+    plain = unicodedata.normalize("NFKD", surface).lower().translate(_LETTERS)
+    return "".join(char for char in plain if char.isalnum() or char in "'.")
+
+
+def tokenise(text: str) -> TokenStream:
+    """Tokens of any text, in time linear in its length."""
+    data, wide, codes = narrow(text)
+    classes = np.frombuffer(bytearray(data).translate(_BYTE_CLASSES), dtype=np.uint8)
+    folded = bytearray(data).translate(_FOLDED)
+    if wide.size:
+        classes[wide] = _classify(codes)
+        np.frombuffer(folded, dtype=np.uint8)[wide] = np.where(codes == ord("’"), ord("'"), _UNFOLDED)
+    inside = classes == _WORD
+    _join_marks(inside, classes)
+    _join_apostrophes(inside, classes)
+    starts, ends = _runs(inside)
+    starts, ends = _join_acronyms(inside, data, classes, starts, ends)
+    forms, ids = _forms(text, bytes(folded), inside, starts, ends)
+    return TokenStream(forms, ids, starts, ends, _joined(inside, classes, starts, ends, forms, ids))
+
+
+def _forms(
+    text: str,
+    folded: bytes,
+    inside: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> tuple[list[str], NDArray[np.int32]]:
+    """(distinct normal forms in order of appearance, form of each token)."""
+    keys = byte_keys(folded, starts, ends)
+    odd = ends - starts > MAX_KEYED
+    unfolded = np.flatnonzero(inside & (np.frombuffer(folded, dtype=np.uint8) == _UNFOLDED))
+    odd[np.searchsorted(ends, unfolded, side="right")] = True
+    if odd.any():
+        keys[odd] = code_keys(text, code_points(text), starts[odd], ends[odd])
+    first, ids = distinct_spans(keys)
+    plain = folded.decode("latin-1")
+    forms = [plain[a:b] for a, b in zip(starts[first].tolist(), ends[first].tolist(), strict=True)]
+    if odd.any():
+        for index in np.flatnonzero(odd[first]).tolist():
+            token = first[index]
+            forms[index] = _fold(text[starts[token] : ends[token]])
+        form_ids: dict[str, int] = {}
+        form_of = [form_ids.setdefault(form, len(form_ids)) for form in forms]
+        return list(form_ids), np.array(form_of, dtype=np.int32)[ids]
+    return forms, ids.astype(np.int32)
+
+
+def short_tokens(text: str) -> list[tuple[str, str]] | None:
+    """(normal form, what follows up to the next token) of each token, found one by one: for a short text
+    that costs less than setting numpy up. None if it has characters that are left to `tokenise`."""
+    if not text.isascii():
+        text = text.translate(_PLAIN)
+        if not text.isascii():
+            return None
+    return _TOKEN.findall(text.lower())
+
+
+def token_list(text: str) -> list[str]:
+    """Normal forms of the tokens of `text`, in order."""
+    pairs = short_tokens(text) if len(text) <= _SHORT else None
+    if pairs is not None:
+        return [form for form, _ in pairs]
+    stream = tokenise(text)
+    return [stream.forms[index] for index in stream.ids.tolist()]
+
+
+def normalise(text: str) -> str:
+    """The tokens of `text` with single spaces between: the form under which words are stored and
+    hashed. "Well-Known" and "well_known" -> "well known", "Café’s" -> "cafe's", "U.S." -> "u.s."."""
+    return " ".join(token_list(text))
+
+
+def without_clitic(form: str) -> str:
+    """The form without what hangs on it behind an apostrophe: "cat's" -> "cat", "isn't" -> "is"."""
+    if "'" in form:
+        for clitic in CLITICS:
+            if form.endswith(clitic) and len(form) > len(clitic):
+                return form[: -len(clitic)]
+    return form
+
+
+def is_stop_word(form: str) -> bool:
+    """A stop word, alone or with a clitic ("it's", "they'll", "don't")."""
+    return form in STOP_WORDS or ("'" in form and without_clitic(form) in STOP_WORDS)
+
+
+def has_letter(form: str) -> bool:
+    """Whether the form is a word at all, not a number."""
+    return any(map(str.isalpha, form))
+
+
+def _classify(codes: CodePoints) -> NDArray[np.uint8]:
+    classes = _CLASSES[codes]
+    unseen = codes[classes == _UNSEEN]
+    if unseen.size:
+        for point in np.unique(unseen).tolist():
+            _CLASSES[point] = _class_of(chr(point))
+        classes = _CLASSES[codes]
+    return classes
+
+
+def _join_marks(inside: NDArray[np.bool_], classes: NDArray[np.uint8]) -> None:
+    """Combining marks and invisible characters behind a letter belong to its token."""
+    marks = classes == _MARK
+    if not marks.any():
+        return
+    positions = np.where(marks, -1, np.arange(len(classes)))
+    base = np.maximum.accumulate(positions)
+    inside |= marks & (base >= 0) & (classes[base] == _WORD)
+
+
+def _join_apostrophes(inside: NDArray[np.bool_], classes: NDArray[np.uint8]) -> None:
+    """An apostrophe between letters is part of the token."""
+    at = np.flatnonzero(classes == _APOSTROPHE)
+    at = at[(at > 0) & (at < len(classes) - 1)]
+    inside[at[inside[at - 1] & (classes[at + 1] == _WORD)]] = True
+
+
+def _runs(inside: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    padded = np.zeros(len(inside) + 2, dtype=np.bool_)
+    padded[1:-1] = inside
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
+    return edges[::2], edges[1::2]
+
+
+def _join_acronyms(
+    inside: NDArray[np.bool_],
+    data: bytes,
+    classes: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Two or more single letters, each with a stop behind it, are one token with its stops."""
+    dots = np.flatnonzero(classes == _DOT)
+    letters = np.frombuffer(data, dtype=np.uint8)[dots - 1] | 0x20
+    dots = dots[(dots > 0) & (letters >= ord("a")) & (letters <= ord("z"))]
+    dots = dots[inside[dots - 1] & ((dots == 1) | ~inside[dots - 2])]  # behind a single letter
+    dots = dots[:-1][np.diff(dots) == 2]  # ... which another one follows
+    if not dots.size:
+        return starts, ends
+    inside[dots] = inside[dots + 2] = True
+    linked = np.searchsorted(starts, dots - 1)
+    follows = np.zeros(len(starts), dtype=np.bool_)  # the token continues the acronym of the one before
+    follows[linked + 1] = True
+    leads = np.zeros(len(starts), dtype=np.bool_)  # the token is continued by the next
+    leads[linked] = True
+    ends = ends.copy()
+    ends[follows & ~leads] += 1
+    return starts[~follows], ends[~leads]
+
+
+def _joined(
+    inside: NDArray[np.bool_],
+    classes: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    forms: list[str],
+    ids: NDArray[np.int32],
+) -> NDArray[np.bool_]:
+    joined = np.zeros(len(ids), dtype=np.bool_)
+    if len(ids) < 2:
+        return joined
+    parting = (classes != _GAP) & (classes != _MARK) & ~inside
+    opens, closes = ends[:-1], starts[1:]
+    n_parting = parting[opens].view(np.uint8)  # of most gaps that is all there is: one space
+    wide = np.flatnonzero(closes - opens > 1)
+    n_parting[wide] += parting[opens[wide] + 1]
+    wide = wide[closes[wide] - opens[wide] > 2]
+    if wide.size:
+        at, first = spread(opens[wide], closes[wide] - opens[wide])
+        n_parting[wide] = np.minimum(np.add.reduceat(parting[at], first, dtype=np.int64), 2)
+    joined[:-1] = n_parting == 0
+    # The stop of "St. Louis" and "Mt. Everest" is part of the spelling.
+    stop = np.flatnonzero((n_parting == 1) & (classes[opens] == _DOT))
+    if stop.size:
+        title = np.fromiter((form in TITLES for form in forms), dtype=np.bool_, count=len(forms))
+        joined[stop[title[ids[stop]]]] = True
+    return joined

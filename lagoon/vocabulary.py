@@ -1,0 +1,221 @@
+"""From tokens to words: the base vocabulary, and the words learned on top of it.
+
+A token is looked up as it stands, then without its clitic, then by its stem; learned words come last
+and match exactly, so that adding one never changes what a known token means.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.bm25 import WEIGHT_SCALE, quantised_reef_idf, specificity_of
+from lagoon.compounds import CompoundMatcher, CompoundMatches, find_sorted
+from lagoon.hashing import fnv1a64, fnv1a64_many
+from lagoon.model import Model
+from lagoon.stems import stem, stem_many
+from lagoon.tokens import has_letter, is_stop_word, without_clitic
+
+# No token of the vocabulary is nearly as long; longer ones (encoded data) are unknown without hashing.
+MAX_WORD_CHARS = 64
+
+# Kinds of tokens.
+WORD, STOP, NUMBER = range(3)
+
+# A form's kind, word + 1 and part + 1 in the bits of one number.
+_KIND_MASK = 0b11
+_WORD_SHIFT, _PART_SHIFT = 2, 32
+_ENTRY_MASK = (1 << _PART_SHIFT - _WORD_SHIFT) - 1
+
+# Forms looked up one by one rather than with numpy.
+_FEW = 16
+
+# Forms remembered: those of a small library of English books. About 200 bytes each.
+_MOST_CODES = 50_000
+
+
+@dataclass(frozen=True)
+class WordInfo:
+    """A word of the vocabulary. `idf_q` in 1/51, `reefs` (reef id, bm25 in 1/8192) strongest first,
+    `weight` the inverse document frequency in running text, `specificity` -2 (generic) to 2."""
+
+    word: str
+    word_id: int
+    word_hash: int
+    specificity: int
+    idf_q: int
+    weight: float
+    is_compound: bool
+    is_custom: bool
+    reefs: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What each form is: kind (WORD, STOP, NUMBER), word (-1 unknown), part of compounds (-1 none);
+    each (forms,)."""
+
+    kinds: NDArray[np.uint8]
+    words: NDArray[np.int64]
+    parts: NDArray[np.int64]
+
+
+class BaseVocabulary:
+    """The vocabulary of a model; it never changes and is shared by every scorer of that model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        trie = model.compounds
+        self._forms = _HashTable(model.form_hashes, model.form_words)
+        self._stems = _HashTable(model.stem_hashes, model.stem_words)
+        self._parts = _HashTable(trie.part_hashes, np.arange(len(trie.part_hashes), dtype=np.uint32))
+        self._matcher = CompoundMatcher(trie, self._forms.find(trie.part_hashes))
+        # What forms are: the words of a language are few, and most of a text is the commonest of them. Threads
+        # may fill it at once: they write the same.
+        self._codes: dict[str, int] = {}
+
+    def codes(self, forms: Sequence[str]) -> Sequence[int]:
+        """Each form's kind, word and part in one number; see `unpack`."""
+        known = self._codes
+        codes = [known.get(form, -1) for form in forms]
+        if -1 in codes:
+            missing = [index for index, code in enumerate(codes) if code < 0]
+            if len(known) + len(missing) > _MOST_CODES:
+                known = self._codes = {}
+            for index, code in zip(missing, self._look_up([forms[i] for i in missing]), strict=True):
+                codes[index] = code
+                if len(forms[index]) <= MAX_WORD_CHARS:
+                    known[forms[index]] = code
+        return codes
+
+    def resolve(self, forms: Sequence[str]) -> Resolution:
+        """Look up forms; stop words and numbers have no word but may be parts."""
+        codes = np.array(self.codes(forms), dtype=np.int64)
+        return Resolution(
+            (codes & _KIND_MASK).astype(np.uint8),
+            (codes >> _WORD_SHIFT & _ENTRY_MASK) - 1,
+            (codes >> _PART_SHIFT) - 1,
+        )
+
+    def compounds(
+        self, forms: Resolution, ids: NDArray[np.int32], joined: NDArray[np.bool_]
+    ) -> CompoundMatches:
+        """Compounds in a sequence of tokens, which are indices of `forms`."""
+        return self._matcher.find(forms.parts, forms.words, ids, joined)
+
+    def few_compounds(
+        self, parts: Sequence[int], words: Sequence[int], joined: Sequence[bool]
+    ) -> list[tuple[int, int, int]]:
+        """The same for a few tokens: (first token, number of tokens, word)."""
+        return self._matcher.find_few(parts, words, joined)
+
+    def find(self, tokens: Sequence[str]) -> int:
+        """Word id of one word or compound given as its tokens, -1 if unknown."""
+        _, words, parts = unpack(self.codes(tokens))
+        if len(tokens) == 1:
+            return words[0]
+        joined = [True] * (len(tokens) - 1) + [False]
+        found = self.few_compounds(parts, words, joined)
+        return found[0][2] if len(found) == 1 and found[0][1] == len(tokens) else -1
+
+    def row(self, word_id: int) -> tuple[int, list[int], list[int]]:
+        """(weight_q, reefs, bm25_q of each) of a word."""
+        weights, starts, reefs, bm25 = self._rows
+        row = slice(starts[word_id], starts[word_id + 1])
+        return weights[word_id], reefs[row].tolist(), bm25[row].tolist()
+
+    @cached_property
+    def _rows(self) -> tuple[memoryview, memoryview, memoryview, memoryview]:
+        # Slices and single items of memory views cost a third of those of arrays.
+        model = self.model
+        return model.weights.data, model.row_starts.data, model.row_reefs.data, model.row_bm25.data
+
+    def info(self, word_id: int) -> WordInfo:
+        model = self.model
+        row = slice(int(model.row_starts[word_id]), int(model.row_starts[word_id + 1]))
+        pairs = zip(model.row_reefs[row].tolist(), model.row_bm25[row].tolist(), strict=True)
+        reefs = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+        word = model.words[word_id]
+        return WordInfo(
+            word=word,
+            word_id=word_id,
+            word_hash=fnv1a64(word),
+            specificity=specificity_of(len(reefs)),
+            idf_q=quantised_reef_idf(len(reefs), model.n_reefs),
+            weight=int(model.weights[word_id]) / WEIGHT_SCALE,
+            is_compound=word_id >= model.n_words - model.n_compounds,
+            is_custom=False,
+            reefs=reefs,
+        )
+
+    def _look_up(self, forms: Sequence[str]) -> list[int]:
+        """Codes of forms. Setting numpy up costs more than a few."""
+        return list(map(self._code, forms)) if len(forms) <= _FEW else self._codes_of_many(forms)
+
+    def _code(self, form: str) -> int:
+        kind = _kind(form)
+        hashed = fnv1a64(_short(form))
+        word = self._forms.get(hashed) if kind == WORD else -1
+        if kind == WORD and word < 0:
+            base = _short(without_clitic(form))
+            word = self._forms.get(fnv1a64(base))
+            if word < 0:
+                word = self._stems.get(fnv1a64(stem(base)))
+        return kind | (word + 1) << _WORD_SHIFT | (self._parts.get(hashed) + 1) << _PART_SHIFT
+
+    def _codes_of_many(self, forms: Sequence[str]) -> list[int]:
+        kinds = np.fromiter(map(_kind, forms), dtype=np.uint8, count=len(forms))
+        hashes = fnv1a64_many(list(map(_short, forms)))
+        words = np.where(kinds == WORD, self._forms.find(hashes), -1)
+        missing = np.flatnonzero((kinds == WORD) & (words < 0))
+        bases = [_short(without_clitic(forms[index])) for index in missing.tolist()]
+        by_base = self._forms.find(fnv1a64_many(bases))
+        words[missing] = np.where(by_base >= 0, by_base, self._stems.find(fnv1a64_many(stem_many(bases))))
+        parts = self._parts.find(hashes)
+        codes: list[int] = (kinds | (words + 1) << _WORD_SHIFT | (parts + 1) << _PART_SHIFT).tolist()
+        return codes
+
+
+def unpack(codes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """(kinds, words, parts) as in Resolution."""
+    return (
+        [code & _KIND_MASK for code in codes],
+        [(code >> _WORD_SHIFT & _ENTRY_MASK) - 1 for code in codes],
+        [(code >> _PART_SHIFT) - 1 for code in codes],
+    )
+
+
+class _HashTable:
+    """Sorted hashes -> values, for many at once or for one."""
+
+    def __init__(self, hashes: NDArray[np.uint64], values: NDArray[np.uint32]) -> None:
+        self._hashes = hashes
+        self._values = values
+        self._views = hashes.data, values.data
+
+    def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The value of each hash, -1 where it is absent."""
+        at = find_sorted(self._hashes, hashes)
+        found = np.full(len(hashes), -1, dtype=np.int64)
+        hit = at >= 0
+        found[hit] = self._values[at[hit]]
+        return found
+
+    def get(self, hashed: int) -> int:
+        """The value of one hash, -1 if it is absent."""
+        hashes, values = self._views
+        at = bisect_left(hashes, hashed)
+        return int(values[at]) if at < len(hashes) and hashes[at] == hashed else -1
+
+
+def _short(form: str) -> str:
+    return form if len(form) <= MAX_WORD_CHARS else ""
+
+
+def _kind(form: str) -> int:
+    if is_stop_word(form):
+        return STOP
+    return WORD if form.isalpha() or has_letter(form) else NUMBER
