@@ -1,0 +1,7 @@
+"""Alembic's entry: migrations run on the connection that `shoal.storage.migrate` hands over."""
+
+from alembic import context
+
+context.configure(connection=context.config.attributes["connection"], transactional_ddl=True)
+with context.begin_transaction():
+    context.run_migrations()

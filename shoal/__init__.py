@@ -1,0 +1,62 @@
+"""Shoal: retrieval that explains itself. `Engine` is the door; see `docs/` for a tour.
+
+Names are imported on first use, so that a command that needs only one of them starts quickly.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
+    from shoal.errors import ShoalError
+    from shoal.models import (
+        DocFormat,
+        IngestResult,
+        QueryInfo,
+        SearchFilters,
+        SearchMode,
+        SearchResponse,
+        SearchResult,
+        SharedReef,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Engine": "shoal.engine",
+    "ShoalError": "shoal.errors",
+    **dict.fromkeys(
+        (
+            "DocFormat",
+            "IngestResult",
+            "QueryInfo",
+            "SearchFilters",
+            "SearchMode",
+            "SearchResponse",
+            "SearchResult",
+            "SharedReef",
+        ),
+        "shoal.models",
+    ),
+}
+__all__ = [
+    "DocFormat",
+    "Engine",
+    "IngestResult",
+    "QueryInfo",
+    "SearchFilters",
+    "SearchMode",
+    "SearchResponse",
+    "SearchResult",
+    "SharedReef",
+    "ShoalError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'shoal' has no attribute {name!r}")

@@ -1,0 +1,287 @@
+"""A draft becomes chunks: parsed, cut where the topic changes, each chunk described by its reefs."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon import SectionStart, Sentence
+from shoal.errors import EmptyDocumentError
+from shoal.models import (
+    Chunk,
+    DocumentDraft,
+    IslandScore,
+    LeftOut,
+    ParsedDocument,
+    ReefScore,
+    ScoredDocument,
+    Section,
+    SentenceSpan,
+)
+from shoal.parse.sections import parse
+from shoal.settings import Settings
+
+# Scores come from lagoon with this many digits; what is computed from them here gets as many, so that the same
+# document gives the same rows everywhere.
+SCORE_DIGITS = 6
+# Islands are for browsing; the specification stores the ten strongest.
+ISLANDS_PER_CHUNK = 10
+# English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); passages of German, French,
+# Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing.
+LOW_COVERAGE = 0.55
+MIN_WORDS_TO_JUDGE = 50
+LOW_COVERAGE_WARNING = "low coverage:"
+# A comment or rule longer than this between two sentences parts two chunks, so that a chunk is mostly text.
+MAX_GAP_CHARS = 400
+
+# "Title: Walden" is about Walden, not about titles.
+_LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+
+
+class Scorer(Protocol):
+    """What chunking needs of lagoon.ReefScorer. Scores are rounded to SCORE_DIGITS."""
+
+    @property
+    def data_version(self) -> str: ...
+
+    @property
+    def data_checksum(self) -> str: ...
+
+    def analyze(
+        self,
+        text: Sequence[str | Sentence],
+        *,
+        sensitivity: float,
+        smooth_window: int,
+        min_chunk_sentences: int,
+        max_chunk_sentences: int,
+        max_chunk_chars: int,
+        sections: Sequence[SectionStart],
+        context_weight: float,
+        top_k: int,
+    ) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedDraft:
+    """A draft, its structure, title and headings of each section as the scorer counted them, and lagoon's
+    DocumentAnalysis."""
+
+    draft: DocumentDraft
+    parsed: ParsedDocument
+    contexts: tuple[str, ...]
+    analysis: Any
+
+
+def score_document(
+    draft: DocumentDraft, scorer: Scorer, settings: Settings, *, vocabulary_version: int = 0
+) -> ScoredDocument:
+    """Chunks of a draft, ready to be stored. The result depends on nothing but the arguments.
+
+    Raises EmptyDocumentError where nothing is left to make a chunk of.
+    """
+    analysed = analyse(draft, scorer, settings)
+    return scored_document(analysed, scorer, vocabulary_version=vocabulary_version)
+
+
+def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalysedDraft:
+    """A draft parsed, and cut where the topic changes.
+
+    Raises EmptyDocumentError where nothing is left to make a chunk of.
+    """
+    parsed = parse(draft, max_block_chars=settings.max_chunk_chars)
+    if not parsed.sentences:
+        raise EmptyDocumentError("the document has no text besides headings, comments and rules")
+    sections = _section_starts(draft.title, parsed, settings.heading_weight > 0)
+    analysis = scorer.analyze(
+        _sentences(parsed),
+        sensitivity=settings.sensitivity,
+        smooth_window=settings.smooth_window,
+        min_chunk_sentences=settings.min_chunk_sentences,
+        max_chunk_sentences=settings.max_chunk_sentences,
+        max_chunk_chars=settings.max_chunk_chars,
+        sections=sections,
+        context_weight=settings.heading_weight,
+        top_k=settings.reefs_per_chunk,
+    )
+    return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
+
+
+def cuts_of(analysed: AnalysedDraft) -> list[int]:
+    """Where the chunks of an analysed draft begin, as offsets."""
+    sentences = analysed.parsed.sentences
+    return [sentences[segment.start_idx].start_char for segment in analysed.analysis.segments]
+
+
+def analyse_cut(
+    draft: DocumentDraft,
+    cuts: Sequence[int],
+    scorer: Scorer,
+    settings: Settings,
+    *,
+    parsed: ParsedDocument | None = None,
+) -> AnalysedDraft | None:
+    """A draft parsed, unless that was done before, and cut at the given offsets: what a chunk is doesn't change with
+    what is known of words.
+
+    None where no sentence begins at one of them, or one begins before the first: the text was read in another way.
+    """
+    parsed = parsed or parse(draft, max_block_chars=settings.max_chunk_chars)
+    numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
+    firsts = [numbers.get(cut) for cut in cuts]
+    if not firsts or firsts[0] != 0 or any(first is None for first in firsts):
+        return None
+    with_context = settings.heading_weight > 0
+    sections = [
+        SectionStart(
+            i, _context(draft.title, parsed.sections[parsed.sentences[i].section]) if with_context else ""
+        )
+        for i in firsts
+        if i is not None
+    ]
+    analysis = scorer.analyze(
+        _sentences(parsed),
+        sensitivity=settings.sensitivity,
+        smooth_window=settings.smooth_window,
+        # Every cut is given: none is to be looked for.
+        min_chunk_sentences=len(parsed.sentences) + 1,
+        max_chunk_sentences=0,
+        max_chunk_chars=0,
+        sections=sections,
+        context_weight=settings.heading_weight,
+        top_k=settings.reefs_per_chunk,
+    )
+    return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
+
+
+def scored_document(
+    analysed: AnalysedDraft, scorer: Scorer, *, vocabulary_version: int = 0
+) -> ScoredDocument:
+    """The chunks of an analysed draft; `scorer` is only asked for its data's version."""
+    draft, parsed, analysis = analysed.draft, analysed.parsed, analysed.analysis
+    chunks = _chunks(draft.content, parsed.sentences, analysis.segments)
+    topics = [segment.topic for segment in analysis.segments]
+    n_words = sum(topic.n_words for topic in topics)
+    matched = sum(topic.matched_words for topic in topics)
+    coverage = round(matched / n_words, SCORE_DIGITS) if n_words else 0.0
+    return ScoredDocument(
+        draft=draft,
+        sections=parsed.sections,
+        chunks=chunks,
+        left_out=_outside(parsed.left_out, chunks),
+        n_sentences=len(parsed.sentences),
+        coverage=coverage,
+        warnings=(*_without_warnings(draft.warnings), *_warnings(coverage, n_words)),
+        vocabulary_version=vocabulary_version,
+        data_version=scorer.data_version,
+        data_checksum=scorer.data_checksum,
+    )
+
+
+def _sentences(parsed: ParsedDocument) -> list[Sentence]:
+    """The sentences as the scorer is to read them."""
+    masked = parsed.masked
+    return [Sentence(masked[s.start_char : s.end_char], s.start_char, s.end_char) for s in parsed.sentences]
+
+
+def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> list[SectionStart]:
+    """Where a chunk must begin: at a section's first sentence, and behind a long span that is left out."""
+    starts: list[SectionStart] = []
+    section = -1
+    end = 0
+    for i, sentence in enumerate(parsed.sentences):
+        if sentence.section != section or sentence.start_char - end > MAX_GAP_CHARS:
+            section = sentence.section
+            starts.append(SectionStart(i, _context(title, parsed.sections[section]) if with_context else ""))
+        end = sentence.end_char
+    return starts
+
+
+def _context(title: str, section: Section) -> str:
+    """Title and headings, each once and as a paragraph, so that no compound is read across them."""
+    named = {
+        text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in section.path))
+    }
+    return "\n\n".join(named.values())
+
+
+def _chunks(content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]) -> tuple[Chunk, ...]:
+    starts = np.array([sentences[segment.start_idx].start_char for segment in segments], dtype=np.int64)
+    ends = np.array([sentences[segment.end_idx - 1].end_char for segment in segments], dtype=np.int64)
+    line_starts = _line_starts(content)
+    first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
+    last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
+    spans = zip(starts.tolist(), ends.tolist(), first_lines, last_lines, segments, strict=True)
+    return tuple(
+        _chunk(index, sentences[segment.start_idx].section, content[start:end], (start, end), lines, segment)
+        for index, (start, end, *lines, segment) in enumerate(spans)
+    )
+
+
+def _line_starts(content: str) -> NDArray[np.int64]:
+    """Offsets where lines begin; a line ends with a line feed, a return, or both."""
+    return np.array([0, *(match.end() for match in _LINE_BREAK.finditer(content))], dtype=np.int64)
+
+
+def _chunk(
+    index: int, section: int, text: str, span: tuple[int, int], lines: Sequence[int], segment: Any
+) -> Chunk:
+    topic = segment.topic
+    reefs = tuple(
+        ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
+        for reef in topic.top_reefs
+        if reef.z_score > 0
+    )
+    islands = tuple(
+        IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
+        for island in topic.top_islands[:ISLANDS_PER_CHUNK]
+        if island.aggregate_z > 0
+    )
+    natural, physical, abstract, social = topic.arch_scores
+    return Chunk(
+        chunk_index=index,
+        section=section,
+        text=text,
+        start_char=span[0],
+        end_char=span[1],
+        start_line=lines[0],
+        end_line=lines[1],
+        sentence_count=segment.end_idx - segment.start_idx,
+        confidence=topic.confidence,
+        coverage=topic.coverage,
+        matched_words=topic.matched_words,
+        arch_scores=(natural, physical, abstract, social),
+        reefs=reefs,
+        islands=islands,
+        norm=round(math.sqrt(math.fsum(reef.z_score**2 for reef in reefs)), SCORE_DIGITS),
+    )
+
+
+def _outside(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[LeftOut, ...]:
+    """The left-out spans that are in no chunk's text, but for headings, which the sections hold."""
+    starts = [chunk.start_char for chunk in chunks]
+
+    def is_inside(span: LeftOut) -> bool:
+        before = bisect_right(starts, span.start_char) - 1
+        return before >= 0 and span.end_char <= chunks[before].end_char
+
+    return tuple(span for span in left_out if span.reason != "heading" and not is_inside(span))
+
+
+def _without_warnings(given: Sequence[str]) -> tuple[str, ...]:
+    """What was said of a text before it was scored, where it may have been scored before."""
+    return tuple(warning for warning in given if not warning.startswith(LOW_COVERAGE_WARNING))
+
+
+def _warnings(coverage: float, n_words: int) -> tuple[str, ...]:
+    if n_words < MIN_WORDS_TO_JUDGE or coverage >= LOW_COVERAGE:
+        return ()
+    return (f"{LOW_COVERAGE_WARNING} only {coverage:.0%} of {n_words:,} words are known; is this English?",)

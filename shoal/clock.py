@@ -1,0 +1,16 @@
+"""The one form in which a moment is stored and shown: UTC, ISO 8601, milliseconds, `Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def timestamp(moment: datetime | None = None) -> str:
+    """`moment` (now, when None) as `2026-01-31T00:00:00.000Z`. Such texts sort as the moments do.
+
+    A moment without a zone is taken as UTC.
+    """
+    if moment is None:
+        moment = datetime.now(UTC)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,412 @@
+"""The door of the library: documents go in, explained results come out.
+
+An engine is a database and a scorer. It may be shared between threads. Every method opens its own transaction,
+so what it returns is one consistent state.
+
+What a method needs is imported when it is called: a search from the command line should not wait for the code
+that ingests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from shoal.clock import timestamp
+from shoal.errors import NotFoundError, QueryError, SettingsError
+from shoal.models import (
+    DocFormat,
+    DocumentDraft,
+    IngestResult,
+    RescoreResult,
+    SearchFilters,
+    SearchMode,
+    SearchResponse,
+)
+from shoal.settings import Settings
+from shoal.storage import catalogue, chunks, migrate
+from shoal.storage.database import MAX_ID, Database
+
+if TYPE_CHECKING:
+    from shoal.explain import Explanation
+    from shoal.intake import Intake
+    from shoal.jobs.local import Watcher
+    from shoal.jobs.pipeline import Handlers
+    from shoal.search.postings import KeptPostings
+    from shoal.storage.records import ChunkPage, DocumentDetail, DocumentPage
+
+SQLITE = "sqlite:///"
+MAX_PAGE = 2**31 - 1
+"""Listings take limits and offsets up to here."""
+
+
+class Engine:
+    """Ingests, searches and explains; `with Engine(db_path="shoal.db") as engine:`.
+
+    The database is made or migrated at once; lagoon's data is loaded when first needed. `settings` come from the
+    environment unless given; `db_path` or `database_url` (`sqlite:///PATH`) win over them. `scorer` is any object
+    with lagoon's public methods; without it, `lagoon_data_dir` (None: the packaged data) says what to load.
+
+    Raises SettingsError, SchemaError (a newer or foreign database) or DatabaseUnavailableError.
+    """
+
+    settings: Settings
+    database: Database
+
+    def __init__(
+        self,
+        db_path: str | Path | None = None,
+        *,
+        database_url: str | None = None,
+        lagoon_data_dir: str | Path | None = None,
+        scorer: Any = None,
+        settings: Settings | None = None,
+        learning: bool | None = None,
+    ) -> None:
+        self.settings = _settings(settings, db_path, database_url, learning)
+        self._lagoon_data_dir = lagoon_data_dir
+        self._scorer = scorer
+        self._loading = threading.Lock()
+        self.database = Database(self.settings.database_url)
+        migrate.upgrade(self.database)
+
+    @functools.cached_property
+    def _postings(self) -> KeptPostings:
+        from shoal.search.postings import KeptPostings
+
+        return KeptPostings(self.database)
+
+    @property
+    def scorer(self) -> Any:
+        """The scorer, loaded on first use. Raises a lagoon.LagoonError where its data can't be used."""
+        if self._scorer is None:
+            with self._loading:
+                if self._scorer is None:
+                    import lagoon
+
+                    self._scorer = lagoon.load(self._lagoon_data_dir)
+        return self._scorer
+
+    def start(self) -> None:
+        """Load now what would be loaded by the first searches, as a service does before it is ready.
+
+        Calling it again is cheap.
+        """
+        with self.database.snapshot() as snapshot:
+            self._postings.load(snapshot, self.scorer.n_reefs)
+
+    def close(self) -> None:
+        """Close the database connections."""
+        self.database.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # In
+
+    def ingest(
+        self,
+        *,
+        content: str,
+        title: str | None = None,
+        format: DocFormat | str | None = None,  # noqa: A002 - the name users know from the API
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        source_path: str | None = None,
+    ) -> IngestResult:
+        """Take in one document. Where its content is stored already, tags are merged and `duplicate` is set.
+
+        Format and title are told from `source_path` and the text unless given. Raises a DocumentError that says
+        what is wrong with the document; nothing is stored then.
+        """
+        from shoal.parse.draft import make_draft
+
+        return self._take_one(
+            make_draft(
+                title=title,
+                content=content,
+                format=format,
+                tags=tags,
+                metadata=metadata,
+                source_path=source_path,
+                settings=self.settings,
+            )
+        )
+
+    def ingest_file(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        format: DocFormat | str | None = None,  # noqa: A002
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> IngestResult:
+        """Take in a file; its path becomes `source_path`. As `ingest` otherwise.
+
+        Raises NotFoundError where there is no such file.
+        """
+        from shoal.parse.draft import draft_from_file
+
+        return self._take_one(
+            draft_from_file(
+                path, title=title, format=format, tags=tags, metadata=metadata, settings=self.settings
+            )
+        )
+
+    def ingest_many(self, documents: Iterable[Mapping[str, Any]]) -> list[IngestResult]:
+        """Take in documents given as the arguments of `ingest`; one result each, in order.
+
+        A bad document does not raise: its result has `error`. What the library learns is learned from all of them
+        together, or from waves of `wave_bytes`.
+        """
+        with self.intake() as intake:
+            for document in documents:
+                intake.add(document)
+            return intake.finish()
+
+    def intake(self) -> Intake:
+        """Takes documents one by one; `ingest_many` for whoever doesn't have them at hand, or wants to watch."""
+        from shoal.intake import Intake
+
+        return Intake(self.database, self._handlers, self.settings)
+
+    def _take_one(self, draft: DocumentDraft) -> IngestResult:
+        with self.intake() as intake:
+            intake.add_draft(draft)
+            return intake.finish_one()
+
+    @functools.cached_property
+    def _handlers(self) -> Handlers:
+        from shoal.jobs.pipeline import handlers_for
+
+        return handlers_for(self.database, self.scorer, self.settings)
+
+    # Out
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        mode: SearchMode | str = SearchMode.reef,
+        tags: Sequence[str] | None = None,
+        min_confidence: float | None = None,
+        filters: SearchFilters | Mapping[str, Any] | None = None,
+        max_per_document: int | None = 3,
+        include_scores: bool = False,
+        offset: int = 0,
+        context: int = 0,
+        preset: str = "balanced",
+        weights: Mapping[str, float] | None = None,
+        fusion: str = "blend",
+    ) -> SearchResponse:
+        """The chunks that match the query best, best first, with what they matched by.
+
+        `tags` and `min_confidence` are short for the filters of the same name and can't be given twice.
+        `max_per_document=None` lifts that limit. `include_scores` fills `shared_reefs`; `context` adds that many
+        neighbours before and after each result.
+
+        Raises QueryError naming the argument that cannot be used.
+        """
+        from shoal.search.answer import answer
+        from shoal.search.request import make_request
+
+        request = make_request(
+            query,
+            settings=self.settings,
+            top_k=top_k,
+            mode=mode,
+            tags=tags,
+            min_confidence=min_confidence,
+            filters=filters,
+            max_per_document=max_per_document,
+            include_scores=include_scores,
+            offset=offset,
+            context=context,
+            preset=preset,
+            weights=weights,
+            fusion=fusion,
+        )
+        return answer(self.database, self.scorer, self.settings, request, self._postings)
+
+    def explain(
+        self,
+        query: str,
+        *,
+        document_id: int | None = None,
+        chunk_id: int | None = None,
+        **search: Any,
+    ) -> Explanation:
+        """How a query is understood, word by word; with a document or chunk, its rank and what kept it out.
+
+        `search` takes the arguments of `search`. Raises QueryError, NotFoundError.
+        """
+        from shoal.explain import explain
+        from shoal.search.request import check_id, make_request
+
+        return explain(
+            self.database,
+            self.scorer,
+            self.settings,
+            make_request(query, settings=self.settings, **search),
+            document_id=check_id("document_id", document_id),
+            chunk_id=check_id("chunk_id", chunk_id),
+        )
+
+    def documents(
+        self, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+    ) -> DocumentPage:
+        """Documents by id, those with `tag` and with `q` in title or source path (any case of ASCII letters).
+
+        Raises QueryError for a negative limit or offset.
+        """
+        from shoal.search.request import whole_characters
+
+        _check_page(limit, offset)
+        for field, text in (("tag", tag), ("q", q)):
+            whole_characters(field, text or "")
+        with self.database.snapshot() as snapshot:
+            return catalogue.list_documents(snapshot, tag=tag, q=q, limit=limit, offset=offset)
+
+    def document(self, document_id: int) -> DocumentDetail:
+        """A document with its sections and report. Raises NotFoundError."""
+        with self.database.snapshot() as snapshot:
+            return catalogue.get_detail(snapshot, _storable(document_id))
+
+    def chunks(
+        self, document_id: int, *, limit: int | None = None, offset: int = 0, n_reefs: int = chunks.ALL_REEFS
+    ) -> ChunkPage:
+        """Chunks of a document in order, with their `n_reefs` strongest reefs and islands. Raises NotFoundError."""
+        _check_page(0 if limit is None else limit, offset)
+        with self.database.snapshot() as snapshot:
+            return chunks.get_chunks(
+                snapshot, _storable(document_id), limit=limit, offset=offset, n_reefs=n_reefs
+            )
+
+    def content(self, document_id: int) -> str:
+        """The text of a document as it was stored. Raises NotFoundError."""
+        with self.database.snapshot() as snapshot:
+            return catalogue.get_content(snapshot, _storable(document_id))
+
+    def status(self) -> dict[str, Any]:
+        """Counts, versions, sizes: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`,
+        `lagoon_checksum`, `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by
+        status), `workers` (seen lately), `schema`, `db_path`, `db_bytes`."""
+        from shoal.storage.status import get_counts, size_on_disk
+
+        with self.database.snapshot() as snapshot:
+            counts = get_counts(snapshot, data_checksum=self.scorer.data_checksum)
+        return {
+            "status": "ok",
+            **counts,
+            "lagoon_version": self.scorer.data_version,
+            "lagoon_n_reefs": self.scorer.n_reefs,
+            "lagoon_checksum": self.scorer.data_checksum,
+            "schema": migrate.HEAD,
+            "db_path": str(self.database.path),
+            "db_bytes": size_on_disk(self.database),
+        }
+
+    def reefs(self) -> dict[str, Any]:
+        """The hierarchy: archipelagos, islands and reefs. A reef has its typical words and `n_chunks`, the number
+        of chunks whose strongest reef it is."""
+        from shoal.storage.status import chunks_by_reef
+
+        with self.database.snapshot() as snapshot:
+            n_chunks = chunks_by_reef(snapshot)
+        return {
+            "archipelagos": [{"id": arch.id, "name": arch.name} for arch in self.scorer.archipelagos],
+            "islands": [
+                {"id": island.id, "name": island.name, "archipelago_id": island.archipelago_id}
+                for island in self.scorer.islands
+            ],
+            "reefs": [
+                {
+                    "id": reef.id,
+                    "name": reef.name,
+                    "island_id": reef.island_id,
+                    "typical_words": list(reef.typical_words),
+                    "n_chunks": n_chunks.get(reef.id, 0),
+                }
+                for reef in self.scorer.reefs
+            ],
+        }
+
+    def export(self, *, canonical: bool = False) -> Iterator[str]:
+        """The whole library as lines of JSON; `canonical` leaves out ids, times and versions."""
+        from shoal.export import export
+
+        return export(self.database, canonical=canonical)
+
+    # Change
+
+    def set_tags(self, document_id: int, tags: Sequence[str]) -> tuple[str, ...]:
+        """Replace a document's tags; the tags as stored. Raises NotFoundError, InvalidFieldError."""
+        from shoal.parse.draft import checked_tags
+        from shoal.storage import documents
+
+        checked = checked_tags(tags, self.settings)
+        with self.database.write() as connection:
+            documents.set_tags(connection, _storable(document_id), checked, now=timestamp())
+        with self.database.snapshot() as snapshot:
+            return catalogue.get_document(snapshot, document_id).tags
+
+    def rescore(self, watch: Watcher | None = None) -> RescoreResult:
+        """Learn afresh from all that is stored, and bring the scores of every chunk up to date with it; chunks and
+        their ids stay as they are. Interrupted, it goes on where it was when called again."""
+        from shoal.rescore import rescore
+
+        return rescore(self.database, self._handlers, self.settings, watch or (lambda _: None))
+
+    def delete_document(self, document_id: int) -> bool:
+        """Remove a document and everything derived from it; False if there is none. Words that were learned from it
+        alone are forgotten by the next learn or rescore."""
+        from shoal.jobs.discovery import Discovery, delete_document, rows_to_withdraw
+
+        if not 0 < document_id <= MAX_ID:
+            return False
+        rows = rows_to_withdraw(self.database, lambda: Discovery(self.scorer, self.settings), document_id)
+        with self.database.write() as connection:
+            found = delete_document(connection, document_id, rows)
+        # In steps, so that others can write in between.
+        while found and self.database.give_back_space():
+            pass
+        return found
+
+
+def _settings(
+    given: Settings | None, db_path: str | Path | None, database_url: str | None, learning: bool | None
+) -> Settings:
+    if db_path is not None and database_url is not None:
+        raise SettingsError("db_path and database_url say the same thing; give one of them")
+    url = database_url if db_path is None else f"{SQLITE}{db_path}"
+    if given is None:
+        return Settings.from_environment(database_url=url, learning=learning)
+    if url is not None and not url.startswith(SQLITE):
+        raise SettingsError(f"database_url must begin with {SQLITE}")
+    changed: dict[str, Any] = {"database_url": url, "learning": learning}
+    return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
+
+
+def _storable(document_id: int) -> int:
+    """An id that a database can be asked for. Raises NotFoundError: no document has another."""
+    if not 0 < document_id <= MAX_ID:
+        raise NotFoundError(f"there is no document {document_id}")
+    return document_id
+
+
+def _check_page(limit: int, offset: int) -> None:
+    for field, value in (("limit", limit), ("offset", offset)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PAGE:
+            raise QueryError(field, f"must be a whole number from 0 to {MAX_PAGE:,}")

@@ -1,0 +1,100 @@
+"""Everything that can go wrong for a person, as classes.
+
+A message says what is wrong and what to do about it, and never holds a traceback, SQL or a path of the
+server that the person did not give. The edges (CLI, HTTP, worker) translate a class once: the CLI to an
+exit code, the API to a status, the worker to the error of an item.
+"""
+
+from __future__ import annotations
+
+
+class ShoalError(Exception):
+    """Base of every error that Shoal raises on purpose."""
+
+
+class SettingsError(ShoalError):
+    """A `SHOAL_` variable is unknown or has a value that cannot be used."""
+
+
+class DocumentError(ShoalError):
+    """A document cannot be taken in; the message is shown to whoever sent it."""
+
+
+class EmptyDocumentError(DocumentError):
+    """No text at all, or none that makes a chunk."""
+
+
+class DocumentTooLargeError(DocumentError):
+    """The document is over `max_document_bytes`."""
+
+
+class UndecodableDocumentError(DocumentError):
+    """The bytes are not text in an encoding that can be recognised."""
+
+
+class UnknownFormatError(DocumentError):
+    """The format is not one of `DocFormat`, or cannot be told from the file's name."""
+
+
+class InvalidFieldError(DocumentError):
+    """A field of a document or query has a wrong type, length or value.
+
+    `field` is its name as the caller wrote it.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class DuplicateContentError(DocumentError):
+    """The same content is stored already; `document_id` says where."""
+
+    def __init__(self, document_id: int) -> None:
+        super().__init__(f"the same content is stored already as document {document_id}")
+        self.document_id = document_id
+
+
+class QueryError(ShoalError):
+    """A search cannot be run as asked. `field` names the argument at fault."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFoundError(ShoalError):
+    """There is no document, job or chunk with that id."""
+
+
+class StorageError(ShoalError):
+    """The database cannot be used right now."""
+
+
+class DatabaseUnavailableError(StorageError):
+    """The database cannot be reached or stayed locked for longer than the busy timeout."""
+
+
+class DiskFullError(StorageError):
+    """There is no space left to write; nothing of the operation was stored."""
+
+
+class SchemaError(StorageError):
+    """The database was written by a newer Shoal, or is not a Shoal database."""
+
+
+class LeaseLostError(ShoalError):
+    """Another worker has taken over the work; whatever was computed must not be stored."""
+
+
+class IdempotencyError(ShoalError):
+    """An `Idempotency-Key` came again with another body."""
+
+
+class UploadDroppedError(ShoalError):
+    """An upload was given up before it was complete; nothing of it was accepted."""
+
+
+class BrokerUnavailableError(ShoalError):
+    """A message could not be sent. Never fatal: the reconciler sends it later."""

@@ -1,0 +1,32 @@
+"""A library brought up to date within this process: a rescore as a job of its own, worked off before it is told."""
+
+from __future__ import annotations
+
+from shoal.jobs import lease, local
+from shoal.jobs.jobs import get_items
+from shoal.jobs.local import Watcher
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.pipeline import Handlers
+from shoal.jobs.upload import submit_rescore
+from shoal.models import RescoreResult
+from shoal.settings import Settings
+from shoal.storage import vocabulary
+from shoal.storage.database import Database
+
+MOST_FAILED = 1000
+"""Documents that could not be rescored and are named; there should be none."""
+
+
+def rescore(database: Database, handlers: Handlers, settings: Settings, watch: Watcher) -> RescoreResult:
+    """Rescore every document that is stored now."""
+    local.tidy(database, settings)
+    job_id = submit_rescore(database, settings, local_owner=lease.new_owner())
+    try:
+        local.work_off(database, job_id, handlers, settings, watch)
+        failed = get_items(database, job_id, ItemStatus.failed, limit=MOST_FAILED)
+        n_documents = local.progress(database, job_id).items_total
+    finally:
+        local.drop(database, job_id)
+    with database.snapshot() as snapshot:
+        version = vocabulary.newest(snapshot).number
+    return RescoreResult(n_documents, tuple((item.title, item.error or "") for item in failed), version)

@@ -1,0 +1,100 @@
+"""Filters as SQL: the subquery of the chunks that may be results at all.
+
+Each filter is one condition on a chunk `c`, so that an explanation can ask which of them kept a chunk out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.errors import QueryError
+from shoal.models import SearchFilters, TagsMatch
+from shoal.search.request import N_ARCHIPELAGOS
+from shoal.storage.database import listed
+
+OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"
+WITH_TAGS = """c.document_id IN (
+    SELECT t.document_id FROM document_tags t WHERE t.tag IN ({tags})
+    GROUP BY t.document_id HAVING COUNT(*) >= :n_tags)"""
+CURRENT_DATA = "current data"
+"""Stands among the filters for the condition that no one asked for."""
+OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions on a chunk `c` by the name of their filter, and the parameters they use."""
+
+    by_filter: Mapping[str, str]
+    parameters: Mapping[str, Any]
+
+    def __bool__(self) -> bool:
+        return bool(self.by_filter)
+
+    @property
+    def eligible(self) -> str:
+        """A query of the ids of the chunks that meet all conditions."""
+        return "SELECT c.id FROM chunks c WHERE " + " AND ".join(self.by_filter.values())
+
+    def and_current_data(self, data_checksum: str) -> Conditions:
+        """These, and that the chunk was scored with this build of lagoon's data."""
+        return Conditions(
+            {**self.by_filter, CURRENT_DATA: OF_CURRENT_DATA},
+            {**self.parameters, "data_checksum": data_checksum},
+        )
+
+
+def make_conditions(filters: SearchFilters, scorer: Any) -> Conditions:
+    """The conditions of filters. Raises QueryError for a reef or island that lagoon's data doesn't have."""
+    found: dict[str, str] = {}
+    parameters: dict[str, Any] = {}
+
+    def require(name: str, condition: str, **values: Any) -> None:
+        found[name] = condition
+        parameters.update(values)
+
+    if filters.tags:
+        tags, values = listed("tag", filters.tags)
+        n_tags = len(filters.tags) if filters.tags_match is TagsMatch.all else 1
+        require("tags", WITH_TAGS.format(tags=tags), **values, n_tags=n_tags)
+    if filters.min_confidence is not None:
+        require("min_confidence", "c.confidence >= :min_confidence", min_confidence=filters.min_confidence)
+    if filters.min_coverage is not None:
+        require("min_coverage", "c.coverage >= :min_coverage", min_coverage=filters.min_coverage)
+    if filters.reef_ids is not None:
+        _check_known("reef_ids", filters.reef_ids, (reef.id for reef in scorer.reefs))
+        reefs, values = listed("reef", filters.reef_ids)
+        require("reef_ids", f"c.top_reef_id IN ({reefs})", **values)
+    if filters.island_ids is not None:
+        _check_known("island_ids", filters.island_ids, (island.id for island in scorer.islands))
+        islands = set(filters.island_ids)
+        reefs, values = listed("island_reef", (r.id for r in scorer.reefs if r.island_id in islands))
+        require("island_ids", f"c.top_reef_id IN ({reefs})", **values)
+    if filters.archipelago is not None:
+        require("archipelago", _strongest(filters.archipelago))
+    if filters.document_ids is not None:
+        documents, values = listed("document", filters.document_ids)
+        require("document_ids", f"c.document_id IN ({documents})", **values)
+    if filters.format is not None:
+        require("format", OF_DOCUMENT.format("d.format = :format"), format=filters.format.value)
+    if filters.created_after is not None:
+        condition = OF_DOCUMENT.format("d.created_at >= :created_after")
+        require("created_after", condition, created_after=filters.created_after)
+    if filters.created_before is not None:
+        condition = OF_DOCUMENT.format("d.created_at < :created_before")
+        require("created_before", condition, created_before=filters.created_before)
+    return Conditions(found, parameters)
+
+
+def _strongest(archipelago: int) -> str:
+    """That no other archipelago is as strong; of a tie, or a chunk without known words, none is."""
+    others = (other for other in range(N_ARCHIPELAGOS) if other != archipelago)
+    return " AND ".join(f"c.arch_score_{archipelago} > c.arch_score_{other}" for other in others)
+
+
+def _check_known(name: str, ids: Iterable[int], known: Iterable[int]) -> None:
+    unknown = sorted(set(ids) - set(known))
+    if unknown:
+        raise QueryError(f"filters.{name}", f"there is no {name.split('_', maxsplit=1)[0]} {unknown[0]}")

@@ -1,0 +1,58 @@
+"""What a query is about: its reefs, the words that were understood, and what its author should know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.models import QueryInfo, QueryReef
+
+N_INFO_REEFS = 10
+"""Reefs of the query that an answer names. All of `QueryProfile.reefs` take part in the search."""
+
+MAX_NAMED_WORDS = 10
+"""Unknown words that a warning names; the answer lists all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProfile:
+    """A query as the scorer sees it.
+
+    `reefs` have z > 0, strongest first, at most `reefs_per_query`. `warnings` say why a search may find little.
+    """
+
+    reefs: tuple[QueryReef, ...]
+    info: QueryInfo
+    matched_words: int
+    warnings: tuple[str, ...]
+
+
+def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
+    """Score a query with any object that has lagoon's public methods."""
+    topic = scorer.score(query, top_k=reefs_per_query)
+    scored = (QueryReef(r.reef_id, r.name, round(float(r.z_score), 6)) for r in topic.top_reefs)
+    reefs = tuple(reef for reef in scored if reef.z_score > 0)
+    unknown = tuple(topic.unknown_words)
+    info = QueryInfo(
+        top_reef=reefs[0].reef_name if reefs else None,
+        confidence=round(float(topic.confidence), 6),
+        coverage=round(float(topic.coverage), 6),
+        top_reefs=reefs[:N_INFO_REEFS],
+        unknown_words=unknown,
+    )
+    return QueryProfile(reefs, info, topic.matched_words, _warnings(topic, unknown))
+
+
+def _warnings(topic: Any, unknown: tuple[str, ...]) -> tuple[str, ...]:
+    if not topic.matched_words:
+        if not unknown:
+            return ("the query holds only common words or numbers, which say nothing about a subject",)
+        return (f"no word of the query is known ({_named(unknown)}), so nothing can be found by reefs",)
+    if unknown:
+        return (f"not known, and without effect on the ranking: {_named(unknown)}",)
+    return ()
+
+
+def _named(words: tuple[str, ...]) -> str:
+    shown = ", ".join(words[:MAX_NAMED_WORDS])
+    return shown if len(words) <= MAX_NAMED_WORDS else f"{shown} and {len(words) - MAX_NAMED_WORDS} more"

@@ -1,0 +1,175 @@
+"""Ranking by reefs: how much of a query's profile a chunk shares.
+
+score = sum over shared reefs of query_z * chunk_z / norm(chunk). The SQL below is the definition. It adds up
+millionths of both factors: sums of whole numbers are exact, so equal profiles get equal scores in whatever order the
+rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.models import QueryReef
+from shoal.search.conditions import Conditions
+from shoal.storage.database import Snapshot
+
+# The overlap with every chunk that shares a reef: each reef of the query is one contiguous run of postings.
+SCORED = """
+    query_reefs (reef_id, z) AS (VALUES {query_reefs}),
+    scored AS (
+        SELECT p.chunk_id, SUM(p.weight * q.z) AS overlap, COUNT(*) AS n_shared
+        FROM query_reefs q
+        CROSS JOIN reef_postings p
+        WHERE p.reef_id = q.reef_id {restriction}
+        GROUP BY p.chunk_id
+    )
+"""
+RESTRICTION = "AND +p.chunk_id IN ({eligible})"
+
+# Chunks get their place within their document among the best `depth`: few of them need to be looked at.
+RANK = """
+    WITH {scored},
+    best AS (
+        SELECT chunk_id, overlap, n_shared FROM scored ORDER BY overlap DESC, chunk_id LIMIT :depth
+    ),
+    ranked AS (
+        SELECT b.chunk_id, c.document_id, b.overlap, b.n_shared,
+               ROW_NUMBER() OVER (PARTITION BY c.document_id ORDER BY b.overlap DESC, b.chunk_id) AS place
+        FROM best b
+        JOIN chunks c ON c.id = b.chunk_id
+    )
+    SELECT chunk_id, document_id, overlap, n_shared, (SELECT COUNT(*) FROM best) AS n_best
+    FROM ranked
+    WHERE place <= :max_per_document
+    ORDER BY overlap DESC, chunk_id
+    LIMIT :n
+"""
+
+# All chunks of one document that share a reef with the query, best first.
+RANK_WITHIN = """
+    WITH {scored}
+    SELECT chunk_id, :document_id AS document_id, overlap, n_shared FROM scored ORDER BY overlap DESC, chunk_id
+"""
+
+# How many results stand before a chunk of the given score, if it were a result.
+COUNT_BEFORE = """
+    WITH {scored},
+    ranked AS (
+        SELECT s.chunk_id, s.overlap,
+               ROW_NUMBER() OVER (PARTITION BY c.document_id ORDER BY s.overlap DESC, s.chunk_id) AS place
+        FROM scored s
+        JOIN chunks c ON c.id = s.chunk_id
+        WHERE s.chunk_id <> :chunk_id
+          AND (s.overlap > :overlap OR (s.overlap = :overlap AND s.chunk_id < :chunk_id))
+    )
+    SELECT COUNT(*) FROM ranked WHERE place <= :max_per_document
+"""
+
+# Two looks into an index, where counting would read all of it.
+ANY_OTHER_DATA = """
+    SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
+        OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
+"""
+COUNT_OTHER_DATA = "SELECT COUNT(*) FROM chunks WHERE data_checksum <> :data_checksum"
+
+MILLIONTHS = 1_000_000
+"""Query z-scores are handed over in millionths, as weights are stored: with six digits."""
+UNLIMITED = 1 << 60
+FIRST_DEPTH = 200
+"""Chunks looked at in the first go; the limit a document has rarely needs more for a page of ten."""
+DEEPER = 16
+"""How many times as many are looked at when those were not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A chunk in a ranking. `overlap` is its score in millionths of millionths."""
+
+    chunk_id: int
+    document_id: int
+    overlap: int
+    n_shared: int
+
+    @property
+    def score(self) -> float:
+        """The overlap with the query; more is better, and 0 is none."""
+        return self.overlap / MILLIONTHS**2
+
+
+def rank(
+    snapshot: Snapshot,
+    reefs: Sequence[QueryReef],
+    conditions: Conditions,
+    *,
+    n: int,
+    max_per_document: int | None,
+) -> list[Ranked]:
+    """The first `n` chunks that meet the conditions, at most `max_per_document` of a document.
+
+    Equal scores are ordered by chunk id. There must be at least one reef.
+    """
+    statement = RANK.format(scored=_scored(reefs, conditions))
+    parameters = _parameters(reefs, conditions)
+    parameters |= {"n": n, "max_per_document": n if max_per_document is None else max_per_document}
+    depth = max(FIRST_DEPTH, 2 * n)
+    while True:
+        rows = snapshot.rows(statement, {**parameters, "depth": depth})
+        # Enough, or every chunk was looked at.
+        if len(rows) == n or not rows or rows[0]["n_best"] < depth:
+            return [Ranked(row[0], row[1], row[2], row[3]) for row in rows]
+        depth *= DEEPER
+
+
+def rank_within(snapshot: Snapshot, reefs: Sequence[QueryReef], document_id: int) -> list[Ranked]:
+    """All chunks of a document that share a reef with the query, best first."""
+    if not reefs:
+        return []
+    only = Conditions({"document": "c.document_id = :document_id"}, {"document_id": document_id})
+    rows = snapshot.rows(RANK_WITHIN.format(scored=_scored(reefs, only)), _parameters(reefs, only))
+    return [Ranked(*row) for row in rows]
+
+
+def count_before(
+    snapshot: Snapshot,
+    reefs: Sequence[QueryReef],
+    conditions: Conditions,
+    ranked: Ranked,
+    *,
+    max_per_document: int | None,
+) -> int:
+    """How many results stand before a chunk with this score."""
+    parameters = _parameters(reefs, conditions)
+    parameters |= {
+        "overlap": ranked.overlap,
+        "chunk_id": ranked.chunk_id,
+        "max_per_document": UNLIMITED if max_per_document is None else max_per_document,
+    }
+    count: int = snapshot.value(COUNT_BEFORE.format(scored=_scored(reefs, conditions)), parameters)
+    return count
+
+
+def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:
+    """Whether some chunk was scored with other data than this; reefs of different data can't be compared."""
+    return bool(snapshot.value(ANY_OTHER_DATA, {"data_checksum": data_checksum}))
+
+
+def count_other_data(snapshot: Snapshot, data_checksum: str) -> int:
+    """How many chunks were scored with other data than this."""
+    count: int = snapshot.value(COUNT_OTHER_DATA, {"data_checksum": data_checksum})
+    return count
+
+
+def _scored(reefs: Sequence[QueryReef], conditions: Conditions) -> str:
+    pairs = ", ".join(f"(:reef_id_{i}, :reef_z_{i})" for i in range(len(reefs)))
+    restriction = RESTRICTION.format(eligible=conditions.eligible) if conditions else ""
+    return SCORED.format(query_reefs=pairs, restriction=restriction)
+
+
+def _parameters(reefs: Sequence[QueryReef], conditions: Conditions) -> dict[str, Any]:
+    parameters = dict(conditions.parameters)
+    for i, reef in enumerate(reefs):
+        parameters[f"reef_id_{i}"] = reef.reef_id
+        parameters[f"reef_z_{i}"] = round(reef.z_score * MILLIONTHS)
+    return parameters

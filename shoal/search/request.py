@@ -1,0 +1,292 @@
+"""A search as it was asked for: every argument checked, every mistake named by its argument."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from shoal.clock import timestamp
+from shoal.errors import QueryError
+from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
+from shoal.settings import Settings
+from shoal.storage.database import MAX_ID
+
+MAX_OFFSET = 10_000
+"""Deeper pages of a ranking are of no use to people, and cost as much as all the pages before them."""
+MAX_CONTEXT = 10
+"""Most neighbours to each side; whoever wants more wants the document."""
+MAX_PER_DOCUMENT = 10_000
+MAX_IDS = 10_000
+"""Most ids in one filter; every database takes this many parameters in one statement."""
+N_ARCHIPELAGOS = 4
+
+
+class Preset(enum.StrEnum):
+    """Which signal a hybrid search leans on."""
+
+    balanced = "balanced"
+    precise = "precise"
+    conceptual = "conceptual"
+
+
+class Fusion(enum.StrEnum):
+    """How a hybrid search makes one ranking of its signals."""
+
+    blend = "blend"
+    rrf = "rrf"
+
+
+SIGNALS = ("lexical", "reef", "bonus")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The arguments of `Engine.search`, valid and in their final types.
+
+    `preset`, `weights` and `fusion` say how signals are blended; a search by one signal does not use them.
+    """
+
+    query: str
+    top_k: int
+    mode: SearchMode
+    filters: SearchFilters
+    max_per_document: int | None
+    include_scores: bool
+    offset: int
+    context: int
+    preset: Preset
+    weights: Mapping[str, float] | None
+    fusion: Fusion
+
+
+def make_request(
+    query: object,
+    *,
+    settings: Settings,
+    top_k: object = 10,
+    mode: object = SearchMode.reef,
+    tags: object = None,
+    min_confidence: object = None,
+    filters: object = None,
+    max_per_document: object = 3,
+    include_scores: object = False,
+    offset: object = 0,
+    context: object = 0,
+    preset: object = Preset.balanced,
+    weights: object = None,
+    fusion: object = Fusion.blend,
+) -> SearchRequest:
+    """Check the arguments of a search. Raises QueryError for the first that cannot be used."""
+    return SearchRequest(
+        query=_query(query, settings),
+        top_k=_whole("top_k", top_k, 1, settings.max_top_k),
+        mode=_mode(mode),
+        filters=_with_shorthands(make_filters(filters, settings), tags, min_confidence, settings),
+        max_per_document=(
+            None
+            if max_per_document is None
+            else _whole("max_per_document", max_per_document, 1, MAX_PER_DOCUMENT)
+        ),
+        include_scores=_flag("include_scores", include_scores),
+        offset=_whole("offset", offset, 0, MAX_OFFSET),
+        context=_whole("context", context, 0, MAX_CONTEXT),
+        preset=_choice("preset", preset, Preset),
+        weights=_weights(weights),
+        fusion=_choice("fusion", fusion, Fusion),
+    )
+
+
+def make_filters(given: object, settings: Settings) -> SearchFilters:
+    """Filters from a mapping or a SearchFilters of any values. Raises QueryError for `filters.NAME`."""
+    if given is None:
+        return SearchFilters()
+    if isinstance(given, SearchFilters):
+        given = {field.name: getattr(given, field.name) for field in dataclasses.fields(SearchFilters)}
+    if not isinstance(given, Mapping):
+        raise QueryError("filters", "must be an object")
+    for name in given:
+        if name not in _FILTERS:
+            raise QueryError(f"filters.{name}", _unknown(str(name), _FILTERS))
+    checked = {
+        name: _FILTERS[name](f"filters.{name}", value, settings)
+        for name, value in given.items()
+        if value is not None
+    }
+    return SearchFilters(**checked)
+
+
+def check_id(field: str, value: object) -> int | None:
+    """An id, or None. Raises QueryError."""
+    return None if value is None else _whole(field, value, 1, MAX_ID)
+
+
+def _with_shorthands(
+    filters: SearchFilters, tags: object, min_confidence: object, settings: Settings
+) -> SearchFilters:
+    """The filters with the arguments that are short for two of them."""
+    if tags is not None:
+        if filters.tags:
+            raise QueryError("tags", "are given twice: as an argument and in the filters")
+        filters = dataclasses.replace(filters, tags=_tags("tags", tags, settings))
+    if min_confidence is not None:
+        if filters.min_confidence is not None:
+            raise QueryError("min_confidence", "is given twice: as an argument and in the filters")
+        filters = dataclasses.replace(
+            filters, min_confidence=_number("min_confidence", min_confidence, settings)
+        )
+    return filters
+
+
+def _query(query: object, settings: Settings) -> str:
+    if not isinstance(query, str):
+        raise QueryError("query", "must be a text")
+    if not query.strip():
+        raise QueryError("query", "is empty")
+    if len(query) > settings.max_query_chars:
+        raise QueryError("query", f"is {len(query):,} characters; the limit is {settings.max_query_chars:,}")
+    return whole_characters("query", query)
+
+
+def whole_characters(field: str, text: str) -> str:
+    """`text`, which must have an encoding: half a character (a lone surrogate) has none. Raises QueryError."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise QueryError(field, "holds half a character (a lone surrogate)")
+    return text
+
+
+def _mode(mode: object) -> SearchMode:
+    chosen = _choice("mode", mode, SearchMode)
+    if chosen is not SearchMode.reef:
+        raise QueryError("mode", f"{chosen.value} is not available yet; use {SearchMode.reef.value}")
+    return chosen
+
+
+Choice = TypeVar("Choice", bound=enum.StrEnum)
+
+
+def _choice(field: str, value: object, kind: type[Choice]) -> Choice:
+    names = ", ".join(member.value for member in kind)
+    if not isinstance(value, str):
+        raise QueryError(field, f"must be one of {names}")
+    try:
+        return kind(value)
+    except ValueError:
+        raise QueryError(field, f"{value[:40]!r} is not one of {names}") from None
+
+
+def _whole(field: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise QueryError(field, "must be a whole number")
+    if not low <= value <= high:
+        raise QueryError(field, f"must be between {low:,} and {high:,}")
+    return value
+
+
+def _flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise QueryError(field, "must be true or false")
+    return value
+
+
+def _number(field: str, value: object, _settings: Settings | None = None) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise QueryError(field, "must be a number")
+    return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the range of float
+        return False
+
+
+def _share(field: str, value: object, _settings: Settings) -> float:
+    number = _number(field, value)
+    if not 0 <= number <= 1:
+        raise QueryError(field, "must be between 0 and 1")
+    return number
+
+
+def _weights(weights: object) -> dict[str, float] | None:
+    if weights is None:
+        return None
+    if not isinstance(weights, Mapping):
+        raise QueryError("weights", "must be an object")
+    checked: dict[str, float] = {}
+    for name, value in weights.items():
+        if name not in SIGNALS:
+            raise QueryError(f"weights.{name}", _unknown(str(name), SIGNALS))
+        checked[name] = _number(f"weights.{name}", value)
+        if checked[name] < 0:
+            raise QueryError(f"weights.{name}", "must not be negative")
+    return checked
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"there is no {name[:40]!r}; {hint}"
+
+
+def _items(field: str, value: object) -> list[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise QueryError(field, "must be a list")
+    return list(value)
+
+
+def _tags(field: str, value: object, settings: Settings) -> tuple[str, ...]:
+    tags: dict[str, None] = {}
+    for tag in _items(field, value):
+        if not isinstance(tag, str):
+            raise QueryError(field, "must be texts")
+        # As documents' tags are kept: on one line, without space around.
+        name = " ".join(whole_characters(field, tag).split())
+        if not name or len(name) > settings.max_tag_chars:
+            raise QueryError(field, f"must have 1 to {settings.max_tag_chars} characters each")
+        tags[name] = None
+    if len(tags) > settings.max_tags:
+        raise QueryError(field, f"there are over {settings.max_tags}, which is the limit")
+    return tuple(tags)
+
+
+def _ids(low: int) -> Callable[[str, object, Settings], tuple[int, ...]]:
+    def check(field: str, value: object, _settings: Settings) -> tuple[int, ...]:
+        ids = dict.fromkeys(_whole(field, item, low, MAX_ID) for item in _items(field, value))
+        if len(ids) > MAX_IDS:
+            raise QueryError(field, f"there are over {MAX_IDS:,}, which is the limit")
+        return tuple(ids)
+
+    return check
+
+
+def _moment(field: str, value: object, _settings: Settings) -> str:
+    if isinstance(value, str):
+        try:
+            return timestamp(datetime.fromisoformat(value))
+        except (ValueError, OverflowError):
+            pass
+    elif isinstance(value, datetime):
+        return timestamp(value)
+    raise QueryError(field, "must be a date or a moment in ISO 8601, such as 2026-01-31T12:00:00Z")
+
+
+_FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
+    "tags": _tags,
+    "tags_match": lambda field, value, _: _choice(field, value, TagsMatch),
+    "min_confidence": _number,
+    "min_coverage": _share,
+    "reef_ids": _ids(0),
+    "island_ids": _ids(0),
+    "archipelago": lambda field, value, _: _whole(field, value, 0, N_ARCHIPELAGOS - 1),
+    "document_ids": _ids(1),
+    "format": lambda field, value, _: _choice(field, value, DocFormat),
+    "created_after": _moment,
+    "created_before": _moment,
+}

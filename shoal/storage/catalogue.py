@@ -1,0 +1,172 @@
+"""Looking documents up: listings, one document with its sections and report, its text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shoal.errors import NotFoundError
+from shoal.models import DocFormat, DocumentDraft, LeftOut
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.records import (
+    DocumentDetail,
+    DocumentPage,
+    DocumentReport,
+    StoredDocument,
+    StoredSection,
+)
+
+HEADING = "heading"
+"""Why the text of a heading is in no chunk."""
+
+DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
+    metadata, created_at, updated_at"""
+
+# NULL stands for "any": the conditions on tag and text fall away.
+_LISTED = """
+    FROM documents d
+    WHERE (:tag IS NULL OR EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag))
+      AND (:pattern IS NULL OR LOWER(d.title) LIKE :pattern ESCAPE '!'
+           OR LOWER(COALESCE(d.source_path, '')) LIKE :pattern ESCAPE '!')
+"""
+COUNT_DOCUMENTS = "SELECT COUNT(*)" + _LISTED
+LIST_DOCUMENTS = f"SELECT {DOCUMENT_COLUMNS} {_LISTED} ORDER BY d.id LIMIT :limit OFFSET :offset"
+GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
+GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
+GET_CONTENT = "SELECT content FROM documents WHERE id = :document_id"
+TAGS_OF = "SELECT document_id, tag FROM document_tags WHERE document_id IN ({ids}) ORDER BY document_id, tag"
+SECTIONS_OF = """
+    SELECT s.section_index, s.level, s.path, s.heading_start, s.heading_end, s.start_char, s.end_char,
+           (SELECT COUNT(*) FROM chunks c WHERE c.section_id = s.id) AS n_chunks
+    FROM sections s
+    WHERE s.document_id = :document_id
+    ORDER BY s.section_index
+"""
+HEADINGS_OF = """
+    SELECT heading_start, heading_end FROM sections
+    WHERE document_id = :document_id AND heading_end > heading_start
+"""
+
+
+def list_documents(
+    snapshot: Snapshot, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+) -> DocumentPage:
+    """Documents in the order of their ids: those with the tag, and with `q` in their title or source path.
+
+    The case of ASCII letters in `q` does not matter.
+    """
+    pattern = None if q is None else f"%{_literal(q.lower())}%"
+    chosen = {"tag": tag, "pattern": pattern}
+    rows = snapshot.rows(LIST_DOCUMENTS, {**chosen, "limit": limit, "offset": offset})
+    tags = tags_of(snapshot, [row["id"] for row in rows])
+    documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)
+    return DocumentPage(documents, snapshot.value(COUNT_DOCUMENTS, chosen))
+
+
+def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
+    """A document without its text. Raises NotFoundError."""
+    row = snapshot.first(GET_DOCUMENT, {"document_id": document_id})
+    if row is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    return _document(row, tags_of(snapshot, [document_id]).get(document_id, ()))
+
+
+def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
+    """A document with its sections and report. Raises NotFoundError."""
+    return DocumentDetail(
+        document=get_document(snapshot, document_id),
+        sections=get_sections(snapshot, document_id),
+        report=get_report(snapshot, document_id),
+    )
+
+
+def get_sections(snapshot: Snapshot, document_id: int) -> tuple[StoredSection, ...]:
+    """The sections of a document in order; none where there is no such document."""
+    return tuple(
+        StoredSection(
+            section_index=row["section_index"],
+            level=row["level"],
+            path=tuple(json.loads(row["path"])),
+            heading_start=row["heading_start"],
+            heading_end=row["heading_end"],
+            start_char=row["start_char"],
+            end_char=row["end_char"],
+            n_chunks=row["n_chunks"],
+        )
+        for row in snapshot.rows(SECTIONS_OF, {"document_id": document_id})
+    )
+
+
+def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
+    """What is in no chunk and why, and warnings. Raises NotFoundError."""
+    stored = snapshot.value(GET_REPORT, {"document_id": document_id})
+    if stored is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    report = json.loads(stored)
+    spans = {
+        (start, end): LeftOut(start, end, HEADING)
+        for start, end in snapshot.rows(HEADINGS_OF, {"document_id": document_id})
+    }
+    spans.update({(span["start_char"], span["end_char"]): LeftOut(**span) for span in report["left_out"]})
+    return DocumentReport(
+        left_out=tuple(spans[key] for key in sorted(spans)),
+        warnings=tuple(report["warnings"]),
+    )
+
+
+def get_content(snapshot: Snapshot, document_id: int) -> str:
+    """The text of a document as it was stored. Raises NotFoundError."""
+    content: str | None = snapshot.value(GET_CONTENT, {"document_id": document_id})
+    if content is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    return content
+
+
+def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
+    """A document as it was handed in, with the warnings of its report and without tags. Raises NotFoundError."""
+    row = snapshot.first(GET_DOCUMENT, {"document_id": document_id})
+    if row is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    return DocumentDraft(
+        title=row["title"],
+        content=get_content(snapshot, document_id),
+        format=DocFormat(row["format"]),
+        content_hash=row["content_hash"],
+        n_bytes=row["n_bytes"],
+        source_path=row["source_path"],
+        metadata=json.loads(row["metadata"]),
+        warnings=get_report(snapshot, document_id).warnings,
+    )
+
+
+def tags_of(snapshot: Snapshot, document_ids: list[int]) -> dict[int, tuple[str, ...]]:
+    """Tags by document id, in the order of the alphabet; documents without tags are missing."""
+    found: dict[int, list[str]] = {}
+    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        for document_id, tag in snapshot.rows(TAGS_OF.format(ids=ids), parameters):
+            found.setdefault(document_id, []).append(tag)
+    return {document_id: tuple(tags) for document_id, tags in found.items()}
+
+
+def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
+    return StoredDocument(
+        id=row["id"],
+        title=row["title"],
+        format=DocFormat(row["format"]),
+        source_path=row["source_path"],
+        tags=tags,
+        n_bytes=row["n_bytes"],
+        n_chunks=row["n_chunks"],
+        n_sentences=row["n_sentences"],
+        coverage=row["coverage"],
+        content_hash=row["content_hash"],
+        metadata=json.loads(row["metadata"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def _literal(text: str) -> str:
+    """`text` for LIKE, where `%` and `_` mean themselves."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

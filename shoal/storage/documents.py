@@ -1,0 +1,358 @@
+"""Documents on their way in and out: one document is written, tagged or removed inside the caller's transaction.
+
+A document's rows (tags, sections, chunks, reefs, postings, islands, full-text rows) appear together when the
+caller commits, or not at all. Nothing here begins or ends a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.errors import DuplicateContentError
+from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument, Section
+from shoal.storage.database import Snapshot, listed, snapshot_of
+
+# Nothing is returned where the content is stored already: then the caller learns which document has it.
+INSERT_DOCUMENT = """
+    INSERT INTO documents (title, source_path, content, content_hash, format, n_bytes, n_chunks, n_sentences,
+                           coverage, report, created_at, updated_at, metadata)
+    VALUES (:title, :source_path, :content, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences,
+            :coverage, :report, :now, :now, :metadata)
+    ON CONFLICT (content_hash) DO NOTHING
+    RETURNING id
+"""
+FIND_BY_HASH = "SELECT id FROM documents WHERE content_hash = :content_hash"
+HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
+
+# What was seen in a text counts while its document is stored. The last condition is that of an index.
+COUNT_OBSERVED = """
+    UPDATE observed_documents SET stored = 1
+    WHERE content_hash = (SELECT content_hash FROM documents WHERE id = :document_id)
+      AND state IN ('pending', 'learned')
+"""
+DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0")
+
+SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
+TAGS = "SELECT tag FROM document_tags WHERE document_id = :document_id ORDER BY tag"
+INSERT_TAG = "INSERT INTO document_tags (document_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
+DELETE_TAGS = "DELETE FROM document_tags WHERE document_id = :document_id"
+COUNT_TAGS = "SELECT COUNT(*) FROM document_tags WHERE document_id = :document_id"
+TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id"
+
+INSERT_SECTION = """
+    INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end, start_char, end_char)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Ids are read back rather than guessed: this works the same wherever ids come from.
+SECTION_IDS = "SELECT id FROM sections WHERE document_id = :document_id ORDER BY section_index"
+
+INSERT_CHUNK = """
+    INSERT INTO chunks (document_id, section_id, chunk_index, text, start_char, end_char, start_line, end_line,
+                        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
+                        arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
+                        vocabulary_version, data_checksum)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
+
+INSERT_CHUNK_REEF = """
+    INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, rank)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+# In key order: the table then grows at one place a reef instead of jumping about.
+DERIVE_POSTINGS = """
+    INSERT INTO reef_postings (reef_id, chunk_id, weight)
+    SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)
+    FROM chunks c
+    JOIN chunk_reefs r ON r.chunk_id = c.id
+    WHERE c.document_id = :document_id
+    ORDER BY r.reef_id, r.chunk_id
+"""
+INSERT_CHUNK_ISLAND = """
+    INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
+    VALUES (?, ?, ?, ?, ?)
+"""
+
+# Scores of chunks that stay where they are, unless they are newer than these.
+STALE_AMONG = """
+    SELECT id FROM chunks
+    WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
+"""
+UPDATE_SCORES = """
+    UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
+        arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?, norm = ?,
+        vocabulary_version = ?, data_checksum = ?
+    WHERE id = ?
+"""
+UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
+FORGET_POSTINGS_OF = """
+    DELETE FROM reef_postings WHERE (reef_id, chunk_id) IN (
+        SELECT reef_id, chunk_id FROM chunk_reefs WHERE chunk_id IN ({ids}))
+"""
+DELETE_REEFS_OF = "DELETE FROM chunk_reefs WHERE chunk_id IN ({ids})"
+DELETE_ISLANDS_OF = "DELETE FROM chunk_islands WHERE chunk_id IN ({ids})"
+DERIVE_POSTINGS_OF = DERIVE_POSTINGS.replace("c.document_id = :document_id", "c.id IN ({ids})")
+FORGET_RESCORED = "DELETE FROM rescored_documents WHERE document_id = :document_id"
+NOTE_RESCORED = "INSERT INTO rescored_documents (document_id) VALUES (:document_id)"
+UPDATE_COVERAGE = """
+    UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
+"""
+REPORT = "SELECT report FROM documents WHERE id = :document_id"
+
+# The full-text index keeps no text of its own, so it must be told the very text that it is to add or forget.
+INDEX_TEXTS = """
+    INSERT INTO chunk_fts (rowid, title, headings, text)
+    SELECT chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id ORDER BY chunk_id
+"""
+FORGET_TEXTS = """
+    INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
+    SELECT 'delete', chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id
+"""
+# The postings have no foreign key: their own key is led by the reef, so only chunk_reefs knows where they are.
+FORGET_POSTINGS = """
+    DELETE FROM reef_postings WHERE (reef_id, chunk_id) IN (
+        SELECT r.reef_id, r.chunk_id
+        FROM chunks c
+        JOIN chunk_reefs r ON r.chunk_id = c.id
+        WHERE c.document_id = :document_id
+    )
+"""
+# Sections, chunks, reefs, islands and tags follow by their foreign keys.
+DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
+
+
+def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: str) -> int:
+    """Write a document with everything that belongs to it; return its id.
+
+    `now` is a `shoal.clock.timestamp()`. Raises DuplicateContentError, having written nothing, where the same
+    content is stored already.
+    """
+    draft = scored.draft
+    document_id = connection.execute(sa.text(INSERT_DOCUMENT), _document_row(scored, now)).scalar()
+    if document_id is None:
+        existing = find_by_hash(connection, draft.content_hash)
+        assert existing is not None, "a conflict of content_hash comes from a stored document"
+        raise DuplicateContentError(existing)
+    one = {"document_id": document_id}
+    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in draft.tags])
+    _write_many(connection, INSERT_SECTION, _section_rows(document_id, scored.sections))
+    section_ids = connection.execute(sa.text(SECTION_IDS), one).scalars().all()
+    _write_many(connection, INSERT_CHUNK, _chunk_rows(document_id, section_ids, scored))
+    chunk_ids = connection.execute(sa.text(CHUNK_IDS), one).scalars().all()
+    numbered = list(zip(chunk_ids, scored.chunks, strict=True))
+    _write_many(connection, INSERT_CHUNK_REEF, _reef_rows(numbered))
+    connection.execute(sa.text(DERIVE_POSTINGS), one)
+    _write_many(connection, INSERT_CHUNK_ISLAND, _island_rows(numbered))
+    connection.execute(sa.text(INDEX_TEXTS), one)
+    connection.execute(sa.text(COUNT_OBSERVED), one)
+    return int(document_id)
+
+
+def rescore_chunks(
+    connection: sa.Connection,
+    document_id: int,
+    chunks: Sequence[tuple[int, Chunk, bool]],
+    *,
+    vocabulary_version: int,
+    data_checksum: str,
+) -> None:
+    """Write new scores of chunks of a document under their ids; those that have newer ones by now keep them.
+
+    Of each, whether the scores are others than before; if not, only the version is written. At most IDS_PER_STATEMENT.
+    """
+    ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
+    version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
+    stale = set(connection.execute(sa.text(STALE_AMONG.format(ids=ids)), {**parameters, **version}).scalars())
+    due = [(chunk_id, chunk) for chunk_id, chunk, is_other in chunks if is_other and chunk_id in stale]
+    same = [chunk_id for chunk_id, _, is_other in chunks if not is_other and chunk_id in stale]
+    _write_many(
+        connection, UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in same]
+    )
+    if not due:
+        return
+    ids, parameters = listed("id", (chunk_id for chunk_id, _ in due))
+    for statement in (FORGET_POSTINGS_OF, DELETE_REEFS_OF, DELETE_ISLANDS_OF):
+        connection.execute(sa.text(statement.format(ids=ids)), parameters)
+    _write_many(
+        connection,
+        UPDATE_SCORES,
+        [(*_scores(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in due],
+    )
+    _write_many(connection, INSERT_CHUNK_REEF, _reef_rows(due))
+    connection.execute(sa.text(DERIVE_POSTINGS_OF.format(ids=ids)), parameters)
+    _write_many(connection, INSERT_CHUNK_ISLAND, _island_rows(due))
+    for statement in (FORGET_RESCORED, NOTE_RESCORED):
+        connection.execute(sa.text(statement), {"document_id": document_id})
+
+
+def update_coverage(
+    connection: sa.Connection, document_id: int, coverage: float, warnings: Sequence[str]
+) -> None:
+    """Write what a new scoring tells of a document as a whole."""
+    one = {"document_id": document_id}
+    report = json.loads(connection.execute(sa.text(REPORT), one).scalar_one())
+    row = {**one, "coverage": coverage, "report": _json({**report, "warnings": list(warnings)})}
+    connection.execute(sa.text(UPDATE_COVERAGE), row)
+
+
+def find_by_hash(connection: sa.Connection, content_hash: str) -> int | None:
+    """The id of the document whose content has this SHA-256 (hex), if there is one."""
+    return document_with(snapshot_of(connection), content_hash)
+
+
+def document_with(snapshot: Snapshot, content_hash: str) -> int | None:
+    """As `find_by_hash`, for who only reads."""
+    found: int | None = snapshot.value(FIND_BY_HASH, {"content_hash": content_hash})
+    return found
+
+
+def hash_of(connection: sa.Connection, document_id: int) -> str | None:
+    """The SHA-256 (hex) of a document's content; None if there is none."""
+    found: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
+    return found
+
+
+def merge_tags(connection: sa.Connection, document_id: int, tags: Iterable[str], *, now: str) -> bool:
+    """Add tags to a document that may have some of them; True if it has more than before.
+
+    `tags` are normalised already (as in a DocumentDraft). A document that does not exist gets none.
+    """
+    if not exists(connection, document_id):
+        return False
+    one = {"document_id": document_id}
+    before = connection.execute(sa.text(COUNT_TAGS), one).scalar_one()
+    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
+    grew: bool = connection.execute(sa.text(COUNT_TAGS), one).scalar_one() > before
+    if grew:
+        connection.execute(sa.text(TOUCH_DOCUMENT), {**one, "now": now})
+    return grew
+
+
+def set_tags(connection: sa.Connection, document_id: int, tags: Sequence[str], *, now: str) -> bool:
+    """Replace the tags of a document; False if there is no such document."""
+    touched = connection.execute(sa.text(TOUCH_DOCUMENT), {"document_id": document_id, "now": now})
+    if not touched.rowcount:
+        return False
+    connection.execute(sa.text(DELETE_TAGS), {"document_id": document_id})
+    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
+    return True
+
+
+def delete_document(connection: sa.Connection, document_id: int) -> bool:
+    """Remove a document and everything that belongs to it; False if there is none. Its ids are never used again."""
+    one = {"document_id": document_id}
+    connection.execute(sa.text(DISCOUNT_OBSERVED), one)
+    connection.execute(sa.text(FORGET_TEXTS), one)
+    connection.execute(sa.text(FORGET_POSTINGS), one)
+    return bool(connection.execute(sa.text(DELETE_DOCUMENT), one).rowcount)
+
+
+def summary(connection: sa.Connection, document_id: int) -> tuple[str, int, tuple[str, ...]]:
+    """Title, number of chunks and tags (in the order of the alphabet) of a document that exists."""
+    one = {"document_id": document_id}
+    title, n_chunks = connection.execute(sa.text(SUMMARY), one).one()
+    return title, n_chunks, tuple(connection.execute(sa.text(TAGS), one).scalars())
+
+
+def exists(connection: sa.Connection, document_id: int) -> bool:
+    """Whether there is a document with this id."""
+    return connection.execute(sa.text(SUMMARY), {"document_id": document_id}).first() is not None
+
+
+def _write_many(connection: sa.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    """Run a statement of positional parameters once a row, on the driver itself: there can be a million rows."""
+    if rows:
+        connection.exec_driver_sql(statement, rows)
+
+
+def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
+    draft: DocumentDraft = scored.draft
+    return {
+        "title": draft.title,
+        "source_path": draft.source_path,
+        "content": draft.content,
+        "content_hash": draft.content_hash,
+        "format": draft.format.value,
+        "n_bytes": draft.n_bytes,
+        "n_chunks": len(scored.chunks),
+        "n_sentences": scored.n_sentences,
+        "coverage": scored.coverage,
+        "report": _json(
+            {"left_out": [_left_out(span) for span in scored.left_out], "warnings": scored.warnings}
+        ),
+        "metadata": _json(draft.metadata),
+        "now": now,
+    }
+
+
+def _left_out(span: LeftOut) -> dict[str, Any]:
+    return {"start_char": span.start_char, "end_char": span.end_char, "reason": span.reason}
+
+
+def _section_rows(document_id: int, sections: Sequence[Section]) -> list[tuple[Any, ...]]:
+    return [
+        (document_id, i, s.level, _json(s.path), s.heading_start, s.heading_end, s.start_char, s.end_char)
+        for i, s in enumerate(sections)
+    ]
+
+
+def _chunk_rows(
+    document_id: int, section_ids: Sequence[int], scored: ScoredDocument
+) -> list[tuple[Any, ...]]:
+    return [
+        (
+            document_id,
+            section_ids[chunk.section],
+            chunk.chunk_index,
+            chunk.text,
+            chunk.start_char,
+            chunk.end_char,
+            chunk.start_line,
+            chunk.end_line,
+            chunk.sentence_count,
+            *_scores(chunk),
+            scored.vocabulary_version,
+            scored.data_checksum,
+        )
+        for chunk in scored.chunks
+    ]
+
+
+def _scores(chunk: Chunk) -> tuple[Any, ...]:
+    top = chunk.top_reef
+    return (
+        chunk.confidence,
+        chunk.coverage,
+        chunk.matched_words,
+        top.reef_id if top else None,
+        top.reef_name if top else None,
+        *chunk.arch_scores,
+        chunk.norm,
+    )
+
+
+def _reef_rows(numbered: Sequence[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+    return [
+        (chunk_id, r.reef_id, r.reef_name, r.z_score, r.raw_bm25, r.n_contributing_words, rank)
+        for chunk_id, chunk in numbered
+        for rank, r in enumerate(chunk.reefs)
+    ]
+
+
+def _island_rows(numbered: Sequence[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+    return [
+        (chunk_id, i.island_id, i.island_name, i.aggregate_z, i.n_contributing_reefs)
+        for chunk_id, chunk in numbered
+        for i in chunk.islands
+    ]
+
+
+def _json(value: Any) -> str:
+    """Compact JSON with letters as they are: the headings of a section are searched in this form."""
+    if isinstance(value, Mapping):
+        value = dict(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

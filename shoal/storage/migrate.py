@@ -1,0 +1,98 @@
+"""Bringing a database to this version's schema, once, whoever starts first.
+
+Looking costs one query; Alembic is imported only when something is to be done. Two processes that start at
+once are kept apart by a lock on a file beside the database; the second finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+from shoal.errors import SchemaError
+from shoal.storage.database import Database
+
+HEAD = "0002"
+"""The newest revision; a test compares it with the files in `migrations/versions`."""
+
+
+def script_folder() -> Path:
+    """The folder of the Alembic scripts: inside the package when installed, at the top in a checkout."""
+    installed = Path(__file__).parent / "migrations"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "migrations"
+
+
+def current_revision(database: Database) -> str | None:
+    """The revision of the database, None for an empty one."""
+    with database.snapshot() as snapshot:
+        if not snapshot.value(
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+        ):
+            return None
+        revision: str | None = snapshot.value("SELECT version_num FROM alembic_version")
+        return revision
+
+
+def check(database: Database) -> None:
+    """Raise SchemaError unless the database has exactly this version's schema."""
+    revision = current_revision(database)
+    if revision == HEAD:
+        return
+    if revision is None:
+        raise SchemaError(f"{database.path.name} is empty; `shoal migrate` prepares it")
+    raise SchemaError(
+        _newer(database)
+        if revision > HEAD
+        else f"{database.path.name} has schema {revision}; run `shoal migrate` to bring it to {HEAD}"
+    )
+
+
+def upgrade(database: Database) -> bool:
+    """Bring the database to HEAD; True if there was something to do.
+
+    Raises SchemaError if it was written by a newer version, or is not ours.
+    """
+    revision = current_revision(database)
+    if revision == HEAD:
+        return False
+    if revision is not None and revision > HEAD:
+        raise SchemaError(_newer(database))
+    with _lock(database.path):
+        if current_revision(database) == HEAD:
+            return False
+        if revision is None and _tables(database):
+            raise SchemaError(f"{database.path.name} is a database of something else")
+        _run_alembic(database)
+    return True
+
+
+def _newer(database: Database) -> str:
+    return f"{database.path.name} was written by a newer Shoal; this version can't use it"
+
+
+def _tables(database: Database) -> bool:
+    with database.snapshot() as snapshot:
+        return bool(snapshot.value("SELECT COUNT(*) FROM sqlite_master"))
+
+
+def _run_alembic(database: Database) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(script_folder()))
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.with_name(path.name + ".migrate-lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)

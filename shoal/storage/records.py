@@ -1,0 +1,103 @@
+"""What is read back from the database about documents and chunks, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.models import DocFormat, IslandScore, LeftOut, ReefScore
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document without its text. `coverage` is known words / words, 0..1; times as `shoal.clock` writes them."""
+
+    id: int
+    title: str
+    format: DocFormat
+    source_path: str | None
+    tags: tuple[str, ...]
+    n_bytes: int
+    n_chunks: int
+    n_sentences: int
+    coverage: float
+    content_hash: str
+    metadata: Mapping[str, Any]
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """One page of a listing; `total` counts what the listing has on all pages."""
+
+    documents: tuple[StoredDocument, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSection:
+    """A section as `shoal.models.Section`, with its place and the number of its chunks."""
+
+    section_index: int
+    level: int
+    path: tuple[str, ...]
+    heading_start: int
+    heading_end: int
+    start_char: int
+    end_char: int
+    n_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentReport:
+    """What became of every character that is in no chunk, and what a reader should know about the document.
+
+    `left_out` is in order and includes the headings.
+    """
+
+    left_out: tuple[LeftOut, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDetail:
+    document: StoredDocument
+    sections: tuple[StoredSection, ...]
+    report: DocumentReport
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk with the profile it was scored with."""
+
+    id: int
+    document_id: int
+    chunk_index: int
+    section_index: int
+    section_path: tuple[str, ...]
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    sentence_count: int
+    confidence: float
+    coverage: float
+    matched_words: int
+    arch_scores: tuple[float, float, float, float]
+    top_reef_id: int | None
+    top_reef_name: str | None
+    vocabulary_version: int
+    data_checksum: str
+    reefs: tuple[ReefScore, ...]
+    islands: tuple[IslandScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPage:
+    """One page of a document's chunks, in order; `total` counts all of them."""
+
+    chunks: tuple[StoredChunk, ...]
+    total: int
