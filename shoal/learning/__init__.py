@@ -1,0 +1,35 @@
+"""Learning the corpus's own words from their company; values in, values out.
+
+A document becomes rows of evidence (`candidates`, `compounds`, `contexts` -> `observations`), rows add up
+(`evidence`), sums become words with reefs (`associations` -> `vocabulary`).
+"""
+
+from shoal.learning.evidence import Evidence, EvidenceError
+from shoal.learning.observations import DISCOVERY_VERSION, EvidenceRow, Kind, discover
+from shoal.learning.vocabulary import (
+    Changes,
+    LearnedReef,
+    LearnedWord,
+    changes,
+    holds_learned_words,
+    learn,
+    related,
+    with_vocabulary,
+)
+
+__all__ = [
+    "DISCOVERY_VERSION",
+    "Changes",
+    "Evidence",
+    "EvidenceError",
+    "EvidenceRow",
+    "Kind",
+    "LearnedReef",
+    "LearnedWord",
+    "changes",
+    "discover",
+    "holds_learned_words",
+    "learn",
+    "related",
+    "with_vocabulary",
+]

@@ -1,0 +1,82 @@
+"""Which tokens may be words that the corpus has and the vocabulary lacks.
+
+A candidate is a token the base vocabulary doesn't know, in its normal form: lower case, diacritics folded,
+without a genitive ("darcy's" counts for "darcy"). Names are candidates like any other word. An inner
+apostrophe belongs to the word ("o'brien"). Hyphens part tokens that still stand side by side, so a hyphenated
+form is a candidate compound. Regular plurals are observed as they stand; `vocabulary` adds them to their
+singular where the corpus has both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lagoon.tokens import without_clitic
+
+# A word longer than this is encoded data; the longest of medical and chemical English have about 45 letters.
+MAX_WORD_CHARS = 48
+
+# Words of closed classes and of the web's markup that neither WordNet nor the stop words hold. They occur in
+# every company, or only where text was not cleaned.
+_FUNCTION_WORDS = """
+    'tis 'twas ah albeit alongside although amid amidst among amongst anybody anyhow anyone anything anytime
+    anyway anywhere aught aye because beneath beside besides beyond could've couldn't couldst despite didst
+    dost doth e'er eh ere everybody everyone everything everywhere hadst hast hath hee hence hereafter hereby
+    herein hereof hereto heretofore hereupon himselfe hither hitherto howbeit howsoever inasmuch insofar
+    insomuch lest lo might've mine moreover must've nary naught ne'er nevertheless nobody nonetheless nothing
+    notwithstanding nought o'er oh oneself onto ought oughtn't ours ourself quoth saith seldom self selfe
+    shalt shee should've shouldst since somebody someone something sometime somewhere thee theirs themselves
+    thence thereafter thereat thereby therefrom therein thereof thereon thereto theretofore thereunto
+    thereupon therewith thine thither thou though thy thyself till tis toward towards twas underneath unless
+    unlike unto upwards versus via vis whatever whatsoever whence whenever whensoever whereas whereat whereby
+    wherefore wherein whereof whereon wheresoever whereto whereupon wherever wherewith whether whichever
+    whilst whither whoever whomever whomsoever whosoever wilt would've wouldst y'all ye yon yours
+"""
+_MARKUP = "amp com edu gov gt href html htm http https img lt nbsp org pdf php quot src url utf www xml"
+_EXCLUDED = frozenset((_FUNCTION_WORDS + _MARKUP).split())
+
+_INDEXED = re.compile(r"[a-z]\d|\d[a-z]")
+_ROMAN = re.compile(r"m{0,4}(?:cm|cd|d?c{0,4})(?:xc|xl|l?x{0,4})(?:ix|iv|v?i{0,4})(?:th|st|nd|rd)?")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s|d)")
+_PAGE_MARK = re.compile(r"(?:pp|pg|pgs|page|fig|figs|vol|chap|ch|sec|art|no|nos|col)\d+[a-z]?")
+_QUANTITY = re.compile(
+    r"\d+(?:x\d+)*(?:mm|cm|km|m|in|ft|g|kg|mg|ml|l|hz|khz|mhz|kb|mb|gb|am|pm|h|hr|hrs|min|sec|deg|degree|x|year|day)?"
+)
+_HEX = re.compile(r"0x[0-9a-f]+|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}")
+_LONG_DIGITS = re.compile(r"\d{5}")
+_RUN = re.compile(r"(.)\1\1")
+_CHANGE = re.compile(r"\d(?=[a-z])|[a-z](?=\d)")
+
+# "il17ra" and "h1n1" change between letters and digits up to three times, serial numbers more often.
+_MOST_CHANGES = 3
+
+
+def is_candidate(form: str) -> bool:
+    """Whether an unknown normal form may be a word: no single letter, also with an index ("x1"), roman number,
+    ordinal, quantity, page mark, hexadecimal or long number, left-over of markup, stuttering ("aaargh"), or
+    function word."""
+    letters = sum(map(str.isalpha, form))
+    if letters < 1 or not 2 <= len(form) <= MAX_WORD_CHARS or form in _EXCLUDED:
+        return False
+    if form.isalpha():
+        return not (_ROMAN.fullmatch(form) or _RUN.search(form))
+    return not (
+        _RUN.search(form.strip("0123456789"))
+        or any(
+            pattern.fullmatch(form) for pattern in (_INDEXED, _ORDINAL, _PAGE_MARK, _QUANTITY, _HEX, _ROMAN)
+        )
+        or _LONG_DIGITS.search(form)
+        or len(_CHANGE.findall(form)) > _MOST_CHANGES
+        or (letters == 1 and form.replace(".", "").isalpha())
+    )
+
+
+def candidate_words(forms: Sequence[str], asked: Sequence[int]) -> dict[int, str]:
+    """The word each of the unknown forms `asked` (indices into `forms`) counts for; others are left out."""
+    words: dict[int, str] = {}
+    for index in asked:
+        word = without_clitic(forms[index]).rstrip("'")
+        if is_candidate(word):
+            words[index] = word
+    return words

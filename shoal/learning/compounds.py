@@ -1,0 +1,168 @@
+"""Compounds of the corpus: two or three words side by side, at least one of them unknown, that are a term.
+
+A sequence is a candidate in a document that repeats it: what is named again by the same words is a term
+(Justeson and Katz, "Technical terminology: some linguistic properties and an algorithm for identification in
+text", 1995). Whether it stands together more often than its parts would by chance is asked of these documents:
+their counts of the sequence, of its parts and of all tokens add up over documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagoon.observing import ObservedText
+from lagoon.tokens import without_clitic
+
+MIN_REPEATS = 2
+LENGTHS = (2, 3)
+
+# "sars cov 2", "il 6": a short number may end a compound.
+_MAX_DIGITS = 3
+
+Ints = NDArray[np.int64]
+
+
+class PartCounts(NamedTuple):
+    """In the documents that repeat a sequence: all tokens, and how often its head (all but the last token), its
+    last, its first token and its tail (all but the first) occur."""
+
+    tokens: int
+    head: int
+    last: int
+    first: int
+    tail: int
+
+
+class Sequence(NamedTuple):
+    """A sequence that a document repeats: its words, their counts, and the first token of each occurrence."""
+
+    words: tuple[str, ...]
+    parts: PartCounts
+    occurrences: Ints
+
+
+def repeated_sequences(text: ObservedText, is_candidate: NDArray[np.bool_]) -> list[Sequence]:
+    """Candidate compounds of a document; `is_candidate` (forms,) tells which unknown forms may be words.
+
+    The last word is taken without a genitive; no other has one ("darcy's sister" is no term).
+    """
+    tokens = _Tokens.of(text, is_candidate)
+    found: list[Sequence] = []
+    for length in LENGTHS:
+        found += tokens.repeated(length)
+    return found
+
+
+def independence(occurrences: Ints, left: Ints, right: Ints, tokens: Ints) -> NDArray[np.float64]:
+    """Normalised pointwise mutual information, elementwise: 0 by chance, 1 never apart, below 0 kept apart.
+
+    ln(p(xy) / (p(x) p(y))) / -ln p(xy); Bouma, "Normalized (pointwise) mutual information in collocation
+    extraction", 2009.
+    """
+    both, total = occurrences.astype(np.float64), tokens.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(both * total / (left.astype(np.float64) * right)) / np.log(total / both)
+    return np.where(both < total, value, 1.0)
+
+
+def cohesion(occurrences: Ints, parts: Ints) -> NDArray[np.float64]:
+    """How much each sequence is one thing: by the weakest place to part it. `parts` (n, 5) as PartCounts."""
+    tokens, head, last, first, tail = parts.T
+    return np.minimum(
+        independence(occurrences, head, last, tokens), independence(occurrences, first, tail, tokens)
+    )
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Tokens as words without genitives: token t is names[words[t]].
+
+    within, ending   whether a token may stand in a sequence before its end, or at its end
+    unknown          whether it makes a sequence worth looking at
+    joined           whether it stands side by side with the next and both may be in one sequence
+    """
+
+    names: list[str]
+    words: Ints
+    unknown: NDArray[np.bool_]
+    within: NDArray[np.bool_]
+    joined: NDArray[np.bool_]
+
+    @staticmethod
+    def of(text: ObservedText, is_candidate: NDArray[np.bool_]) -> _Tokens:
+        bare = [without_clitic(form) if "'" in form else form for form in text.forms]
+        numbers: dict[str, int] = {}
+        word_of = np.array([numbers.setdefault(name, len(numbers)) for name in bare], dtype=np.int64)
+        plain = np.array([name is form for name, form in zip(bare, text.forms, strict=True)], dtype=np.bool_)
+        number = np.array(
+            [form.isdigit() and len(form) <= _MAX_DIGITS for form in text.forms], dtype=np.bool_
+        )
+        unknown = text.unknown & is_candidate[text.form_of]
+        usable = text.is_word & ~text.consumed & (~text.unknown | unknown)
+        within = usable & plain[text.form_of]
+        ending = usable | (number[text.form_of] & ~text.consumed)
+        joined = np.zeros(len(within), dtype=np.bool_)
+        joined[:-1] = text.joined[:-1] & within[:-1] & ending[1:]
+        return _Tokens(list(numbers), word_of[text.form_of], unknown, within, joined)
+
+    def repeated(self, length: int) -> list[Sequence]:
+        """Sequences of `length` words that occur at least MIN_REPEATS times."""
+        at, keys = self._sequences(length)
+        at, keys = self._with_unknown(at, keys, length)
+        if len(at) < MIN_REPEATS:
+            return []
+        order = np.argsort(keys, kind="stable")
+        at, keys = at[order], keys[order]
+        # Where a run of equal keys begins, if it is long enough; sequences that occur once are most.
+        again = keys[1:] == keys[:-1]
+        if not again.any():
+            return []
+        borders = np.flatnonzero(np.concatenate(([True], ~again, [True])))
+        repeated = borders[1:] - borders[:-1] >= MIN_REPEATS
+        starts, ends = borders[:-1][repeated], borders[1:][repeated]
+        members = self.words[at[starts][:, None] + np.arange(length)]
+        parts = self._parts(members)
+        return [
+            Sequence(tuple(self.names[word] for word in words), PartCounts(*counts), at[start:end])
+            for words, counts, start, end in zip(
+                members.tolist(), parts.tolist(), starts.tolist(), ends.tolist(), strict=True
+            )
+        ]
+
+    def _sequences(self, length: int) -> tuple[Ints, Ints]:
+        """(first token, key) of every sequence of words, by position."""
+        n = max(len(self.words) - length + 1, 0)
+        fits = np.ones(n, dtype=np.bool_)
+        for offset in range(length - 1):
+            fits &= self.joined[offset : offset + n]
+        at = np.flatnonzero(fits)
+        return at, self._keys(self.words[at[:, None] + np.arange(length)])
+
+    def _with_unknown(self, at: Ints, keys: Ints, length: int) -> tuple[Ints, Ints]:
+        unknown = self.unknown[at[:, None] + np.arange(length)].any(axis=1)
+        return at[unknown], keys[unknown]
+
+    def _keys(self, words: Ints) -> Ints:
+        """One number for each row of words: documents have far fewer than 2**21 different ones."""
+        keys = words[:, 0]
+        for column in words.T[1:]:
+            keys = keys * len(self.names) + column
+        return keys
+
+    def _parts(self, sequences: Ints) -> Ints:
+        counts = np.bincount(self.words, minlength=len(self.names))
+        columns = [counts[sequences[:, 0]], counts[sequences[:, -1]]]
+        head = columns[0] if sequences.shape[1] == 2 else self._occurrences(sequences[:, :-1])
+        tail = columns[1] if sequences.shape[1] == 2 else self._occurrences(sequences[:, 1:])
+        return np.stack((np.full(len(head), len(self.words)), head, columns[1], columns[0], tail), axis=1)
+
+    def _occurrences(self, sequences: Ints) -> Ints:
+        """How often each sequence occurs."""
+        _, keys = self._sequences(sequences.shape[1])
+        keys = np.sort(keys)
+        wanted = self._keys(sequences)
+        return np.searchsorted(keys, wanted, side="right") - np.searchsorted(keys, wanted)
