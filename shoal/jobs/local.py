@@ -1,0 +1,157 @@
+"""Jobs that a process takes on and works off by itself, without the service.
+
+They go through the stages of any other job, so that a library comes out the same. But nothing is promised: what such
+a process leaves undone when it ends, however it ends, is dropped, and nobody else sees or waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shoal.errors import NotFoundError, ShoalError
+from shoal.jobs import lease, statements
+from shoal.jobs.claims import claim
+from shoal.jobs.jobs import POLL_SECONDS, get_job
+from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.reconcile import FREE_PAGES, drop_dead_local_jobs, give_back_lost
+from shoal.jobs.upload import Upload, remove_dropped
+from shoal.settings import Settings
+from shoal.storage.database import FREE_PAGES as COUNT_FREE_PAGES
+from shoal.storage.database import Database
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+ALL_SLICES = 1 << 30
+
+log = logging.getLogger(__name__)
+
+
+class LocalProgress(NamedTuple):
+    """Of a job: bytes done, of all, where a text counts half once it has had its first look; and items that have
+    ended, of all."""
+
+    bytes_done: int
+    bytes_total: int
+    items_done: int
+    items_total: int
+
+
+Watcher = Callable[[LocalProgress], None]
+
+
+def tidy(database: Database, settings: Settings) -> None:
+    """Remove what processes that died have left undone."""
+    if drop_dead_local_jobs(database, settings, time.time()):
+        remove_dropped(database, ALL_SLICES)
+
+
+def open_upload(database: Database, settings: Settings) -> Upload:
+    """An upload, not begun, for a job of this process."""
+    tidy(database, settings)
+    return Upload(database, settings, local_owner=lease.new_owner())
+
+
+def work_off(
+    database: Database,
+    job_id: int,
+    handlers: Handlers,
+    settings: Settings,
+    watch: Watcher | None = None,
+) -> None:
+    """Work on a job until it has ended or is gone, together with other processes that do the same."""
+    while True:
+        batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+        if batch is not None:
+            process(batch, database, handlers, settings)
+        elif _has_ended(database, job_id):
+            return
+        else:
+            # Another process has the rest, or learns for another job; should it die, its work is free again.
+            give_back_lost(database, settings, time.time())
+            time.sleep(POLL_SECONDS)
+        if watch is not None:
+            watch(progress(database, job_id))
+
+
+def work_off_in_processes(
+    database: Database,
+    job_id: int,
+    settings: Settings,
+    n: int,
+    watch: Watcher | None = None,
+) -> None:
+    """As `work_off`, by `n` processes with lagoon's packaged data. Raises ShoalError once all of them have died."""
+    import multiprocessing
+
+    # Spawned, not forked: a thread of this process may hold a lock at the moment of a fork.
+    context = multiprocessing.get_context("spawn")
+    processes: list[BaseProcess] = [
+        context.Process(target=_work_child, args=(settings, job_id), daemon=True) for _ in range(n)
+    ]
+    for one in processes:
+        one.start()
+    try:
+        while not _has_ended(database, job_id):
+            if not any(one.is_alive() for one in processes) and not _has_ended(database, job_id):
+                raise ShoalError(
+                    "the processes that did the work have died, perhaps for want of memory; what is stored stays, and "
+                    "running the same command again takes in the rest"
+                )
+            give_back_lost(database, settings, time.time())
+            if watch is not None:
+                watch(progress(database, job_id))
+            time.sleep(POLL_SECONDS)
+    finally:
+        for one in processes:
+            if not _has_ended(database, job_id):
+                one.kill()
+            one.join()
+
+
+def progress(database: Database, job_id: int) -> LocalProgress:
+    """How far a job is; nothing of nothing for one that is gone."""
+    with database.read() as connection:
+        row = connection.execute(statements.LOCAL_PROGRESS, {"job_id": job_id}).one()
+    return LocalProgress(*(int(value or 0) for value in row))
+
+
+def drop(database: Database, job_id: int) -> None:
+    """Remove a job of this process with all its rows, ended or not."""
+    with database.write() as connection:
+        connection.execute(statements.DROP_LOCAL_JOB, {"job_id": job_id})
+    remove_dropped(database, ALL_SLICES)
+    with database.snapshot() as snapshot:
+        free = snapshot.value(COUNT_FREE_PAGES)
+    # The texts went through the file.
+    while free > FREE_PAGES and database.give_back_space(FREE_PAGES):
+        free -= FREE_PAGES
+
+
+def _has_ended(database: Database, job_id: int) -> bool:
+    try:
+        return get_job(database, job_id).ended
+    except NotFoundError:
+        return True
+
+
+def _work_child(settings: Settings, job_id: int) -> None:
+    """The work of one of several processes. Ctrl-C ends it at once: its parent drops the job."""
+    import os
+    import signal
+
+    import lagoon
+    from shoal.collector import relax_collector
+    from shoal.jobs.pipeline import handlers_for
+
+    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(130))
+    relax_collector()
+    database = Database(settings.database_url)
+    try:
+        handlers: Any = handlers_for(database, lagoon.load(), settings)
+        work_off(database, job_id, handlers, settings)
+    finally:
+        database.close()

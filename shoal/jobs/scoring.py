@@ -1,0 +1,164 @@
+"""The second look at a text: its chunks are scored with the words known at its wave's version, and stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from lagoon.tokens import TokenStream, tokenise
+from shoal.chunking import AnalysedDraft, analyse, analyse_cut, cuts_of, scored_document
+from shoal.clock import timestamp
+from shoal.errors import LeaseLostError
+from shoal.jobs import statements
+from shoal.jobs.claims import WorkItem, draft_of
+from shoal.jobs.discovery import Discovery, FirstLooks, Seen, delete_document, rows_to_withdraw
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.pipeline import NotPreparedError
+from shoal.jobs.results import Outcome
+from shoal.learning.observations import EvidenceRow
+from shoal.learning.vocabulary import holds_learned_words
+from shoal.models import DocumentDraft, ParsedDocument, ScoredDocument
+from shoal.settings import Settings
+from shoal.storage import documents, observations
+from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.vocabularies import Vocabularies, can_learn
+
+Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]
+"""Scores the text of an item, of which the first look says where its chunks begin, if there was one."""
+
+
+class VersionedScores:
+    """Scores texts with the words known at the version of their wave, or the newest where it has none.
+
+    What a chunk is was decided by the first look, so that it doesn't depend on what has been learned when.
+    """
+
+    def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: FirstLooks) -> None:
+        self._vocabularies = vocabularies
+        self._settings = settings
+        self._kept = kept
+
+    def __call__(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+        version = item.vocabulary_version
+        if version is None:
+            version = self._vocabularies.newest()
+        return self._score(draft, cuts, *self._kept.take(item), version)
+
+    def _score(
+        self,
+        draft: DocumentDraft,
+        cuts: Sequence[int] | None,
+        analysed: AnalysedDraft | None,
+        parsed: ParsedDocument | None,
+        version: int,
+    ) -> ScoredDocument:
+        base, settings = self._vocabularies.base, self._settings
+        if analysed is None or not can_learn(base):
+            scorer = self._vocabularies.at(version)
+        else:
+            scorer = self._vocabularies.reading(version, _tokens_of(analysed))
+        if analysed is None and (cuts is None or scorer is base):
+            analysed = analyse(draft, base, settings)
+        if analysed is not None and (scorer is base or not holds_learned_words(analysed, scorer)):
+            return scored_document(analysed, base, vocabulary_version=version)
+        if cuts is None:
+            assert analysed is not None, "without cuts there was an analysis"
+            cuts = cuts_of(analysed)
+        again = analyse_cut(draft, cuts, scorer, settings, parsed=parsed)
+        if again is None:
+            # The first look was another version's.
+            cuts = cuts_of(analyse(draft, base, settings))
+            again = analyse_cut(draft, cuts, scorer, settings)
+        assert again is not None, "a text is read the same way twice"
+        return scored_document(again, scorer, vocabulary_version=version)
+
+
+def _tokens_of(analysed: AnalysedDraft) -> list[TokenStream]:
+    """All that is read of a draft: its text, and the titles and headings that count with it."""
+    text: TokenStream = analysed.analysis.by_sentence.reading.tokens
+    return [text, *(tokenise(context) for context in sorted(set(analysed.contexts)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A document to be stored. `seen`: what the first look finds, where that was lost or never was."""
+
+    document: ScoredDocument
+    seen: Seen | None
+
+
+class Scoring:
+    """Score and store a document, or find that its content is stored already."""
+
+    def __init__(self, database: Database, score: Score, discovery: Discovery | None = None) -> None:
+        """With a `discovery`, what the document says of words is in the evidence once it is stored."""
+        self._database = database
+        self._score = score
+        self._discovery = discovery if discovery is not None and discovery.is_possible else None
+        self._prune = self._discovery is not None and self._discovery.settings.observations == "prune"
+
+    def prepare(self, item: WorkItem) -> Scored | None:
+        assert item.content_hash is not None, "an accepted document has a hash"
+        with self._database.snapshot() as snapshot:
+            if documents.document_with(snapshot, item.content_hash) is not None:
+                return None
+            draft = draft_of(snapshot, item)
+            cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
+            is_unseen = self._is_unseen(snapshot, item)
+        if draft is None:
+            raise LeaseLostError("the item has ended meanwhile")
+        scored = self._score(item, draft, None if cuts is None else json.loads(cuts))
+        seen = self._discovery.look(draft) if is_unseen and self._discovery else None
+        return Scored(scored, seen)
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Scored | None) -> Outcome:
+        assert item.content_hash is not None, "an accepted document has a hash"
+        now = timestamp()
+        existing = documents.find_by_hash(connection, item.content_hash)
+        if existing is not None:
+            documents.merge_tags(connection, existing, item.head.tags, now=now)
+            return Outcome(ItemStatus.duplicate, existing)
+        if prepared is None:
+            # The original was deleted since `prepare` saw it: this text takes its place.
+            raise NotPreparedError
+        if self._is_unseen(snapshot_of(connection), item):
+            if prepared.seen is None:
+                raise NotPreparedError
+            seen, wave = prepared.seen, (item.job_id, item.wave)
+            observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
+        document_id = documents.insert_document(connection, prepared.document, now=now)
+        if self._prune:
+            observed = observations.find_live(snapshot_of(connection), item.content_hash)
+            observations.execute_for(connection, observations.PRUNE, [observed.id] if observed else [])
+        return Outcome(ItemStatus.succeeded, document_id)
+
+    def _is_unseen(self, snapshot: Snapshot, item: WorkItem) -> bool:
+        """Whether a text that should be learned from is not noted: what was noted of an equal one was withdrawn, or
+        the item that was to note it failed. The next learn will gain it."""
+        if self._discovery is None or item.vocabulary_version is None:
+            return False
+        assert item.content_hash is not None, "an accepted document has a hash"
+        return observations.find_live(snapshot, item.content_hash) is None
+
+
+class Deleting:
+    """Remove a document; one that is gone already counts as removed."""
+
+    def __init__(self, database: Database, discovery: Discovery | None = None) -> None:
+        self._database = database
+        self._discovery = discovery
+
+    def prepare(self, item: WorkItem) -> list[EvidenceRow]:
+        assert item.document_id is not None, "an item of a deletion names its document"
+        discovery = self._discovery
+        if discovery is None:
+            return []
+        return rows_to_withdraw(self._database, lambda: discovery, item.document_id)
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: list[EvidenceRow]) -> Outcome:
+        assert item.document_id is not None, "an item of a deletion names its document"
+        delete_document(connection, item.document_id, prepared)
+        return Outcome(ItemStatus.succeeded, item.document_id)
