@@ -1,0 +1,58 @@
+"""The application: settings and an engine in, a Flask application out."""
+
+from __future__ import annotations
+
+import flask
+from flask.json.provider import DefaultJSONProvider
+
+from shoal.engine import Engine
+from shoal.jobs.broker import make_celery
+from shoal.settings import MIB, Settings
+from shoal_api import access, bulk, documents, jobs, openapi, pages, problems, search, system, trace
+from shoal_api.metrics import Metrics
+from shoal_api.service import EXTENSION, Service
+from shoal_api.waiting import WaitingRoom
+
+MAX_JSON_BYTES = MIB
+"""Of a body that holds no document: a search with ten thousand ids in its filters fits."""
+
+
+class ReadableJSON(DefaultJSONProvider):
+    """Letters as they are, members in the order they were put."""
+
+    ensure_ascii = False
+    sort_keys = False
+    compact = True
+
+
+def create_app(settings: Settings | None = None, *, engine: Engine | None = None) -> flask.Flask:
+    """Build the application.
+
+    `settings` come from the environment unless given; `engine` is for tests and for those who have one already.
+    The engine opens (and if need be migrates) the database at once and is shared by all threads, so an
+    application belongs to the process that made it: make it after a fork. Raises SettingsError, StorageError.
+    """
+    settings = settings or (engine.settings if engine else Settings.from_environment())
+    engine = engine or Engine(settings=settings)
+    app = flask.Flask("shoal_api", static_url_path="/static")
+    app.json = ReadableJSON(app)
+    app.config.update(openapi.configuration())
+    # Whoever takes more says so: documents and uploads.
+    app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
+    app.url_map.strict_slashes = False
+    metrics = Metrics()
+    app.extensions[EXTENSION] = Service(
+        settings=settings,
+        engine=engine,
+        celery=make_celery(settings),
+        metrics=metrics,
+        waiting=WaitingRoom(settings.api_threads, settings.max_wait_seconds),
+    )
+    trace.register(app, metrics)
+    access.register(app, settings)
+    problems.register(app)
+    api = openapi.Api(app)
+    for module in (documents, bulk, jobs, search, system):
+        api.register_blueprint(module.blueprint)
+    pages.register(app, api)
+    return app

@@ -1,0 +1,256 @@
+"""Documents: taken in one at a time, listed, shown, tagged, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flask
+from werkzeug.wrappers import Response
+
+from shoal.clock import timestamp
+from shoal.engine import MAX_PAGE
+from shoal.jobs import jobs as protocol
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.upload import submit_delete, submit_one
+from shoal.models import DocumentDraft
+from shoal.parse.draft import make_draft
+from shoal.settings import KIB, Settings
+from shoal.storage import documents as storage
+from shoal.storage.records import DocumentDetail
+from shoal_api import idempotency, jobs, service
+from shoal_api.openapi import Blueprint
+from shoal_api.paths import DOCUMENTS, ID
+from shoal_api.problems import ProblemError, field_problem
+from shoal_api.schemas.common import PageSchema
+from shoal_api.schemas.documents import (
+    ChunkListSchema,
+    ContentSchema,
+    DocumentDetailSchema,
+    DocumentInputSchema,
+    DocumentListSchema,
+    DocumentQuerySchema,
+    StoredSchema,
+    TagQuerySchema,
+    TagsSchema,
+)
+from shoal_api.schemas.jobs import AcceptedSchema
+from shoal_api.service import Service
+from shoal_api.waiting import preferred_wait
+
+ESCAPED = 3
+"""Bytes of JSON for a byte of text at most, in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
+
+ENVELOPE = 256 * KIB
+"""Room for everything beside the content: title, tags, path and metadata, escaped."""
+
+SUMMARIES = 100
+"""Chunks shown with a document; a book has thousands."""
+
+PREFER = {
+    "in": "header",
+    "name": "Prefer",
+    "schema": {"type": "string"},
+    "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored; a value that makes "
+    "no sense, such as `wait=abc`, is ignored (RFC 7240), and `Preference-Applied` tells what was not",
+}
+
+blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="What is stored")
+
+
+def max_body_bytes(settings: Settings) -> int:
+    """Bytes of JSON that a document within its limits can need."""
+    return ESCAPED * (settings.max_document_bytes + settings.max_metadata_bytes) + ENVELOPE
+
+
+def _allow_documents() -> None:
+    flask.request.max_content_length = max_body_bytes(service.current().settings)
+
+
+blueprint.before_request(_allow_documents)
+
+
+@blueprint.post("")
+@blueprint.body(DocumentInputSchema)
+@blueprint.answers(201, StoredSchema, description="Stored (with `Prefer: wait`)")
+@blueprint.also_answers(
+    200, schema=StoredSchema, description="The content is stored already; tags are merged", success=True
+)
+@blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
+@blueprint.fails(400, 409, 413, 415)
+@blueprint.describe(parameters=[PREFER, idempotency.PARAMETER])
+def add_document(data: dict[str, Any]) -> Response:
+    """Add a document
+
+    Answers 202 with a job; with `Prefer: wait=N` 201 with the document, if it is stored in time.
+    """
+    here = service.current()
+    key = idempotency.key(flask.request)
+    request_hash = idempotency.fingerprint("document", data)
+    job = idempotency.earlier_job(here, key, request_hash)
+    if job is None:
+        draft = make_draft(**data, settings=here.settings)
+        existing = _merge_into_existing(here, draft)
+        if existing is not None:
+            return _stored(here, existing, duplicate=True)
+        job_id = submit_one(
+            here.engine.database, here.settings, draft, idempotency_key=key, request_hash=request_hash
+        )
+        here.nudge()
+        job = protocol.get_job(here.engine.database, job_id)
+    return _await_document(here, job)
+
+
+def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
+    """The document that has this content already, given the draft's tags too; None if there is none."""
+    database = here.engine.database
+    with database.read() as connection:
+        found = storage.find_by_hash(connection, draft.content_hash)
+    if found is None or not draft.tags:
+        return found
+    with database.write() as connection:
+        # It may have been deleted meanwhile.
+        if not storage.exists(connection, found):
+            return None
+        storage.merge_tags(connection, found, draft.tags, now=timestamp())
+    return found
+
+
+def _await_document(here: Service, job: protocol.Job) -> Response:
+    """What `Prefer: wait` asks for, or the job where it asks for nothing or the time is over."""
+    wait = preferred_wait(flask.request.headers.get("Prefer"))
+    if wait is None:
+        return jobs.accepted(job)
+    job_id = job.id
+    job = here.waiting.wait(
+        wait,
+        lambda seconds: protocol.wait_for_end(here.engine.database, job_id, seconds),
+        lambda now: now.ended,
+    )
+    if job.ended:
+        item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
+        if item.status is ItemStatus.failed:
+            raise _failure(job, item)
+        if item.document_id is not None:
+            response = _stored(here, item.document_id, duplicate=item.status is ItemStatus.duplicate)
+            response.headers["Preference-Applied"] = f"wait={wait}"
+            return response
+    response = jobs.accepted(job)
+    response.headers["Preference-Applied"] = f"wait={wait}"
+    return response
+
+
+def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
+    """The document could not be stored: because of what is in it, unless the worker says that it is at fault."""
+    reason = item.error or "the document could not be stored"
+    problem = (
+        ProblemError(500, reason) if reason.startswith("internal error") else field_problem("content", reason)
+    )
+    problem.members["links"] = {"job": jobs.address(job)}
+    return problem
+
+
+def _stored(here: Service, document_id: int, *, duplicate: bool) -> Response:
+    """201 for a new document, 200 for one that was there."""
+    detail = here.engine.document(document_id)
+    answer = {
+        "id": document_id,
+        "title": detail.document.title,
+        "n_chunks": detail.document.n_chunks,
+        "tags": detail.document.tags,
+        "duplicate": duplicate,
+        "warnings": detail.report.warnings,
+    }
+    response = flask.jsonify(StoredSchema().dump(answer))
+    response.status_code = 200 if duplicate else 201
+    response.headers["Location"] = f"{DOCUMENTS}/{document_id}"
+    return response
+
+
+@blueprint.get("")
+@blueprint.parameters(DocumentQuerySchema)
+@blueprint.answers(200, DocumentListSchema)
+def list_documents(query: dict[str, Any]) -> Any:
+    """List documents"""
+    return service.current().engine.documents(
+        tag=query.get("tag") or None,
+        q=query.get("q") or None,
+        limit=query["limit"],
+        offset=query["offset"],
+    )
+
+
+@blueprint.delete("")
+@blueprint.parameters(TagQuerySchema)
+@blueprint.answers(202, AcceptedSchema, description="Accepted")
+@blueprint.fails(404)
+def delete_documents(query: dict[str, Any]) -> Response:
+    """Delete every document with a tag"""
+    here = service.current()
+    tagged = here.engine.documents(tag=query["tag"], limit=MAX_PAGE).documents
+    if not tagged:
+        raise ProblemError(404, "there is no document with this tag")
+    job_id = submit_delete(here.engine.database, here.settings, [document.id for document in tagged])
+    here.nudge()
+    return jobs.accepted(protocol.get_job(here.engine.database, job_id))
+
+
+@blueprint.get(f"/<{ID}:document_id>")
+@blueprint.answers(200, DocumentDetailSchema)
+@blueprint.fails(404)
+def get_document(document_id: int) -> dict[str, Any]:
+    """One document with its sections, its report and a summary of its chunks"""
+    engine = service.current().engine
+    detail: DocumentDetail = engine.document(document_id)
+    document = detail.document
+    address = f"{DOCUMENTS}/{document_id}"
+    return {
+        **{name: getattr(document, name) for name in document.__slots__},
+        "sections": detail.sections,
+        "report": detail.report,
+        "chunks": engine.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
+        "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
+    }
+
+
+@blueprint.get(f"/<{ID}:document_id>/chunks")
+@blueprint.parameters(PageSchema)
+@blueprint.answers(200, ChunkListSchema)
+@blueprint.fails(404)
+def get_chunks(query: dict[str, Any], document_id: int) -> Any:
+    """The chunks of a document with their reefs"""
+    return service.current().engine.chunks(document_id, limit=query["limit"], offset=query["offset"])
+
+
+@blueprint.get(f"/<{ID}:document_id>/content")
+@blueprint.answers(200, ContentSchema)
+@blueprint.also_answers(200, schema={"type": "string"}, content_type="text/plain")
+@blueprint.fails(404)
+def get_content(document_id: int) -> Response:
+    """The text of a document as it is stored
+
+    Plain text, or JSON where `Accept` prefers it. Offsets of chunks and results count its code points.
+    """
+    content = service.current().engine.content(document_id)
+    accepts = flask.request.accept_mimetypes
+    if accepts["application/json"] > accepts["text/plain"]:
+        return flask.jsonify({"id": document_id, "content": content})
+    return Response(content, mimetype="text/plain")
+
+
+@blueprint.delete(f"/<{ID}:document_id>")
+@blueprint.answers(204)
+@blueprint.fails(404)
+def delete_document(document_id: int) -> Response:
+    """Delete a document and everything derived from it"""
+    if not service.current().engine.delete_document(document_id):
+        raise ProblemError(404, f"there is no document {document_id}")
+    return Response(status=204)
+
+
+@blueprint.put(f"/<{ID}:document_id>/tags")
+@blueprint.body(TagsSchema)
+@blueprint.answers(200, TagsSchema)
+@blueprint.fails(400, 404, 413, 415)
+def put_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
+    """Replace the tags of a document"""
+    return {"tags": service.current().engine.set_tags(document_id, data["tags"])}

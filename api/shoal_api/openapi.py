@@ -1,0 +1,185 @@
+"""flask-smorest as this service uses it: typed decorators, strict input, problem details in the document."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import flask
+import flask_smorest
+import marshmallow as ma
+from flask_smorest.utils import prepare_response
+from webargs.flaskparser import FlaskParser
+
+from shoal import __version__
+from shoal_api import problems, strict_json
+from shoal_api.schemas.common import ProblemSchema
+
+View = TypeVar("View", bound=Callable[..., Any])
+Answer = type[ma.Schema] | dict[str, Any] | None
+
+DESCRIPTION = """\
+Shoal stores documents, cuts them into topic-coherent chunks and finds the chunks that answer a query, with the
+reasons for every match. Uploads are accepted as *jobs* and worked off in the background.
+
+Errors are `application/problem+json` (RFC 9457) with a `trace_id`, which every answer also carries as the header
+`X-Trace-Id`. `POST`s that create something take an `Idempotency-Key`: the same key and body give the same job.
+A `Prefer` header that makes no sense, such as `wait=abc`, is ignored, as RFC 7240 asks for.
+"""
+
+
+FAILURES = {
+    400: "The request is malformed: not JSON, or not the form its content type announces",
+    404: "There is no such document, chunk or job",
+    409: "The `Idempotency-Key` was used before for another request",
+    413: "The body, or a document in it, is larger than the service takes",
+    415: "The body has a content type or an encoding that is not taken here",
+    422: "A field or parameter cannot be used; `errors` names it and says why",
+    503: "Something that the service needs is away; the answer says what",
+}
+"""What an error means where an operation names it."""
+
+OTHER_FAILURES = (
+    "Any other error: 400 for an address that is not UTF-8, 403 from a page of another site, 405 for a wrong "
+    "method, 500 for a mistake of the service, 503 while its database is busy or away, 507 without space"
+)
+
+
+class StrictParser(FlaskParser):
+    """Unknown fields and parameters are errors: a misspelt `tags` must not silently widen a search or a delete."""
+
+    DEFAULT_UNKNOWN_BY_LOCATION: dict[str, str | None] = {  # noqa: RUF012 - as the base class declares it
+        **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,
+        "query": ma.RAISE,
+        "json": ma.RAISE,
+    }
+
+    def _raw_load_json(self, req: flask.Request) -> Any:
+        return read_json_object(req)
+
+    def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
+        for name in req.args:
+            if len(req.args.getlist(name)) > 1:
+                raise problems.field_problem(name, "is given more than once")
+            try:
+                (name + req.args[name]).encode()
+            except UnicodeEncodeError:
+                raise problems.ProblemError(400, "the address is not UTF-8") from None
+        return super().load_querystring(req, schema)
+
+
+def read_json_object(request: flask.Request) -> dict[str, Any]:
+    """The JSON object a request carries. Raises ProblemError: 415 for another type, 400 where it is not JSON."""
+    check_charset(request)
+    if not request.is_json:
+        raise problems.ProblemError(415, "send the body as `Content-Type: application/json`")
+    try:
+        value = strict_json.parse(request.get_data(cache=False))
+        if isinstance(value, dict):
+            # The text of a document may hold anything: what cannot be stored becomes a space there.
+            strict_json.check_surrogates(value, exempt=frozenset({"content"}))
+    except strict_json.MalformedJSONError as error:
+        raise problems.ProblemError(400, f"the body {error}") from None
+    except strict_json.LoneSurrogateError as error:
+        raise problems.field_problem(error.field, error.message) from None
+    if not isinstance(value, dict):
+        raise problems.field_problem("body", "must be a JSON object")
+    return value
+
+
+def check_charset(request: flask.Request) -> None:
+    """Raise a 415 problem if the content type names an encoding other than UTF-8."""
+    charset = request.mimetype_params.get("charset", "utf-8")
+    if charset.lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise problems.ProblemError(415, "send the body as UTF-8")
+
+
+class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
+    """The decorators of flask-smorest with types, so that views keep theirs."""
+
+    ARGUMENTS_PARSER = StrictParser()
+
+    def get(self, rule: str, **options: Any) -> Callable[[View], View]:
+        return self._typed_route("GET", rule, options)
+
+    def post(self, rule: str, **options: Any) -> Callable[[View], View]:
+        return self._typed_route("POST", rule, options)
+
+    def put(self, rule: str, **options: Any) -> Callable[[View], View]:
+        return self._typed_route("PUT", rule, options)
+
+    def delete(self, rule: str, **options: Any) -> Callable[[View], View]:
+        return self._typed_route("DELETE", rule, options)
+
+    def _typed_route(self, method: str, rule: str, options: dict[str, Any]) -> Callable[[View], View]:
+        decorator: Callable[[View], View] = self.route(rule, methods=[method], **options)
+        return decorator
+
+    def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
+        """The view takes the loaded JSON body as its next argument."""
+        decorator: Callable[[View], View] = self.arguments(schema, location="json", **options)
+        return decorator
+
+    def parameters(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
+        """The view takes the loaded query string as its next argument."""
+        decorator: Callable[[View], View] = self.arguments(schema, location="query", **options)
+        return decorator
+
+    def answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
+        """What the view returns is dumped by `schema`."""
+        decorator: Callable[[View], View] = self.response(status, schema, **options)
+        return decorator
+
+    def also_answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
+        """Document an answer that the view builds itself."""
+        decorator: Callable[[View], View] = self.alt_response(status, schema=schema, **options)
+        return decorator
+
+    def fails(self, *statuses: int) -> Callable[[View], View]:
+        """Document errors, as problem details in the words of FAILURES."""
+
+        def decorate(view: View) -> View:
+            for status in statuses:
+                view = self.alt_response(status, http.HTTPStatus(status).name)(view)
+            return view
+
+        return decorate
+
+    def describe(self, **members: Any) -> Callable[[View], View]:
+        """Members of the operation object, as they are."""
+        decorator: Callable[[View], View] = self.doc(**members)
+        return decorator
+
+
+class Api(flask_smorest.Api):  # type: ignore[misc]
+    """Describes errors as problem details and leaves handling them to `problems`."""
+
+    ERROR_SCHEMA = ProblemSchema
+
+    def _register_error_handlers(self) -> None:
+        pass
+
+    def _register_responses(self) -> None:
+        for status in http.HTTPStatus:
+            if status >= 400:
+                self._register_problem(status.name, FAILURES.get(status, status.phrase))
+            elif status >= 200:
+                self.spec.components.response(status.name, {"description": status.phrase}, lazy=True)
+        self._register_problem("DEFAULT_ERROR", OTHER_FAILURES)
+
+    def _register_problem(self, name: str, description: str) -> None:
+        response = {"description": description, "schema": ProblemSchema}
+        prepare_response(response, self.spec, problems.CONTENT_TYPE)
+        self.spec.components.response(name, response, lazy=True)
+
+
+def configuration() -> Mapping[str, Any]:
+    """What flask-smorest reads from the application's configuration."""
+    return {
+        "API_TITLE": "Shoal",
+        "API_VERSION": __version__,
+        "OPENAPI_VERSION": "3.1.0",
+        "OPENAPI_URL_PREFIX": "/",
+        "API_SPEC_OPTIONS": {"info": {"description": DESCRIPTION}},
+    }

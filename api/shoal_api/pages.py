@@ -1,0 +1,207 @@
+"""The pages for people: the documentation, drawn from the OpenAPI document without a script or a byte from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import flask
+from markupsafe import Markup, escape
+from werkzeug.wrappers import Response
+
+from shoal import __version__
+from shoal_api.openapi import Api
+
+POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_CODE = re.compile(r"`([^`]+)`")
+_PLAIN_LIST = re.compile(r"\[\n\s*([^\[\]{}]*?)\n\s*\]")
+METHODS = ("get", "post", "put", "delete")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one status brings; `examples` are (what it is, the JSON)."""
+
+    status: str
+    description: str
+    shape: str
+    examples: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One entry of the page. `body` holds (content type, shape as text), `answers` those of success and `errors`
+    (status, when), both by number."""
+
+    method: str
+    path: str
+    summary: str
+    description: str
+    parameters: tuple[Mapping[str, Any], ...]
+    body: tuple[tuple[str, str], ...]
+    answers: tuple[Answer, ...]
+    errors: tuple[tuple[str, str], ...]
+
+
+def register(app: flask.Flask, api: Api) -> None:
+    """Add `/docs`, and `/`, which leads there."""
+
+    app.add_template_filter(prose)
+
+    @app.get("/")
+    def index() -> Response:
+        return flask.redirect("/docs")
+
+    @app.get("/docs")
+    def docs() -> Response:
+        spec = api.spec.to_dict()
+        page = flask.render_template(
+            "docs.html",
+            version=__version__,
+            groups=_groups(spec),
+            problem=_shape(spec, {"$ref": "#/components/schemas/Problem"}),
+        )
+        response = flask.make_response(page)
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+
+def prose(text: str) -> Markup:
+    """Text with its `code` marked as such."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
+
+
+def _groups(spec: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:
+    """(name, description, operations) of every tag."""
+    found = list(_operations(spec))
+    return [
+        (
+            tag["name"],
+            tag.get("description", ""),
+            [operation for name, operation in found if name == tag["name"]],
+        )
+        for tag in spec.get("tags", [])
+    ]
+
+
+def _operations(spec: dict[str, Any]) -> Iterator[tuple[str, Operation]]:
+    for path, item in spec["paths"].items():
+        shared = item.get("parameters", [])
+        for method in METHODS:
+            if method in item:
+                operation = item[method]
+                yield operation["tags"][0], _operation(spec, method, path, shared, operation)
+
+
+def _operation(
+    spec: dict[str, Any], method: str, path: str, shared: list[Any], operation: dict[str, Any]
+) -> Operation:
+    # Three digits each, then "default".
+    responses = sorted((status, _resolve(spec, each)) for status, each in operation["responses"].items())
+    return Operation(
+        method=method.upper(),
+        path=path,
+        summary=operation.get("summary", ""),
+        description=operation.get("description", ""),
+        parameters=tuple(
+            _parameter(_resolve(spec, each)) for each in [*shared, *operation.get("parameters", [])]
+        ),
+        body=tuple(
+            (kind, _shape(spec, content["schema"]))
+            for kind, content in operation.get("requestBody", {}).get("content", {}).items()
+        ),
+        answers=tuple(_answer(spec, status, response) for status, response in responses if status < "4"),
+        errors=tuple(
+            (status, response.get("description", "")) for status, response in responses if status >= "4"
+        ),
+    )
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    schema = parameter.get("schema", {})
+    notes = [parameter.get("description", "")]
+    if "enum" in schema:
+        notes.append("one of " + ", ".join(f"`{value}`" for value in schema["enum"]))
+    if "minimum" in schema and "maximum" in schema:
+        notes.append(f"{schema['minimum']:,} to {schema['maximum']:,}")
+    if schema.get("default") is not None:
+        notes.append(f"default {_plain(schema['default'])}")
+    return {
+        "name": parameter["name"],
+        "place": parameter["in"],
+        "required": parameter.get("required", False),
+        "notes": "; ".join(note for note in notes if note),
+    }
+
+
+def _answer(spec: dict[str, Any], status: str, response: dict[str, Any]) -> Answer:
+    contents = response.get("content", {}).values()
+    shapes = [_shape(spec, content["schema"]) for content in contents if "schema" in content]
+    description = response.get("description", "")
+    return Answer(
+        status=status,
+        description=description,
+        shape=shapes[0] if shapes else "",
+        examples=tuple(
+            (example.get("summary", ""), _json(example["value"]))
+            for content in contents
+            for example in content.get("examples", {}).values()
+        ),
+    )
+
+
+def _resolve(spec: dict[str, Any], node: Any) -> dict[str, Any]:
+    """The object that a reference stands for."""
+    while isinstance(node, dict) and "$ref" in node:
+        target: Any = spec
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            target = target[step]
+        node = target
+    assert isinstance(node, dict)
+    return node
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _shape(spec: dict[str, Any], schema: dict[str, Any]) -> str:
+    """A schema as a sketch of the JSON it describes."""
+    return _json(_sketch(spec, schema))
+
+
+def _json(value: Any) -> str:
+    """JSON for reading: lists of plain values on one line."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return _PLAIN_LIST.sub(lambda found: "[" + re.sub(r"\n\s*", " ", found[1]) + "]", text)
+
+
+def _sketch(spec: dict[str, Any], node: dict[str, Any], about: str = "") -> Any:
+    """`about` describes the node from outside; a description of an object stands in it as the member `//`."""
+    about = node.get("description", "") or about
+    schema = _resolve(spec, node)
+    for member in ("anyOf", "allOf"):
+        if member in schema:
+            inner = [each for each in schema[member] if each.get("type") != "null"]
+            return _sketch(spec, inner[0], about)
+    # Inside JSON there is no mark for code.
+    about = about.replace("`", "")
+    if "properties" in schema:
+        needed = schema.get("required", [])
+        members = {
+            name if name in needed else f"{name}?": _sketch(spec, inner)
+            for name, inner in schema["properties"].items()
+        }
+        return {"//": about, **members} if about else members
+    kind = schema.get("type", "any")
+    if kind == "array" or (isinstance(kind, list) and "array" in kind):
+        return [_sketch(spec, schema.get("items", {}), about)]
+    text = " or ".join(kind) if isinstance(kind, list) else str(kind)
+    if "enum" in schema:
+        text = " or ".join(_plain(value) for value in schema["enum"])
+    if schema.get("default") is not None:
+        text += f", default {_plain(schema['default'])}"
+    return f"{text}: {about}" if about else text

@@ -1,0 +1,142 @@
+"""Fields and schemas that several resources share."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from typing import Any
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from shoal.clock import timestamp
+from shoal.engine import MAX_PAGE
+from shoal_api.schemas.unknown import hint
+
+MAX_ID = 2**63 - 1
+"""The largest integer SQLite and PostgreSQL store; larger ones are nobody's id."""
+
+MAX_LIMIT = 1000
+DEFAULT_LIMIT = 50
+
+
+class Schema(ma.Schema):
+    """Input with unknown fields is refused, and what was meant is told."""
+
+    class Meta:
+        unknown = ma.RAISE
+
+    def handle_error(
+        self, error: ma.ValidationError, data: Any, *, many: bool | None = None, **kwargs: Any
+    ) -> None:
+        """Say more of a name that is not known than that."""
+        plain = [self.error_messages["unknown"]]
+        messages = error.messages
+        if not isinstance(messages, dict) or many:
+            return
+        inner = {
+            name: list(field.schema.fields)
+            for name, field in self.load_fields.items()
+            if isinstance(field, fields.Nested) and not field.many
+        }
+        for name, found in messages.items():
+            if found == plain:
+                messages[name] = [hint(str(name), list(self.load_fields), inner)]
+
+
+def between(low: int, high: int) -> validate.Range:
+    """Both ends allowed; worded as the rest of the service words it."""
+    return validate.Range(low, high, error=f"must be between {low:,} and {high:,}")
+
+
+class StrictBoolean(fields.Boolean):
+    """true or false, not 1, "yes" or "on"."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error("invalid", input=value)
+        return value
+
+
+class StrictFloat(fields.Float):
+    """A number of JSON, not a string that looks like one."""
+
+    def _validated(self, value: Any) -> float:
+        if not isinstance(value, int | float):
+            raise self.make_error("invalid", input=value)
+        return super()._validated(value)
+
+
+class Moment(fields.AwareDateTime):
+    """A moment in ISO 8601, UTC where it names no zone; loaded as the text the database holds."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(format="iso", default_timezone=dt.UTC, **kwargs)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        moment = super()._deserialize(value, attr, data, **kwargs)
+        try:
+            return timestamp(moment)
+        except (OverflowError, ValueError) as error:
+            raise self.make_error("invalid", input=value, obj_type=self.OBJ_TYPE) from error
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        return value
+
+
+class CommaList(fields.String):
+    """Values separated by commas, as one query parameter: `tags=biology,darwin`. Empty ones are left out."""
+
+    def __init__(self, inner: fields.Field[Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inner = inner
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        return [self.inner.deserialize(part.strip(), attr, data) for part in text.split(",") if part.strip()]
+
+
+class Records(fields.List[Any]):
+    """A list of flat values, written attribute by attribute.
+
+    A page of chunks holds tens of thousands of reefs, for which marshmallow's own way takes seconds.
+    """
+
+    def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
+        super().__init__(fields.Nested(schema), **kwargs)
+        self._names = tuple(schema().fields)
+        self._values = operator.attrgetter(*self._names)
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        return [dict(zip(self._names, self._values(each), strict=True)) for each in value]
+
+
+class PageSchema(Schema):
+    """Which part of a listing."""
+
+    limit = fields.Integer(
+        load_default=DEFAULT_LIMIT,
+        validate=between(1, MAX_LIMIT),
+        metadata={"description": "most entries to answer"},
+    )
+    offset = fields.Integer(
+        load_default=0, validate=between(0, MAX_PAGE), metadata={"description": "entries to pass over"}
+    )
+
+
+class ProblemSchema(Schema):
+    """RFC 9457 problem details; some have members of their own beside these."""
+
+    class Meta:
+        unknown = ma.INCLUDE
+
+    type = fields.String(required=True)
+    title = fields.String(required=True)
+    status = fields.Integer(required=True)
+    detail = fields.String(required=True)
+    errors = fields.Dict(
+        keys=fields.String(),
+        values=fields.List(fields.String()),
+        metadata={"description": "field (dotted where nested) -> what is wrong with it"},
+    )
+    trace_id = fields.String(required=True)

@@ -1,0 +1,193 @@
+"""Documents and their chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from shoal_api.schemas.common import Moment, PageSchema, Records, Schema
+
+
+class DocumentInputSchema(Schema):
+    """A document as it is handed in. Types are checked here, everything else by `shoal.parse.draft`."""
+
+    title = fields.String(
+        allow_none=True,
+        load_default=None,
+        metadata={"description": "up to 512 characters; default: from `source_path` or the first heading"},
+    )
+    content = fields.String(required=True, metadata={"description": "up to 32 MiB of UTF-8"})
+    format = fields.String(
+        allow_none=True,
+        load_default=None,
+        metadata={"enum": ["markdown", "plaintext", None], "description": "default: from `source_path`"},
+    )
+    tags = fields.List(
+        fields.String(),
+        allow_none=True,
+        load_default=(),
+        metadata={"description": "up to 64 of up to 64 characters"},
+    )
+    metadata = fields.Dict(
+        keys=fields.String(),
+        allow_none=True,
+        load_default=None,
+        metadata={"description": "any JSON object up to 64 KiB"},
+    )
+    source_path = fields.String(
+        allow_none=True,
+        load_default=None,
+        metadata={"description": "where the text comes from; a label only"},
+    )
+
+    @ma.post_load
+    def _without_null_tags(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return data | {"tags": data["tags"] or ()}
+
+
+class StoredSchema(Schema):
+    """What became of one document handed in."""
+
+    id = fields.Integer(required=True)
+    title = fields.String(required=True)
+    n_chunks = fields.Integer(required=True)
+    tags = fields.List(fields.String(), required=True)
+    duplicate = fields.Boolean(
+        required=True, metadata={"description": "the content was stored already; this is that document"}
+    )
+    warnings = fields.List(fields.String(), required=True)
+
+
+class DocumentSchema(Schema):
+    id = fields.Integer(required=True)
+    title = fields.String(required=True)
+    format = fields.String(required=True)
+    source_path = fields.String(required=True, allow_none=True)
+    tags = fields.List(fields.String(), required=True)
+    n_bytes = fields.Integer(required=True)
+    n_chunks = fields.Integer(required=True)
+    n_sentences = fields.Integer(required=True)
+    coverage = fields.Float(required=True, metadata={"description": "known words / words, 0 to 1"})
+    content_hash = fields.String(required=True, metadata={"description": "SHA-256 of the content's UTF-8"})
+    metadata = fields.Dict(required=True)
+    created_at = Moment(required=True)
+    updated_at = Moment(required=True)
+
+
+class DocumentListSchema(Schema):
+    documents = fields.List(fields.Nested(DocumentSchema), required=True)
+    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+
+
+class DocumentQuerySchema(PageSchema):
+    tag = fields.String(metadata={"description": "only documents with this tag"})
+    q = fields.String(metadata={"description": "only documents with this in title or source path"})
+
+
+class TagQuerySchema(Schema):
+    tag = fields.String(
+        required=True,
+        validate=validate.Length(min=1, error="must not be empty"),
+        metadata={"description": "every document with this tag is deleted"},
+    )
+
+
+class TagsSchema(Schema):
+    tags = fields.List(fields.String(), required=True)
+
+
+class SectionSchema(Schema):
+    section_index = fields.Integer(required=True)
+    level = fields.Integer(required=True, metadata={"description": "0 before the first heading"})
+    path = fields.List(fields.String(), required=True, metadata={"description": "headings, outermost first"})
+    heading_start = fields.Integer(required=True)
+    heading_end = fields.Integer(required=True)
+    start_char = fields.Integer(required=True)
+    end_char = fields.Integer(required=True)
+    n_chunks = fields.Integer(required=True)
+
+
+class LeftOutSchema(Schema):
+    start_char = fields.Integer(required=True)
+    end_char = fields.Integer(required=True)
+    reason = fields.String(required=True)
+
+
+class ReportSchema(Schema):
+    left_out = Records(
+        LeftOutSchema,
+        required=True,
+        metadata={"description": "spans of the text that are in no chunk"},
+    )
+    warnings = fields.List(fields.String(), required=True)
+
+
+class ChunkSummarySchema(Schema):
+    id = fields.Integer(required=True)
+    chunk_index = fields.Integer(required=True)
+    section_path = fields.List(fields.String(), required=True)
+    start_char = fields.Integer(required=True)
+    end_char = fields.Integer(required=True)
+    start_line = fields.Integer(required=True)
+    end_line = fields.Integer(required=True)
+    confidence = fields.Float(required=True)
+    coverage = fields.Float(required=True)
+    top_reef_name = fields.String(required=True, allow_none=True)
+
+
+class LinksSchema(Schema):
+    self = fields.String(required=True)
+    chunks = fields.String(required=True)
+    content = fields.String(required=True)
+
+
+class DocumentDetailSchema(DocumentSchema):
+    sections = fields.List(fields.Nested(SectionSchema), required=True)
+    report = fields.Nested(ReportSchema, required=True)
+    chunks = fields.List(
+        fields.Nested(ChunkSummarySchema),
+        required=True,
+        metadata={"description": "the first 100, without text and reefs; all of them at `links.chunks`"},
+    )
+    links = fields.Nested(LinksSchema, required=True)
+
+
+class ChunkReefSchema(Schema):
+    reef_id = fields.Integer(required=True)
+    reef_name = fields.String(required=True)
+    z_score = fields.Float(required=True)
+    raw_bm25 = fields.Float(required=True)
+    n_contributing_words = fields.Integer(required=True)
+
+
+class ChunkIslandSchema(Schema):
+    island_id = fields.Integer(required=True)
+    island_name = fields.String(required=True)
+    aggregate_z = fields.Float(required=True)
+    n_contributing_reefs = fields.Integer(required=True)
+
+
+class ChunkSchema(ChunkSummarySchema):
+    document_id = fields.Integer(required=True)
+    section_index = fields.Integer(required=True)
+    text = fields.String(required=True, metadata={"description": "content[start_char:end_char]"})
+    sentence_count = fields.Integer(required=True)
+    matched_words = fields.Integer(required=True)
+    arch_scores = fields.List(fields.Float(), required=True)
+    top_reef_id = fields.Integer(required=True, allow_none=True)
+    vocabulary_version = fields.Integer(required=True)
+    data_checksum = fields.String(required=True)
+    reefs = Records(ChunkReefSchema, required=True)
+    islands = Records(ChunkIslandSchema, required=True)
+
+
+class ChunkListSchema(Schema):
+    chunks = fields.List(fields.Nested(ChunkSchema), required=True)
+    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+
+
+class ContentSchema(Schema):
+    id = fields.Integer(required=True)
+    content = fields.String(required=True)

@@ -1,0 +1,100 @@
+"""Jobs and their items."""
+
+from __future__ import annotations
+
+from marshmallow import fields, validate
+
+from shoal_api.schemas.common import Moment, PageSchema, Schema
+
+JOB_STATUSES = ("enqueued", "processing", "succeeded", "partial", "failed", "canceled")
+ITEM_STATUSES = (
+    "enqueued",
+    "discovering",
+    "discovered",
+    "scoring",
+    "succeeded",
+    "duplicate",
+    "failed",
+    "canceled",
+)
+
+
+class ProgressSchema(Schema):
+    total = fields.Integer(required=True, metadata={"description": "items"})
+    done = fields.Integer(required=True, metadata={"description": "items that have ended, however"})
+    failed = fields.Integer(required=True)
+    duplicate = fields.Integer(required=True)
+    bytes_total = fields.Integer(required=True)
+    bytes_done = fields.Integer(required=True)
+
+
+class JobLinksSchema(Schema):
+    self = fields.String(required=True)
+    items = fields.String(required=True)
+
+
+class JobSchema(Schema):
+    id = fields.Integer(required=True)
+    kind = fields.String(required=True)
+    status = fields.String(required=True, validate=validate.OneOf(JOB_STATUSES))
+    stage = fields.String(required=True, allow_none=True)
+    progress = fields.Nested(ProgressSchema, required=True)
+    created_at = Moment(required=True)
+    started_at = Moment(required=True, allow_none=True)
+    finished_at = Moment(required=True, allow_none=True)
+    error = fields.String(required=True, allow_none=True)
+    links = fields.Nested(JobLinksSchema, required=True)
+
+
+class AcceptedSchema(Schema):
+    """The job that will do what was asked."""
+
+    job = fields.Nested(JobSchema, required=True)
+
+
+class JobListSchema(Schema):
+    jobs = fields.List(fields.Nested(JobSchema), required=True)
+    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+
+
+class JobQuerySchema(PageSchema):
+    status = fields.String(validate=validate.OneOf(JOB_STATUSES))
+
+
+class WaitQuerySchema(Schema):
+    wait = fields.Float(
+        load_default=0.0,
+        validate=validate.Range(min=0, error="must not be negative"),
+        metadata={"description": "seconds to wait for a change, at most 60"},
+    )
+
+
+class ItemSchema(Schema):
+    seq = fields.Integer(required=True, metadata={"description": "place in the upload, from 0"})
+    title = fields.String(required=True)
+    source_path = fields.String(required=True, allow_none=True)
+    bytes = fields.Integer(required=True)
+    status = fields.String(required=True, validate=validate.OneOf(ITEM_STATUSES))
+    stage = fields.String(required=True, allow_none=True)
+    document_id = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "the document it became, or the one it duplicates"},
+    )
+    attempts = fields.Integer(
+        required=True,
+        metadata={
+            "description": "how many workers died while they processed this item alone; 0 for nearly all items, "
+            "whatever became of them"
+        },
+    )
+    error = fields.String(required=True, allow_none=True)
+
+
+class ItemListSchema(Schema):
+    items = fields.List(fields.Nested(ItemSchema), required=True)
+    total = fields.Integer(required=True, metadata={"description": "on all pages"})
+
+
+class ItemQuerySchema(PageSchema):
+    status = fields.String(validate=validate.OneOf(ITEM_STATUSES))

@@ -1,0 +1,308 @@
+"""Searches: what is asked, what is answered, and the explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import marshmallow as ma
+from marshmallow import fields, validate
+
+from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
+from shoal.search.request import MAX_IDS, N_ARCHIPELAGOS, Fusion, Preset
+from shoal_api.schemas.common import (
+    MAX_ID,
+    CommaList,
+    Moment,
+    Records,
+    Schema,
+    StrictBoolean,
+    StrictFloat,
+    between,
+)
+
+MODES = [mode.value for mode in SearchMode]
+PRESETS = [preset.value for preset in Preset]
+FUSIONS = [fusion.value for fusion in Fusion]
+FORMATS = [each.value for each in DocFormat]
+
+DEFAULTS: dict[str, Any] = {
+    "top_k": 10,
+    "mode": SearchMode.reef.value,
+    "max_per_document": 3,
+    "include_scores": False,
+    "context": 0,
+    "offset": 0,
+    "preset": Preset.balanced.value,
+    "fusion": Fusion.blend.value,
+}
+
+ONLY_REEF = "only for `hybrid` searches, so without effect as long as there is only `reef`"
+
+ABOUT: dict[str, str] = {
+    "top_k": "most results to answer, 1 to 100",
+    "mode": "which signals rank the results. Only `reef` (shared topics) exists so far; "
+    "`hybrid` and `lexical` are known names that answer 422",
+    "preset": f"which signal a blend leans on; {ONLY_REEF}",
+    "weights": f"the weights of the blend, in place of a preset; {ONLY_REEF}",
+    "fusion": f"how several rankings become one; {ONLY_REEF}",
+    "max_per_document": "most results out of one document: with 3 the best three of its chunks at most, so that one "
+    "long document does not fill the page; 1 to 10,000",
+    "include_scores": "adds `shared_reefs` to every result: the topics that query and chunk share, with both z-scores",
+    "context": "chunks before and after each result to add as `before` and `after`, 0 to 10",
+    "offset": "results to pass over, 0 to 10,000",
+    "tags": "only chunks of documents with these tags",
+    "tags_match": "whether a document needs `all` of the tags or `any` of them",
+    "min_confidence": "least `confidence` of a chunk: the z-score of its strongest reef less that of the second, "
+    "so how clear its one subject is: above 3 high, below 1 low; 0 upwards",
+    "min_coverage": "least `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
+    "reef_ids": "only chunks whose strongest reef is one of these (`GET /api/v1/reefs` lists them)",
+    "document_ids": "only chunks of these documents",
+    "format": "only chunks of documents in this format",
+}
+"""Descriptions that the body and the address share."""
+
+
+def _ids(**metadata: Any) -> fields.List[int]:
+    return fields.List(
+        fields.Integer(strict=True, validate=between(0, MAX_ID)),
+        allow_none=True,
+        load_default=None,
+        validate=validate.Length(max=MAX_IDS),
+        metadata=metadata,
+    )
+
+
+class FiltersSchema(Schema):
+    """Conditions that every result meets; null is no condition."""
+
+    tags = fields.List(
+        fields.String(), allow_none=True, load_default=None, metadata={"description": ABOUT["tags"]}
+    )
+    tags_match = fields.String(
+        validate=validate.OneOf([match.value for match in TagsMatch]),
+        metadata={"description": ABOUT["tags_match"] + "; default: " + TagsMatch.all.value},
+    )
+    min_confidence = StrictFloat(
+        allow_none=True, load_default=None, metadata={"description": ABOUT["min_confidence"]}
+    )
+    min_coverage = StrictFloat(
+        allow_none=True, load_default=None, metadata={"description": ABOUT["min_coverage"]}
+    )
+    reef_ids = _ids(description=ABOUT["reef_ids"])
+    island_ids = _ids(description="only chunks whose strongest reef is on one of these islands")
+    archipelago = fields.Integer(
+        strict=True,
+        allow_none=True,
+        load_default=None,
+        validate=between(0, N_ARCHIPELAGOS - 1),
+        metadata={"description": "only chunks that score highest in this one of the four archipelagos"},
+    )
+    document_ids = _ids(description=ABOUT["document_ids"] + "; [] allows nothing")
+    format = fields.String(
+        allow_none=True,
+        load_default=None,
+        validate=validate.OneOf(FORMATS),
+        metadata={"description": ABOUT["format"]},
+    )
+    created_after = Moment(
+        allow_none=True,
+        load_default=None,
+        metadata={"description": "only chunks of documents stored at this moment (ISO 8601) or later"},
+    )
+    created_before = Moment(
+        allow_none=True,
+        load_default=None,
+        metadata={"description": "only chunks of documents stored before this moment (ISO 8601)"},
+    )
+
+    @ma.post_load
+    def _as_filters(self, data: dict[str, Any], **_: Any) -> SearchFilters:
+        return filters(data)
+
+
+def filters(data: dict[str, Any]) -> SearchFilters:
+    """The filters that loaded data describes; what is absent is no condition."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in data.items()
+        if value is not None
+    }
+    if "tags_match" in values:
+        values["tags_match"] = TagsMatch(values["tags_match"])
+    if "format" in values:
+        values["format"] = DocFormat(values["format"])
+    return SearchFilters(**values)
+
+
+class WeightsSchema(Schema):
+    """The weights of the blend, where a preset does not do."""
+
+    lexical = StrictFloat(validate=between(0, 1))
+    reef = StrictFloat(validate=between(0, 1))
+    bonus = StrictFloat(validate=between(0, 1))
+
+
+def _choice(name: str, choices: Sequence[str]) -> fields.String:
+    """An argument of a search that takes one of a few words."""
+    return fields.String(
+        load_default=DEFAULTS[name],
+        validate=validate.OneOf(choices),
+        metadata={"description": ABOUT[name]},
+    )
+
+
+class SearchSchema(Schema):
+    query = fields.String(required=True, metadata={"description": "up to 4,096 characters"})
+    top_k = fields.Integer(
+        strict=True, load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]}
+    )
+    mode = _choice("mode", MODES)
+    preset = _choice("preset", PRESETS)
+    weights = fields.Nested(
+        WeightsSchema, allow_none=True, load_default=None, metadata={"description": ABOUT["weights"]}
+    )
+    fusion = _choice("fusion", FUSIONS)
+    max_per_document = fields.Integer(
+        strict=True,
+        allow_none=True,
+        load_default=DEFAULTS["max_per_document"],
+        metadata={"description": ABOUT["max_per_document"] + "; null: no limit"},
+    )
+    include_scores = StrictBoolean(
+        load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
+    )
+    context = fields.Integer(
+        strict=True, load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]}
+    )
+    offset = fields.Integer(
+        strict=True, load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]}
+    )
+    filters = fields.Nested(
+        FiltersSchema,
+        allow_none=True,
+        load_default=None,
+        metadata={
+            "description": "conditions that every result meets; what is absent or null is no condition"
+        },
+    )
+
+
+def _listed(name: str) -> dict[str, str]:
+    return {"description": f"{ABOUT[name]}; several separated by commas"}
+
+
+class SearchQuerySchema(Schema):
+    """The same as parameters of an address; the filters that fit one stand beside `q`."""
+
+    q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
+    top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
+    mode = _choice("mode", MODES)
+    preset = _choice("preset", PRESETS)
+    fusion = _choice("fusion", FUSIONS)
+    max_per_document = fields.Integer(
+        load_default=DEFAULTS["max_per_document"], metadata={"description": ABOUT["max_per_document"]}
+    )
+    include_scores = fields.Boolean(
+        load_default=DEFAULTS["include_scores"], metadata={"description": ABOUT["include_scores"]}
+    )
+    context = fields.Integer(load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]})
+    offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
+    tags = CommaList(fields.String(), metadata=_listed("tags"))
+    tags_match = fields.String(
+        validate=validate.OneOf([match.value for match in TagsMatch]),
+        metadata={"description": ABOUT["tags_match"] + "; default: " + TagsMatch.all.value},
+    )
+    min_confidence = fields.Float(metadata={"description": ABOUT["min_confidence"]})
+    min_coverage = fields.Float(metadata={"description": ABOUT["min_coverage"]})
+    document_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("document_ids"))
+    reef_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("reef_ids"))
+    format = fields.String(validate=validate.OneOf(FORMATS), metadata={"description": ABOUT["format"]})
+
+
+class ScoresSchema(Schema):
+    """The parts of the score; null for a signal that took no part."""
+
+    lexical = fields.Float(
+        required=True, allow_none=True, metadata={"description": "null as long as there is only `reef`"}
+    )
+    reef = fields.Float(required=True, allow_none=True)
+    bonus = fields.Float(required=True)
+    final = fields.Float(required=True)
+    lexical_raw = fields.Float(
+        required=True, allow_none=True, metadata={"description": "null as long as there is only `reef`"}
+    )
+    reef_raw = fields.Float(required=True, allow_none=True)
+
+
+class SharedReefSchema(Schema):
+    reef_id = fields.Integer(required=True)
+    reef_name = fields.String(required=True)
+    chunk_z = fields.Float(required=True)
+    query_z = fields.Float(required=True)
+
+
+class ContextChunkSchema(Schema):
+    chunk_id = fields.Integer(required=True)
+    chunk_index = fields.Integer(required=True)
+    text = fields.String(required=True)
+    start_char = fields.Integer(required=True)
+    end_char = fields.Integer(required=True)
+
+
+class ResultSchema(Schema):
+    text = fields.String(required=True)
+    match_score = fields.Float(required=True, metadata={"description": "what results are ordered by"})
+    n_shared_reefs = fields.Integer(required=True)
+    document_id = fields.Integer(required=True)
+    document_title = fields.String(required=True)
+    source_path = fields.String(required=True, allow_none=True)
+    chunk_id = fields.Integer(required=True)
+    chunk_index = fields.Integer(required=True)
+    start_char = fields.Integer(
+        required=True, metadata={"description": "code points into the document's content"}
+    )
+    end_char = fields.Integer(required=True)
+    start_line = fields.Integer(required=True, metadata={"description": "from 1"})
+    end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
+    section_path = fields.List(fields.String(), required=True)
+    confidence = fields.Float(
+        required=True, metadata={"description": "z-score of the strongest reef less that of the second"}
+    )
+    coverage = fields.Float(
+        required=True, metadata={"description": "share of the words that the topic model knows, 0 to 1"}
+    )
+    top_reef_name = fields.String(required=True, allow_none=True)
+    tags = fields.List(fields.String(), required=True)
+    highlights = fields.List(
+        fields.List(fields.Integer()),
+        required=True,
+        metadata={"description": "[start, end) of the query's words in `text`, code points"},
+    )
+    scores = fields.Nested(ScoresSchema, required=True)
+    provenance = fields.List(fields.String(), required=True)
+    shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
+    before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
+    after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
+
+
+class QueryReefSchema(Schema):
+    reef_id = fields.Integer(required=True)
+    reef_name = fields.String(required=True)
+    z_score = fields.Float(required=True)
+
+
+class QueryInfoSchema(Schema):
+    top_reef = fields.String(required=True, allow_none=True)
+    confidence = fields.Float(required=True)
+    coverage = fields.Float(required=True)
+    top_reefs = Records(QueryReefSchema, required=True)
+    unknown_words = fields.List(fields.String(), required=True)
+
+
+class SearchAnswerSchema(Schema):
+    results = fields.List(fields.Nested(ResultSchema), required=True)
+    query_info = fields.Nested(QueryInfoSchema, required=True)
+    trace_id = fields.String(required=True)
+    took_ms = fields.Float(required=True)
+    warnings = fields.List(fields.String(), required=True)

@@ -1,0 +1,82 @@
+"""Search and explanation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from shoal.errors import QueryError
+from shoal.models import SearchResponse, SearchResult
+from shoal_api import service
+from shoal_api.openapi import Blueprint
+from shoal_api.paths import API
+from shoal_api.schemas.examples import SEARCH_ANSWERS
+from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
+from shoal_api.schemas.search import (
+    FiltersSchema,
+    SearchAnswerSchema,
+    SearchQuerySchema,
+    SearchSchema,
+    filters,
+)
+from shoal_api.trace import trace_id
+
+blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, cited, explained results")
+
+FILTERS_IN_ADDRESS = set(SearchQuerySchema().fields) & set(FiltersSchema().fields)
+
+
+@blueprint.post("/search")
+@blueprint.body(SearchSchema)
+@blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
+@blueprint.fails(400, 413, 415)
+def search(data: dict[str, Any]) -> dict[str, Any]:
+    """Search"""
+    query = data.pop("query")
+    return _represent(service.current().engine.search(query, **data), data)
+
+
+@blueprint.get("/search")
+@blueprint.parameters(SearchQuerySchema)
+@blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
+def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
+    """Search, as an address"""
+    query = data.pop("q")
+    data["filters"] = filters({name: data.pop(name) for name in FILTERS_IN_ADDRESS if name in data})
+    try:
+        return _represent(service.current().engine.search(query, **data), data)
+    except QueryError as error:
+        # The engine names its own arguments; the address has them flat, and a short one for the query.
+        field = error.field.removeprefix("filters.")
+        raise QueryError("q" if field == "query" else field, str(error)) from None
+
+
+@blueprint.post("/explain")
+@blueprint.body(ExplainSchema)
+@blueprint.answers(200, ExplanationSchema)
+@blueprint.fails(400, 404, 413, 415)
+def explain(data: dict[str, Any]) -> Any:
+    """Explain how a query is understood, and where a document or chunk ranks and why"""
+    query = data.pop("query")
+    explanation = service.current().engine.explain(query, **data)
+    return dataclasses.replace(explanation, trace_id=trace_id())
+
+
+def _represent(response: SearchResponse, asked: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "results": [_result(result, asked) for result in response.results],
+        "query_info": response.query_info,
+        "trace_id": trace_id(),
+        "took_ms": round(response.took_ms, 3),
+        "warnings": response.warnings,
+    }
+
+
+def _result(result: SearchResult, asked: dict[str, Any]) -> dict[str, Any]:
+    """A result with only those of the optional parts that were asked for."""
+    found = {name: getattr(result, name) for name in result.__slots__}
+    if not asked["include_scores"]:
+        del found["shared_reefs"]
+    if not asked["context"]:
+        del found["before"], found["after"]
+    return found

@@ -1,0 +1,38 @@
+"""What the views work with: one engine, the job protocol, the nudge, the waiting room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flask
+
+from shoal.engine import Engine
+from shoal.jobs.broker import nudger
+from shoal.settings import Settings
+from shoal_api.metrics import Metrics
+from shoal_api.waiting import WaitingRoom
+
+EXTENSION = "shoal"
+
+
+@dataclass(frozen=True)
+class Service:
+    """Shared by the threads of a process."""
+
+    settings: Settings
+    engine: Engine
+    celery: Any
+    metrics: Metrics
+    waiting: WaitingRoom
+
+    def nudge(self) -> None:
+        """Tell a worker that there is work. A broker that is away costs a delay, never the work."""
+        nudger(self.celery)()
+
+
+def current() -> Service:
+    """The service of the application that handles this request."""
+    found = flask.current_app.extensions[EXTENSION]
+    assert isinstance(found, Service)
+    return found

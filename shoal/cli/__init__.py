@@ -1,0 +1,17 @@
+"""The command `shoal`: the library and a running service, from a terminal.
+
+Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `shoal` with these arguments (those of the process by default) and exit."""
+    # Imported here: the children of `ingest-dir` import this package and need no command line.
+    from shoal.cli.app import run
+
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))

@@ -1,0 +1,346 @@
+"""Commands on the documents of a database: in, out, and what is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shoal.cli import intake
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command, split_tags
+from shoal.cli.terminal import counted
+from shoal.errors import DocumentError, NotFoundError, ShoalError
+from shoal.models import DocFormat
+
+Tags = Annotated[
+    str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
+]
+DocId = Annotated[int, typer.Argument(metavar="DOC_ID", help="Number of the document, as results show it.")]
+
+AUTO = "auto"
+FORMATS = (AUTO, *(known.value for known in DocFormat))
+MAX_WORKERS = 64
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    command(app, "ingest")(ingest)
+    command(app, "ingest-dir")(ingest_dir)
+    command(app, "show")(show)
+    command(app, "status")(status)
+    command(app, "delete")(delete)
+    command(app, "tags")(set_tags)
+    command(app, "rescore")(rescore)
+    command(app, "export")(export)
+
+
+def ingest(
+    session: Session,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Text files, whatever their extension.")
+    ],
+    title: Annotated[str | None, typer.Option(help="Title of the document; for one file only.")] = None,
+    tags: Tags = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        str, typer.Option(metavar="/".join(FORMATS), help="How to read the files; auto: by extension.")
+    ] = AUTO,
+) -> None:
+    """Store files in the database.
+
+    They are cut into passages and scored in this process; no service is needed.
+
+    A file whose text is stored already is reported as a duplicate; its tags are added to the stored document.
+    Exit code 1 if any file could not be stored; the others are.
+
+    \b
+        shoal ingest notes.md --tags biology,field
+        shoal ingest chapter1.txt chapter2.txt
+    """
+    if title is not None and len(paths) > 1:
+        raise typer.BadParameter("one title cannot serve several files", param_hint="--title")
+    if format not in FORMATS:
+        raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
+    outcomes = []
+    began = time.monotonic()
+    with session.engine(must_exist=False) as engine:
+        for path in paths:
+            size = intake.size_of(path)
+            try:
+                result = engine.ingest_file(
+                    path, title=title, format=None if format == AUTO else format, tags=split_tags(tags)
+                )
+                outcome = intake.FileOutcome.of(path, size, result)
+            except (DocumentError, NotFoundError) as error:
+                outcome = intake.FileOutcome.failed(path, size, _why_not(path, error))
+            outcomes.append(outcome)
+            _report(session, outcome, name_stored=True)
+    _finish(session, outcomes, time.monotonic() - began)
+
+
+def ingest_dir(
+    session: Session,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
+    ],
+    tags: Tags = None,
+    recursive: Annotated[bool, typer.Option(help="Also the folders inside it.")] = True,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_WORKERS, help="Processes that share the work; one a core is a good number."
+        ),
+    ] = 1,
+) -> None:
+    """Store the texts of a folder.
+
+    Every .md, .markdown and .txt file is stored; no service is needed. Names that begin with a dot are passed over. A bad file is reported and does not stop the rest; exit code 1
+    if there was one. Running it again takes in what is new: texts stored already are skipped as duplicates.
+    """
+    files = intake.find_files(folder, recursive=recursive)
+    if not files:
+        raise NotFoundError(f"there is no {', '.join(intake.SUFFIXES)} file in {folder}")
+    from shoal.cli.progress import bar
+
+    began = time.monotonic()
+    size = sum(file.size for file in files)
+    with (
+        session.engine(must_exist=False) as engine,
+        bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
+    ):
+        outcomes = intake.take_in(engine, files, split_tags(tags), processes=workers, watch=drawn.follow)
+    for outcome in outcomes:
+        _report(session, outcome, name_stored=False)
+    _finish(session, outcomes, time.monotonic() - began)
+
+
+def show(
+    session: Session,
+    document_id: DocId,
+    reefs: Annotated[int, typer.Option(min=0, help="How many reefs to show for a passage.")] = 3,
+    text: Annotated[bool, typer.Option("--text", help="Also print the text of every passage.")] = False,
+    chunk: Annotated[
+        int | None,
+        typer.Option("--chunk", metavar="N", min=0, help="Only passage #N, with its text."),
+    ] = None,
+) -> None:
+    """Show one document, passage by passage.
+
+    With its sections, the lines and strongest reefs of each passage, and what is in no passage.
+
+    \b
+        shoal show 1            where its passages are and what they are about
+        shoal show 1 --text     what they say, too
+        shoal show 1 --chunk 4  passage #4 alone
+    """
+    with session.engine() as engine:
+        detail = json_form(engine.document(document_id))
+        wanted = {} if chunk is None else {"limit": 1, "offset": chunk}
+        chunks = json_form(engine.chunks(document_id, **wanted))["chunks"]
+    if chunk is not None and not chunks:
+        has = counted(detail["document"]["n_chunks"], "passage")
+        raise NotFoundError(f"document {document_id} has {has}, counted from #0; there is no #{chunk}")
+    if session.as_json:
+        session.emit({**detail, "chunks": chunks})
+        return
+    from shoal.cli.tables import print_document
+
+    print_document(session.out, detail, chunks, reefs=reefs, with_text=text or chunk is not None)
+
+
+def status(session: Session) -> None:
+    """Count what is stored.
+
+    With the version of the data and of the vocabulary that it was scored with.
+    """
+    settings = session.settings()
+    if settings.database_path.exists():
+        with session.engine() as engine:
+            found = json_form(engine.status())
+    else:
+        found = _status_of_nothing(settings.database_path)
+    if session.as_json:
+        session.emit(found)
+        return
+    from shoal.cli.tables import print_status
+
+    print_status(session.out, found)
+
+
+def delete(session: Session, document_id: DocId) -> None:
+    """Remove a document.
+
+    Its passages and everything derived from them go with it.
+    """
+    with session.engine() as engine:
+        if not engine.delete_document(document_id):
+            raise NotFoundError(f"there is no document {document_id}")
+    if session.as_json:
+        session.emit({"id": document_id, "deleted": True})
+    session.say(f"document {document_id} is deleted")
+
+
+def set_tags(
+    session: Session,
+    document_id: DocId,
+    tags: Annotated[str, typer.Argument(metavar="A,B", help='The new tags by commas; "" removes all.')],
+) -> None:
+    """Replace the tags of a document."""
+    with session.engine() as engine:
+        stored = engine.set_tags(document_id, split_tags(tags))
+    if session.as_json:
+        session.emit({"id": document_id, "tags": list(stored)})
+    session.say(f"document {document_id}: " + (f"tags {', '.join(stored)}" if stored else "no tags"))
+
+
+def rescore(session: Session) -> None:
+    """Learn the library's words afresh and bring every passage up to date with them.
+
+    Passages scored before the newest words were learned, or with other data, are scored anew; what a passage is and
+    its number stay as they are. Interrupted, it goes on where it was when started again.
+    """
+    from shoal.cli.progress import bar
+    from shoal.collector import relax_collector
+
+    began = time.monotonic()
+    relax_collector()
+    with session.engine() as engine:
+        with bar(session.err, "rescore", bytes_total=0) as drawn:
+            result = engine.rescore(drawn.follow)
+        stale = engine.status()["n_stale_chunks"]
+    for title, reason in result.failed:
+        session.warn(f"failed: {title}: {reason}")
+    if session.as_json:
+        session.emit({**json_form(result), "n_stale_chunks": stale})
+    seconds = time.monotonic() - began
+    session.say(
+        f"{counted(result.n_documents, 'document')} up to date with vocabulary version "
+        f"{result.vocabulary_version}, {len(result.failed):,} failed ({seconds:.1f} s)"
+    )
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def export(
+    session: Session,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", dir_okay=False, help="Where to write; stdout if left out."),
+    ] = None,
+    canonical: Annotated[
+        bool,
+        typer.Option(
+            "--canonical", help="Leave out ids, times and versions: equal libraries give equal bytes."
+        ),
+    ] = False,
+) -> None:
+    """Write the whole library as JSON lines.
+
+    Documents, passages and their reefs, one record to a line.
+    A FILE is replaced only when the export is complete. With --json and no FILE, one JSON array is written.
+    """
+    with session.engine() as engine:
+        lines = engine.export(canonical=canonical)
+        if file is None:
+            _write_stdout(lines, as_array=session.as_json)
+            return
+        count = _write_file(lines, file)
+    if session.as_json:
+        session.emit({"file": str(file), "lines": count, "bytes": file.stat().st_size})
+    session.say(f"{counted(count, 'line')} written to {file}")
+
+
+def _report(session: Session, outcome: intake.FileOutcome, *, name_stored: bool) -> None:
+    """Tell at once what a person should know about a file; what was stored only where files were named."""
+    if outcome.error is not None:
+        session.warn(f"failed: {outcome.path}: {outcome.error}")
+    elif outcome.duplicate is not None and name_stored:
+        session.say(f"duplicate: {outcome.path} is stored already as document {outcome.duplicate}")
+    elif name_stored:
+        session.say(
+            f"document {outcome.id}: {outcome.title} ({counted(outcome.n_chunks, 'passage')}) from {outcome.path}"
+        )
+    for warning in outcome.warnings:
+        session.warn(f"warning: {outcome.path}: {warning}")
+
+
+def _finish(session: Session, outcomes: Sequence[intake.FileOutcome], seconds: float) -> None:
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
+    stored = len(outcomes) - failed - duplicates
+    size = sum(outcome.bytes for outcome in outcomes)
+    if session.as_json:
+        session.emit(
+            {
+                "results": json_form(outcomes),
+                "stored": stored,
+                "duplicates": duplicates,
+                "failed": failed,
+                "bytes": size,
+                "seconds": round(seconds, 3),
+            }
+        )
+    megabytes = size / 1e6
+    rate = f", {megabytes:.1f} MB in {seconds:.1f} s ({megabytes / max(seconds, 1e-3):.1f} MB/s)"
+    session.say(f"{stored:,} stored, {counted(duplicates, 'duplicate')}, {failed:,} failed{rate}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _why_not(path: Path, error: Exception) -> str:
+    if path.is_dir():
+        return "this is a folder; `shoal ingest-dir` takes in its files"
+    return str(error)
+
+
+def _status_of_nothing(path: Path) -> dict[str, Any]:
+    """The status of a database that does not exist, without making it."""
+    from shoal.engine import Engine
+
+    with (
+        tempfile.TemporaryDirectory(prefix="shoal-") as folder,
+        Engine(db_path=Path(folder, "empty.db")) as engine,
+    ):
+        found: dict[str, Any] = json_form(engine.status())
+    return {**found, "db_path": str(path), "db_bytes": 0, "exists": False}
+
+
+def _write_stdout(lines: Iterable[str], *, as_array: bool) -> None:
+    if not as_array:
+        for line in lines:
+            sys.stdout.write(line.rstrip("\n") + "\n")
+        return
+    separator = "[\n"
+    for line in lines:
+        sys.stdout.write(separator + line.rstrip("\n"))
+        separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _write_file(lines: Iterable[str], path: Path) -> int:
+    """Write the lines beside `path` and move them into place; the number of lines. Raises ShoalError."""
+    count = 0
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
+    except OSError as error:
+        raise ShoalError(f"cannot write to {path.absolute().parent}: {error.strerror}") from error
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as opened:
+            for line in lines:
+                opened.write(line.rstrip("\n") + "\n")
+                count += 1
+        umask = os.umask(0)
+        os.umask(umask)
+        beside.chmod(0o666 & ~umask)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return count

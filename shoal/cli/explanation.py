@@ -1,0 +1,113 @@
+"""Explanations for people. Input is the JSON form, as in `shoal.cli.results`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shoal.cli.results import bar, reef_bars
+from shoal.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+REEFS_PER_WORD = 3
+PROFILE_SHOWN = 10
+WORD_STYLES = {"known": "green", "custom": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
+WORD_NOTES = {
+    "stop": "too common to say anything",
+    "unknown": "not in the vocabulary; takes no part in the search",
+    "number": "numbers take no part in the search",
+}
+
+CONTRIBUTIONS = (
+    "Numbers: what the word adds to the sum of the reef. A z-score compares the sum with ordinary text."
+)
+
+
+def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
+    """The query word by word, its profile, and what became of the document asked about."""
+    from rich.text import Text
+
+    _print_words(console, answer["words"])
+    _print_profile(console, answer["reefs"])
+    info = answer["query_info"]
+    console.print(
+        Text(
+            f"{info['coverage']:.0%} of the words that count are known; the first reef leads by "
+            f"{info['confidence']:.1f}",
+            style="dim",
+        )
+    )
+    if answer["target"]:
+        console.print()
+        _print_target(console, answer["target"])
+
+
+def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("word", no_wrap=True, overflow="ellipsis", max_width=32)
+    table.add_column("is", no_wrap=True)
+    table.add_column("reefs it adds to", overflow="fold")
+    for word in words:
+        shown = one_line(word["text"])
+        found_as = one_line(word["word"] or "")
+        if found_as and found_as != shown.lower():
+            shown += f" → {found_as}"
+        status = word["status"]
+        table.add_row(
+            Text(shown), Text(status, style=WORD_STYLES.get(status, "")), _reefs_of(word["reefs"], status)
+        )
+    console.print(table)
+    if any(word["reefs"] for word in words):
+        console.print(Text(CONTRIBUTIONS, style="dim"))
+
+
+def _reefs_of(reefs: Sequence[Mapping[str, Any]], status: str) -> Text:
+    from rich.text import Text
+
+    if not reefs:
+        return Text(WORD_NOTES.get(status, ""), style="dim")
+    return Text(
+        " · ".join(
+            f"{one_line(reef['reef_name'])} {reef['contribution']:.1f}" for reef in reefs[:REEFS_PER_WORD]
+        )
+    )
+
+
+def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not reefs:
+        console.print("\nThe query is about nothing that could be searched for.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("the query is about", overflow="fold", max_width=60)
+    table.add_column("z-score", no_wrap=True)
+    top = reefs[0]["z_score"]
+    for reef in reefs[:PROFILE_SHOWN]:
+        drawn = f"{bar(reef['z_score'], top)} {reef['z_score']:5.1f}"
+        table.add_row(Text(one_line(reef["reef_name"])), Text(drawn, style="blue"))
+    if len(reefs) > PROFILE_SHOWN:
+        table.add_row(Text(f"and {len(reefs) - PROFILE_SHOWN} more", style="dim"), "")
+    console.print()
+    console.print(table)
+
+
+def _print_target(console: Console, target: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    head = Text(one_line(target["document_title"]), style="bold cyan")
+    head.append(f" (document {target['document_id']}, passage {target['chunk_id']})", style="dim")
+    console.print(head)
+    if target["rank"] is not None:
+        console.print(f"Its best passage is number {target['rank']:,} with a score of {target['score']:.3f}.")
+    for reason in target["kept_out"]:
+        console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
+    if target["shared_reefs"]:
+        console.print(reef_bars(target["shared_reefs"]))

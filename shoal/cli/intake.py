@@ -1,0 +1,130 @@
+"""Taking in the files of a folder, in this process or in several, with one outcome a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.collector import relax_collector
+from shoal.errors import DocumentError, DocumentTooLargeError
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
+    from shoal.jobs.local import Watcher
+    from shoal.models import IngestResult
+    from shoal.parse.decode import Decoded
+    from shoal.settings import Settings
+
+SUFFIXES = (".md", ".markdown", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """What became of a file; as IngestResult, with the path it was found at and its size."""
+
+    path: str
+    bytes: int
+    id: int | None
+    title: str
+    n_chunks: int
+    tags: tuple[str, ...]
+    duplicate: int | None
+    error: str | None
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path, size: int, result: IngestResult) -> FileOutcome:
+        return cls(
+            path=str(path),
+            bytes=size,
+            id=result.id,
+            title=result.title,
+            n_chunks=result.n_chunks,
+            tags=result.tags,
+            duplicate=result.duplicate,
+            error=result.error,
+            warnings=result.warnings,
+        )
+
+    @classmethod
+    def failed(cls, path: Path, size: int, error: str) -> FileOutcome:
+        return cls(str(path), size, None, path.stem, 0, (), None, error, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file and its size in bytes when it was looked at."""
+
+    path: Path
+    size: int
+
+
+def find_files(folder: Path, *, recursive: bool) -> list[Found]:
+    """Text files below `folder` in the order of their paths; names that begin with a dot are passed over."""
+    found: list[Found] = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if recursive and not name.startswith("."))
+        for name in sorted(names):
+            path = Path(where, name)
+            if not name.startswith(".") and path.suffix.lower() in SUFFIXES:
+                found.append(Found(path, size_of(path)))
+    return sorted(found, key=lambda file: file.path)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, 0 if there is none: reading it will say why."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def take_in(
+    engine: Engine,
+    files: Sequence[Found],
+    tags: Sequence[str],
+    *,
+    processes: int = 1,
+    watch: Watcher | None = None,
+) -> list[FileOutcome]:
+    """Ingest files, one outcome each, in order. A file that cannot be read or taken does not stop the rest.
+
+    `processes` beyond one share the work. Raises ShoalError if all of them die.
+    """
+    relax_collector()
+    with engine.intake() as intake:
+        for file in files:
+            try:
+                content, encoding = _read(file, engine.settings)
+            except (OSError, DocumentError) as error:
+                intake.refuse(file.path.stem, _reason(error))
+                continue
+            intake.add(
+                {"content": content, "encoding": encoding, "tags": tags, "source_path": str(file.path)}
+            )
+        results = intake.finish(processes=processes, watch=watch)
+    return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
+
+
+def _read(file: Found, settings: Settings) -> Decoded:
+    """The text of a file, and its encoding. Raises OSError, DocumentError; a file over the limit is not read."""
+    from shoal.parse.decode import decode
+
+    if file.size > settings.max_document_bytes:
+        raise DocumentTooLargeError(
+            f"the file has {file.size:,} bytes; at most {settings.max_document_bytes:,} are allowed"
+        )
+    return decode(
+        file.path.read_bytes(),
+        max_bytes=settings.max_document_bytes,
+        min_confidence=settings.min_charset_confidence,
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(error)

@@ -1,0 +1,224 @@
+"""Commands that talk to a running service: `upload` and `jobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import intake
+from shoal.cli.session import Session, command, split_tags
+from shoal.cli.terminal import counted
+from shoal.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from shoal.client import Client, UploadFile
+
+DEFAULT_SERVER = "http://127.0.0.1:8000"
+FAILED_SHOWN = 50
+"""Failed items printed after an upload; `shoal jobs ID --status failed` has all of them."""
+PAGE = 500
+STATUSES = (
+    "enqueued",
+    "discovering",
+    "discovered",
+    "scoring",
+    "succeeded",
+    "duplicate",
+    "failed",
+    "canceled",
+)
+
+Server = Annotated[str, typer.Option("--server", metavar="URL", help="Address of the service.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    command(app, "upload")(upload)
+    command(app, "jobs")(jobs)
+
+
+def upload(
+    session: Session,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    server: Server = DEFAULT_SERVER,
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the job to its end.")] = False,
+) -> None:
+    """Send files to a running service.
+
+    They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is sent whatever its
+    extension. Files are streamed from disk. The service answers once everything has arrived safely; from then on
+    nothing is lost, whatever happens to it.
+
+    With --wait, exit code 1 if any item failed; the failed ones are listed with the reason.
+
+    \b
+        shoal up                                 in one terminal
+        shoal upload books/ --tags books --wait  in another
+    """
+    files, unreadable = _find(session, paths)
+    if not files:
+        raise NotFoundError("there is nothing to upload: no file could be read")
+    from shoal.cli.progress import bar
+    from shoal.client import Client
+
+    with Client(server) as client:
+        size = sum(file.size for file in files)
+        with bar(session.err, "upload", bytes_total=size) as drawn:
+            job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
+        failed: list[dict[str, Any]] = []
+        if wait:
+            with _accepted(job["id"], client.server):
+                job = follow(session, client, job["id"])
+                failed = _failed_items(client, job)
+    _tell(session, job, failed, waited=wait, server=client.server)
+    if unreadable or (wait and job["status"] != "succeeded"):
+        raise typer.Exit(1)
+
+
+def jobs(
+    session: Session,
+    job_id: Annotated[int | None, typer.Argument(metavar="[ID]", help="One job, with its items.")] = None,
+    server: Server = DEFAULT_SERVER,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATUS", help="Only jobs (with ID: only items) in this status, such as failed."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="How many to pass over.")] = 0,
+) -> None:
+    """Show the jobs of a running service.
+
+    The newest come first. With an ID, that one with its items.
+    """
+    from shoal.client import Client
+
+    with Client(server) as client:
+        if job_id is None:
+            page = client.jobs(status=status, limit=limit, offset=offset)
+        else:
+            job = client.job(job_id)
+            page = {"job": job, **client.items(job_id, status=status, limit=limit, offset=offset)}
+    if session.as_json:
+        session.emit(page)
+        return
+    from shoal.cli.tables import print_items, print_job, print_jobs
+
+    if job_id is None:
+        print_jobs(session.out, page["jobs"], total=page.get("total", len(page["jobs"])))
+    else:
+        print_job(session.out, page["job"])
+        print_items(session.out, page["items"], total=page.get("total", len(page["items"])))
+
+
+def follow(session: Session, client: Client, job_id: int) -> dict[str, Any]:
+    """Draw a job's progress until it has ended; the job then."""
+    from shoal.cli.progress import bar
+
+    with bar(session.err, f"job {job_id}", bytes_total=0) as drawn:
+
+        def seen(job: Mapping[str, Any]) -> None:
+            progress = job["progress"]
+            drawn.title(f"job {job_id}: {job['stage'] or job['status']}")
+            drawn.move_to(
+                progress["bytes_done"],
+                progress["done"],
+                bytes_total=progress["bytes_total"],
+                items_total=progress["total"],
+            )
+
+        return client.wait_for_job(job_id, seen=seen)
+
+
+def summary(job: Mapping[str, Any]) -> str:
+    """One line on how a job stands."""
+    progress = job["progress"]
+    stored = progress["done"] - progress["failed"] - progress["duplicate"]
+    parts = [
+        f"{stored:,} stored",
+        counted(progress["duplicate"], "duplicate"),
+        f"{progress['failed']:,} failed",
+    ]
+    open_items = progress["total"] - progress["done"]
+    if open_items:
+        parts.append(f"{open_items:,} to do")
+    return f"job {job['id']} {job['status']}: {', '.join(parts)}"
+
+
+@contextmanager
+def _accepted(job_id: int, server: str) -> Iterator[None]:
+    """Where the service goes away while a job is followed, say what that means for the job."""
+    from shoal.client import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if not error.is_away:
+            raise
+        raise ClientError(
+            f"{error}\njob {job_id} was accepted and is safe; it goes on when the service is back, and "
+            f"`shoal jobs {job_id} --server {server}` shows how",
+            error.status,
+        ) from error
+
+
+def _find(session: Session, paths: list[Path]) -> tuple[list[UploadFile], int]:
+    """The files to send, and how many were named but cannot be read; those are told at once."""
+    from shoal.client import UploadFile
+
+    files, unreadable = [], 0
+    for path in _expanded(session, paths):
+        try:
+            files.append(UploadFile.of(path))
+        except OSError as error:
+            session.warn(f"failed: {path}: {(error.strerror or str(error)).lower()}")
+            unreadable += 1
+    return files, unreadable
+
+
+def _expanded(session: Session, paths: list[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = intake.find_files(path, recursive=True)
+        if not found:
+            session.warn(f"warning: there is no {', '.join(intake.SUFFIXES)} file in {path}")
+        yield from (file.path for file in found)
+
+
+def _failed_items(client: Client, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not job["progress"]["failed"]:
+        return []
+    items: list[dict[str, Any]] = client.items(job["id"], status="failed", limit=PAGE)["items"]
+    return items
+
+
+def _tell(
+    session: Session, job: dict[str, Any], failed: list[dict[str, Any]], *, waited: bool, server: str
+) -> None:
+    if session.as_json:
+        session.emit({**job, "failed_items": failed} if waited else job)
+        return
+    from shoal.cli.tables import with_reason
+
+    for item in failed[:FAILED_SHOWN]:
+        session.warn(f"failed: {with_reason(item['source_path'] or item['title'], item['error'])}")
+    left = job["progress"]["failed"] - FAILED_SHOWN
+    if left > 0:
+        session.warn(
+            f"and {left:,} more; `shoal jobs {job['id']} --status failed --server {server}` lists them"
+        )
+    if job["error"]:
+        session.warn(f"job {job['id']}: {job['error']}")
+    session.say(summary(job))
+    if not waited:
+        session.say(f"`shoal jobs {job['id']} --server {server}` shows how it goes on")

@@ -1,0 +1,25 @@
+"""Values of the library in the form they have in JSON, the same as the HTTP API answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+
+def json_form(value: Any) -> Any:
+    """`value` with dataclasses and named tuples as objects by field name, enums as their value and sequences as arrays."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_form(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return json_form(value._asdict())
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): json_form(item) for key, item in value.items()}
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, Sequence | Set):
+        return [json_form(item) for item in value]
+    return value

@@ -1,0 +1,83 @@
+"""Progress bars, on stderr. Where stderr is no terminal nothing is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from shoal.cli.terminal import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shoal.jobs.local import LocalProgress
+
+
+class Bar:
+    """Bytes and items of one piece of work."""
+
+    def __init__(self, console: Console, title: str, *, bytes_total: int, items_total: int) -> None:
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[items]}", markup=False),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            disable=not console.is_terminal,
+            transient=False,
+        )
+        self._items = 0
+        self._items_total = items_total
+        self._task = self._progress.add_task(
+            one_line(title), total=bytes_total or None, items=self._counted()
+        )
+
+    def advance(self, n_bytes: int, n_items: int = 0) -> None:
+        """Count `n_bytes` and `n_items` more."""
+        self._items += n_items
+        self._progress.update(self._task, advance=n_bytes, items=self._counted())
+
+    def move_to(self, n_bytes: int, n_items: int, *, bytes_total: int, items_total: int) -> None:
+        """Show totals that someone else counts."""
+        self._items, self._items_total = n_items, items_total
+        self._progress.update(self._task, completed=n_bytes, total=bytes_total or None, items=self._counted())
+
+    def follow(self, progress: LocalProgress) -> None:
+        """Show how far a job of this process is."""
+        self.move_to(
+            progress.bytes_done,
+            progress.items_done,
+            bytes_total=progress.bytes_total,
+            items_total=progress.items_total,
+        )
+
+    def title(self, text: str) -> None:
+        self._progress.update(self._task, description=one_line(text))
+
+    def _counted(self) -> str:
+        return f"{self._items:,}/{self._items_total:,}" if self._items_total else ""
+
+    @contextmanager
+    def shown(self) -> Iterator[Bar]:
+        with self._progress:
+            yield self
+
+
+@contextmanager
+def bar(console: Console, title: str, *, bytes_total: int, items_total: int = 0) -> Iterator[Bar]:
+    """A bar that is drawn for the length of the block; without `items_total` it shows bytes alone."""
+    made = Bar(console, title, bytes_total=bytes_total, items_total=items_total)
+    with made.shown():
+        yield made

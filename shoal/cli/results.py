@@ -1,0 +1,155 @@
+"""Search results and explanations for people. Input is the JSON form, whether it came from the engine or a server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shoal.cli.snippet import Piece, snippet
+from shoal.cli.terminal import counted, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+SNIPPET_CHARS = 320
+"""Three or four lines of an ordinary terminal."""
+REEFS_SHOWN = 6
+"""Reefs drawn for a result. Of up to 38 shared ones the first few carry nearly all of the score."""
+BAR_CELLS = 16
+INDENT = 3
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def print_search(
+    console: Console,
+    answer: Mapping[str, Any],
+    *,
+    with_scores: bool,
+    query: str,
+    most: int | None = None,
+    bars: int = REEFS_SHOWN,
+    note: str | None = None,
+) -> None:
+    """The results of a search (the first `most`), best first, and how the query was understood.
+
+    `note` says why there are not more.
+    """
+    results = answer["results"][:most]
+    for number, result in enumerate(results, start=1):
+        print_result(console, number, result, bars=bars if with_scores else 0)
+    if not results:
+        console.print(f"Nothing found for “{one_line(query)}”.")
+    print_understanding(console, answer["query_info"])
+    if note:
+        console.print(note, style="dim")
+    if "took_ms" in answer:
+        console.print(f"{counted(len(results), 'result')} in {answer['took_ms']:.1f} ms", style="dim")
+
+
+def print_result(console: Console, number: int, result: Mapping[str, Any], *, bars: int) -> None:
+    """One result, with `bars` of its shared reefs drawn."""
+    from rich.text import Text
+
+    head = Text(f"{number}. ", style="bold")
+    head.append(one_line(result["document_title"]), style="bold cyan")
+    head.append(f"  {result['match_score']:.3f}", style="bold green")
+    console.print(head)
+    console.print(_indented(Text(_place(result), style="dim")))
+    console.print(_indented(_about(result)))
+    if bars and result.get("shared_reefs"):
+        console.print(_indented(reef_bars(result["shared_reefs"], most=bars)))
+    shown = styled(snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS))
+    console.print(_indented(shown))
+    console.print()
+
+
+def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
+    """One or two lines on what the query was taken to be about."""
+    from rich.text import Text
+
+    reefs = info.get("top_reefs") or ()
+    if reefs:
+        names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
+        console.print(Text(f"The query is about: {names}", style="dim"))
+    if info.get("unknown_words"):
+        words = ", ".join(one_line(word) for word in info["unknown_words"])
+        console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
+
+
+def reef_bars(shared: Sequence[Mapping[str, Any]], *, most: int = REEFS_SHOWN) -> Table:
+    """The first `most` of the shared reefs, strongest first, with the z-score of the chunk and of the query as bars on one scale."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=True, header_style="dim")
+    table.add_column("shared reef", overflow="fold", max_width=44)
+    table.add_column("chunk z", no_wrap=True)
+    table.add_column("query z", no_wrap=True)
+    ranked = sorted(shared, key=lambda reef: -reef["chunk_z"] * reef["query_z"])
+    top = max((max(reef["chunk_z"], reef["query_z"]) for reef in ranked), default=0.0)
+    for reef in ranked[:most]:
+        table.add_row(
+            Text(one_line(reef["reef_name"])),
+            Text(f"{bar(reef['chunk_z'], top)} {reef['chunk_z']:5.1f}", style="green"),
+            Text(f"{bar(reef['query_z'], top)} {reef['query_z']:5.1f}", style="blue"),
+        )
+    if len(ranked) > most:
+        table.add_row(Text(f"and {len(ranked) - most} more", style="dim"), "", "")
+    return table
+
+
+def bar(value: float, top: float, cells: int = BAR_CELLS) -> str:
+    """`value` of `top` as a bar, `cells` characters wide, exact to an eighth of a character."""
+    if not (math.isfinite(value) and math.isfinite(top)) or value <= 0 or top <= 0:
+        return " " * cells
+    eighths = round(min(value / top, 1.0) * cells * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
+
+
+def styled(pieces: Iterable[Piece]) -> Text:
+    """A snippet with the query's words set off."""
+    from rich.text import Text
+
+    line = Text()
+    for piece in pieces:
+        line.append(piece.text, style="bold yellow" if piece.is_highlight else "")
+    return line
+
+
+def _place(result: Mapping[str, Any]) -> str:
+    """Where the text stands: headings below the title, then file, lines and document."""
+    path = [one_line(heading) for heading in result["section_path"]]
+    if path and path[0] == one_line(result["document_title"]):
+        path = path[1:]
+    first, last = result["start_line"], result["end_line"]
+    lines = f"line {first}" if first == last else f"lines {first} to {last}"
+    source = one_line(result["source_path"] or "")
+    where = ", ".join(part for part in (source, lines, f"document {result['document_id']}") if part)
+    return "\n".join(part for part in (" › ".join(path), where) if part)
+
+
+def _indented(part: Text | Table) -> Padding:
+    from rich.padding import Padding
+
+    return Padding(part, (0, 0, 0, INDENT), expand=False)
+
+
+def _about(result: Mapping[str, Any]) -> Text:
+    from rich.text import Text
+
+    about = Text()
+    if result["top_reef_name"]:
+        about.append("about ")
+        about.append(one_line(result["top_reef_name"]), style="magenta")
+        about.append(f" · {counted(result['n_shared_reefs'], 'shared reef')}")
+    if result["tags"]:
+        about.append(
+            f"{' · ' if about.plain else ''}tags {', '.join(one_line(tag) for tag in result['tags'])}"
+        )
+    return about

@@ -1,0 +1,153 @@
+"""What every command shares: the global options, where output goes, and the way to the engine.
+
+`command` registers a function as a command. Its first parameter receives the `Session`; the options `--db`,
+`--json` and `--debug` are added to every command, so that they may stand before or after the command's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.terminal import ClosedPipeError, console, plain
+from shoal.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shoal.engine import Engine
+    from shoal.settings import Settings
+
+SQLITE = "sqlite:///"
+
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db", metavar="PATH|URL", help="Database file (default: shoal.db, or SHOAL_DATABASE_URL)."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the library's own log.")]
+
+_SHARED = {"db": (Db, None), "as_json": (Json, False), "debug": (Debug, False)}
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of the command line."""
+
+    db: str | None = None
+    as_json: bool = False
+    debug: bool = False
+
+    @cached_property
+    def out(self) -> Console:
+        """Results for people, on stdout."""
+        return console(sys.stdout)
+
+    @cached_property
+    def err(self) -> Console:
+        """Progress, warnings and reasons, on stderr."""
+        return console(sys.stderr)
+
+    def emit(self, document: Any) -> None:
+        """Print `document` as the one JSON document of this run."""
+        # ASCII only: any encoding can carry it, and no character of a document can act on a terminal.
+        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True, default=str) + "\n")
+
+    def say(self, text: str) -> None:
+        """Print a line for people on stdout; nothing with `--json`."""
+        if not self.as_json:
+            sys.stdout.write(plain(text) + "\n")
+
+    def warn(self, text: str) -> None:
+        """Print a line for people on stderr, whatever stdout carries."""
+        sys.stdout.flush()
+        sys.stderr.write(plain(text) + "\n")
+
+    def settings(self, **overrides: Any) -> Settings:
+        """The settings of this run: environment, then `--db`, then `overrides`. Raises SettingsError."""
+        from shoal.settings import Settings
+
+        return Settings.from_environment(database_url=database_url(self.db), **overrides)
+
+    @contextmanager
+    def engine(self, *, must_exist: bool = True) -> Iterator[Engine]:
+        """An engine on the database of this run.
+
+        A command that only reads does not create a database: a misspelt path would look like an empty library.
+        """
+        settings = self.settings()
+        if must_exist and not settings.database_path.exists():
+            raise NotFoundError(
+                f"there is no database {settings.database_path}; `shoal ingest` makes one, `--db` names another"
+            )
+        from shoal.engine import Engine
+
+        with Engine(settings=settings) as engine:
+            yield engine
+
+
+def database_url(given: str | None) -> str | None:
+    """The URL for what `--db` was given, a path or a URL; None for None. Raises typer.BadParameter."""
+    if given is None:
+        return None
+    if "://" in given and not given.startswith(SQLITE):
+        raise typer.BadParameter("must be a path or sqlite:///PATH, the only store so far", param_hint="--db")
+    path = Path(given.removeprefix(SQLITE)).expanduser()
+    if given.removeprefix(SQLITE) == "" or path.is_dir():
+        raise typer.BadParameter(f"{given!r} is not the path of a file", param_hint="--db")
+    return f"{SQLITE}{path}"
+
+
+def command(
+    app: typer.Typer, name: str, **options: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register `function(session, ...)` as the command `name`, with the options that all commands share."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        shared = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for key, (annotation, default) in _SHARED.items()
+        ]
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + [context, *shared]
+
+        @functools.wraps(function)
+        def run(**arguments: Any) -> None:
+            session = _merged(arguments.pop("context").obj, {key: arguments.pop(key) for key in _SHARED})
+            try:
+                function(session, **arguments)
+            except BrokenPipeError as error:  # Typer would take it for a failure
+                raise ClosedPipeError from error
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(name, **options)(run)
+        return function
+
+    return register
+
+
+def _merged(before: Session, after: Mapping[str, Any]) -> Session:
+    return Session(
+        db=after["db"] if after["db"] is not None else before.db,
+        as_json=before.as_json or after["as_json"],
+        debug=before.debug or after["debug"],
+    )
+
+
+def split_tags(text: str | None) -> tuple[str, ...]:
+    """`a, b` as ("a", "b"); empty parts are dropped."""
+    return tuple(part for part in (piece.strip() for piece in (text or "").split(",")) if part)

@@ -1,0 +1,100 @@
+"""The part of a chunk worth showing in a list of results: where the query's words stand closest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shoal.cli.terminal import plain
+
+ELLIPSIS = "…"
+WORD_SNAP = 24
+"""How far a cut may move to fall between two words, characters."""
+
+
+class Piece(NamedTuple):
+    """Text in one line, safe for a terminal, and whether it is a word of the query."""
+
+    text: str
+    is_highlight: bool
+
+
+def snippet(text: str, highlights: Sequence[Sequence[int]], length: int) -> list[Piece]:
+    """About `length` characters of `text` as one line, in pieces.
+
+    `highlights` are (start, end) pairs in characters of `text`, in order, not overlapping. The window is the one
+    that holds most different words, the first such; text that fits is shown whole.
+    """
+    spans = [(start, end) for start, end in highlights if 0 <= start < end <= len(text)]
+    start, end = _window(text, spans, length)
+    pieces = [Piece(ELLIPSIS, False)] if start > 0 else []
+    at = start
+    for first, last in spans:
+        if first < at or last > end:
+            continue
+        pieces += [Piece(text[at:first], False), Piece(text[first:last], True)]
+        at = last
+    pieces.append(Piece(text[at:end], False))
+    if end < len(text):
+        pieces.append(Piece(ELLIPSIS, False))
+    return _in_one_line(pieces)
+
+
+def _window(text: str, spans: Sequence[tuple[int, int]], length: int) -> tuple[int, int]:
+    if len(text) <= length:
+        return 0, len(text)
+    start = _best_start(text, spans, length)
+    start = max(0, min(start, len(text) - length))
+    end = start + length
+    if start > 0:
+        space = text.find(" ", start, start + WORD_SNAP)
+        start = space + 1 if space >= 0 and not _cuts(space + 1, start, spans) else start
+    if end < len(text):
+        space = text.rfind(" ", end - WORD_SNAP, end)
+        end = space if space > start and not _cuts(space, end, spans) else end
+    return start, end
+
+
+def _best_start(text: str, spans: Sequence[tuple[int, int]], length: int) -> int:
+    """Where a window holds most different words of the query, then most words; a little before the first of them."""
+    best, best_value, best_used = 0, (0, 0), 0
+    last = 0
+    inside: Counter[str] = Counter()
+    for first, (start, first_end) in enumerate(spans):
+        while last < len(spans) and spans[last][1] - start <= length:
+            inside[text[slice(*spans[last])].lower()] += 1
+            last += 1
+        value = (len(inside), last - first)
+        if value > best_value:
+            best, best_value, best_used = start, value, spans[last - 1][1] - start
+        if last == first:  # one word longer than the window
+            last += 1
+            continue
+        word = text[start:first_end].lower()
+        inside[word] -= 1
+        if not inside[word]:
+            del inside[word]
+    return best - max(0, (length - best_used) // 3)
+
+
+def _cuts(cut: int, was: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether moving a cut from `was` to `cut` would lose a highlighted word."""
+    low, high = min(cut, was), max(cut, was)
+    return any(start < high and end > low for start, end in spans)
+
+
+def _in_one_line(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces with every run of white space, also across pieces, as one space."""
+    line: list[Piece] = []
+    after_space = True
+    for text, is_highlight in pieces:
+        cleaned = plain(text)
+        folded = " ".join(cleaned.split())
+        lead = "" if after_space or not cleaned[:1].isspace() else " "
+        tail = " " if folded and cleaned[-1:].isspace() else ""
+        shown = lead + folded + tail
+        if shown:
+            line.append(Piece(shown, is_highlight))
+            after_space = shown.endswith(" ")
+    return line

@@ -1,0 +1,219 @@
+"""Documents, jobs and states as tables for people. Input is the JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shoal.cli.terminal import counted, one_line, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+STATUS_STYLES = {
+    "succeeded": "green",
+    "duplicate": "cyan",
+    "partial": "yellow",
+    "failed": "red",
+    "canceled": "dim",
+    "processing": "blue",
+    "scoring": "blue",
+}
+
+
+def print_document(
+    console: Console,
+    detail: Mapping[str, Any],
+    chunks: Sequence[Mapping[str, Any]],
+    *,
+    reefs: int,
+    with_text: bool = False,
+) -> None:
+    """A document with these of its passages, section by section."""
+    from rich.text import Text
+
+    document, report = detail["document"], detail["report"]
+    console.print(Text(one_line(document["title"]), style="bold cyan"))
+    facts = [
+        f"document {document['id']}",
+        document["format"],
+        counted(document["n_bytes"], "byte"),
+        counted(document["n_sentences"], "sentence"),
+        counted(document["n_chunks"], "passage"),
+        f"{document['coverage']:.0%} of the words known",
+    ]
+    console.print(Text(" · ".join(facts), style="dim"))
+    if document["source_path"]:
+        console.print(Text(f"from {one_line(document['source_path'])}", style="dim"))
+    if document["tags"]:
+        console.print(Text("tags " + ", ".join(one_line(tag) for tag in document["tags"]), style="dim"))
+    _print_passages(console, chunks, reefs=reefs, with_text=with_text)
+    _print_left_out(console, report["left_out"])
+    for warning in report["warnings"]:
+        console.print(Text(f"warning: {one_line(warning)}", style="yellow"))
+
+
+def _print_passages(
+    console: Console, chunks: Sequence[Mapping[str, Any]], *, reefs: int, with_text: bool
+) -> None:
+    from rich.text import Text
+
+    section: int | None = None
+    table = _passage_table()
+    for chunk in chunks:
+        if chunk["section_index"] != section:
+            if table.row_count:
+                console.print(table)
+            section, table = chunk["section_index"], _passage_table()
+            path = " › ".join(one_line(heading) for heading in chunk["section_path"])
+            console.print(Text(f"\n{path or '(before the first heading)'}", style="bold"))
+        names = " · ".join(
+            f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in chunk["reefs"][:reefs]
+        )
+        table.add_row(
+            Text(f"#{chunk['chunk_index']}", style="dim"),
+            f"{chunk['start_line']}-{chunk['end_line']}",
+            Text(names or "no known word", style="magenta" if names else "dim"),
+        )
+        if with_text:
+            console.print(table)
+            table = _passage_table()
+            # Not wrapped: whoever copies a passage wants its lines as they are.
+            console.print(Text(plain(chunk["text"]).rstrip() + "\n"), soft_wrap=True)
+    if table.row_count:
+        console.print(table)
+
+
+def _passage_table() -> Table:
+    table = _table(header=False)
+    table.add_column("passage", min_width=5)
+    table.add_column("lines", min_width=9, justify="right", no_wrap=True)
+    table.add_column("reefs", overflow="fold")
+    return table
+
+
+def _print_left_out(console: Console, spans: Sequence[Mapping[str, Any]]) -> None:
+    from rich.text import Text
+
+    counts: dict[str, int] = {}
+    for span in spans:
+        counts[span["reason"]] = counts.get(span["reason"], 0) + 1
+    if counts:
+        listed = ", ".join(f"{one_line(reason)} ({count:,})" for reason, count in sorted(counts.items()))
+        console.print(Text(f"\nin no passage: {listed}", style="dim"))
+
+
+def print_status(console: Console, state: Mapping[str, Any]) -> None:
+    """Name and value, one to a line."""
+    table = _table(header=False)
+    table.add_column("name", style="cyan", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    for name, value in state.items():
+        table.add_row(one_line(name.replace("_", " ")), _value(value))
+    console.print(table)
+
+
+def print_settings(console: Console, settings: Sequence[Mapping[str, Any]]) -> None:
+    table = _table(header=True)
+    table.add_column("setting", style="cyan", no_wrap=True)
+    table.add_column("value", overflow="fold", max_width=32)
+    table.add_column("meaning", overflow="fold")
+    for setting in settings:
+        changed = setting["value"] != setting["default"]
+        note = f" (default: {setting['default'] or 'empty'})" if changed else ""
+        table.add_row(
+            setting["name"],
+            one_line(setting["value"]),
+            setting["meaning"] + note,
+            style="bold" if changed else "",
+        )
+    console.print(table)
+
+
+def print_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], *, total: int) -> None:
+    from rich.text import Text
+
+    if not jobs:
+        console.print("no jobs")
+        return
+    table = _table(header=True)
+    for name in ("job", "kind", "status", "stage", "done", "failed", "duplicate", "created"):
+        table.add_column(name, no_wrap=True)
+    for job in jobs:
+        progress = job["progress"]
+        table.add_row(
+            str(job["id"]),
+            one_line(job["kind"]),
+            Text(job["status"], style=STATUS_STYLES.get(job["status"], "")),
+            job["stage"] or "",
+            f"{progress['done']:,}/{progress['total']:,}",
+            f"{progress['failed']:,}",
+            f"{progress['duplicate']:,}",
+            one_line(job["created_at"]),
+        )
+    console.print(table)
+    _print_rest(console, len(jobs), total)
+
+
+def print_job(console: Console, job: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    from shoal.cli.jobs import summary
+
+    console.print(Text(summary(job), style=STATUS_STYLES.get(job["status"], "")))
+    times = [
+        f"{name} {job[name + '_at']}" for name in ("created", "started", "finished") if job[name + "_at"]
+    ]
+    console.print(Text(", ".join(times), style="dim"))
+    if job["error"]:
+        console.print(Text(one_line(job["error"]), style="red"))
+
+
+def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: int) -> None:
+    from rich.text import Text
+
+    table = _table(header=True)
+    table.add_column("#", justify="right")
+    table.add_column("status", no_wrap=True)
+    table.add_column("document", justify="right")
+    table.add_column("bytes", justify="right")
+    table.add_column("title or reason", overflow="fold")
+    for item in items:
+        title = one_line(item["title"] or item["source_path"])
+        table.add_row(
+            str(item["seq"]),
+            Text(item["status"], style=STATUS_STYLES.get(item["status"], "")),
+            "" if item["document_id"] is None else str(item["document_id"]),
+            f"{item['bytes']:,}",
+            Text(with_reason(title, one_line(item["error"])) if item["error"] else title),
+        )
+    if items:
+        console.print(table)
+    _print_rest(console, len(items), total)
+
+
+def with_reason(name: str, reason: str) -> str:
+    """A name and what is wrong with it; said once where the reason begins with the name, as that of a line does."""
+    return reason if reason.startswith(f"{name}: ") else f"{name}: {reason}"
+
+
+def _print_rest(console: Console, shown: int, total: int) -> None:
+    if total > shown:
+        console.print(f"{shown:,} of {total:,}; --limit and --offset show others", style="dim")
+
+
+def _table(*, header: bool) -> Table:
+    from rich.table import Table
+
+    return Table(box=None, padding=(0, 2, 0, 0), show_header=header, header_style="dim", pad_edge=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{one_line(str(key))} {_value(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(_value(item) for item in value) or "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return one_line(str(value))

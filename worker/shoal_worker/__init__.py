@@ -1,0 +1,1 @@
+"""The Celery service: takes jobs from the database, runs the pipeline, writes."""
