@@ -1,0 +1,84 @@
+"""The service as a client sees it, on a real database."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flask
+import pytest
+from fake_scorer import FakeScorer
+from flask.testing import FlaskClient
+from surface import API, VOLCANO, Store, Worker
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file that is ready to be copied: quicker than to migrate one for every test."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('migrated') / 'shoal.db'}")
+    Engine(settings=settings, scorer=FakeScorer()).close()
+    return settings.database_path
+
+
+@pytest.fixture
+def engine(settings: Settings, migrated: Path) -> Iterator[Engine]:
+    shutil.copy(migrated, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def app(settings: Settings, engine: Engine) -> flask.Flask:
+    return create_app(settings, engine=engine)
+
+
+@pytest.fixture
+def client(app: flask.Flask) -> FlaskClient:
+    return app.test_client()
+
+
+@pytest.fixture(scope="module")
+def empty(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """A client of a service that stays empty: for requests that must not store anything."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('empty') / 'shoal.db'}")
+    shutil.copy(migrated, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        client = create_app(settings, engine=engine).test_client()
+        yield client
+        assert client.get(f"{API}/jobs").get_json()["total"] == 0
+
+
+@pytest.fixture
+def worker(engine: Engine) -> Worker:
+    return Worker(engine)
+
+
+@pytest.fixture
+def busy_worker(worker: Worker) -> Iterator[Worker]:
+    """A worker beside the service, as there is when it runs."""
+    thread = threading.Thread(target=worker.keep_working)
+    thread.start()
+    yield worker
+    worker.stop()
+    thread.join()
+
+
+@pytest.fixture
+def store(client: FlaskClient, worker: Worker) -> Store:
+    """Stores a document and returns its id."""
+
+    def add(content: str = VOLCANO, **fields: Any) -> int:
+        job = client.post(f"{API}/documents", json={"content": content, **fields}).get_json()["job"]
+        worker.work()
+        item = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"][0]
+        assert item["status"] == "succeeded", item
+        return int(item["document_id"])
+
+    return add

@@ -1,0 +1,63 @@
+"""What the tests of the service share: texts, a worker that works when it is told to, what a problem looks like."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.pipeline import handlers_for, process
+
+API = "/api/v1"
+
+VOLCANO = (
+    "Magma rises through the crust. Lava and ash pour from the crater of the volcano. The rock is basalt."
+)
+FLOWER = (
+    "A flower grows from a seed. The root and the leaf feed the plant. Pollen travels from petal to petal."
+)
+LAW = "The judge asked the jury for a verdict. A witness gave evidence in court. The crime went to trial."
+
+Store = Callable[..., int]
+
+
+class Worker:
+    """Does the work of the worker service in this process: the real protocol, without Celery."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._handlers = handlers_for(engine.database, engine.scorer, engine.settings)
+        self._stop = threading.Event()
+
+    def work(self) -> None:
+        """Everything there is to do."""
+        while batch := claim(self._engine.database, new_owner(), self._engine.settings):
+            process(batch, self._engine.database, self._handlers, self._engine.settings)
+
+    def keep_working(self) -> None:
+        while not self._stop.wait(0.02):
+            self.work()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def assert_problem(response: Any, status: int, field: str | None = None) -> dict[str, Any]:
+    """The response is a problem of that status, about that field; its body."""
+    assert response.status_code == status, response.get_data(as_text=True)
+    assert response.content_type == "application/problem+json"
+    problem: dict[str, Any] = response.get_json(force=True)
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["trace_id"] == response.headers["X-Trace-Id"]
+    text = response.get_data(as_text=True)
+    assert "Traceback" not in text
+    assert "sqlite" not in text.lower()
+    if field is not None:
+        assert field in problem["errors"], problem
+        assert all(isinstance(message, str) and message for message in problem["errors"][field])
+    return problem

@@ -1,0 +1,412 @@
+"""Uploads of many documents: every item gets its own end, and memory does not grow with the upload."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
+
+from shoal.engine import Engine
+from shoal.errors import DiskFullError
+from shoal.settings import MIB, Settings
+from shoal_api import create_app
+
+BULK = f"{API}/documents/bulk"
+NDJSON = "application/x-ndjson"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+
+
+def files(**contents: bytes) -> list[tuple[io.BytesIO, str]]:
+    return [(io.BytesIO(content), name.replace("__", ".")) for name, content in contents.items()]
+
+
+def send_lines(client: FlaskClient, *lines: Any, **options: Any) -> Any:
+    body = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+    return client.post(BULK, data=body, content_type=NDJSON, **options)
+
+
+def items(client: FlaskClient, answer: Any) -> list[dict[str, Any]]:
+    assert answer.status_code == 202, answer.get_data(as_text=True)
+    found: list[dict[str, Any]] = client.get(f"{answer.headers['Location']}/items").get_json()["items"]
+    return found
+
+
+def test_files_of_a_form_become_documents(client: FlaskClient, worker: Worker) -> None:
+    answer = client.post(
+        BULK,
+        data={
+            "files": [
+                *files(fire__md=f"# Fire\n\n{VOLCANO}".encode()),
+                (io.BytesIO(LAW.encode()), "a/law.txt"),
+            ],
+            "more": files(flower__txt=FLOWER.encode()),
+            "tags": "books, old",
+            "metadata": '{"shelf": 7}',
+        },
+    )
+    assert answer.status_code == 202
+    assert answer.get_json()["job"]["progress"]["total"] == 3
+    worker.work()
+    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    documents = client.get(f"{API}/documents?tag=old").get_json()["documents"]
+    assert sorted(document["source_path"] for document in documents) == ["a/law.txt", "fire.md", "flower.txt"]
+    assert all(document["metadata"] == {"shelf": 7} for document in documents)
+    assert all(sorted(document["tags"]) == ["books", "old"] for document in documents)
+    assert {document["format"] for document in documents if document["source_path"] == "fire.md"} == {
+        "markdown"
+    }
+
+
+def test_fields_apply_to_files_that_came_before_them(client: FlaskClient, worker: Worker) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="f"; filename="a.txt"\r\n\r\n'
+        + VOLCANO.encode()
+        + b"\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="tags"\r\n\r\nlate\r\n--x--\r\n'
+    )
+    answer = client.post(BULK, data=body, content_type="multipart/form-data; boundary=x")
+    assert answer.status_code == 202
+    worker.work()
+    assert client.get(f"{API}/documents?tag=late").get_json()["total"] == 1
+
+
+def test_a_bad_file_fails_with_its_name_and_the_others_go_on(client: FlaskClient, worker: Worker) -> None:
+    answer = client.post(
+        BULK,
+        data={
+            "files": files(
+                good__txt=VOLCANO.encode(), picture__png=PNG, empty__md=b"", latin__txt=b"\xff\xfe\xfd"
+            )
+        },
+    )
+    worker.work()
+    found = {item["source_path"]: item for item in items(client, answer)}
+    assert found["good.txt"]["status"] == "succeeded"
+    for name in ("picture.png", "empty.md", "latin.txt"):
+        assert found[name]["status"] == "failed"
+        assert found[name]["error"]
+        assert found[name]["document_id"] is None
+    job = client.get(answer.headers["Location"]).get_json()
+    assert job["status"] == "partial"
+    assert job["progress"]["failed"] == 3
+    assert job["progress"]["done"] == 4
+    assert client.get(f"{API}/documents").get_json()["total"] == 1
+
+
+def test_lines_become_documents(client: FlaskClient, worker: Worker) -> None:
+    answer = send_lines(
+        client,
+        {"title": "Fire", "content": VOLCANO, "tags": ["rock"], "metadata": {"a": [1, None]}},
+        b"",
+        {"content": FLOWER, "source_path": "garden/flower.md"},
+    )
+    worker.work()
+    assert [item["status"] for item in items(client, answer)] == ["succeeded", "succeeded"]
+    titles = {document["title"] for document in client.get(f"{API}/documents").get_json()["documents"]}
+    assert titles == {"Fire", "Flower"}
+
+
+def test_a_bad_line_fails_with_its_number_and_the_others_go_on(client: FlaskClient, worker: Worker) -> None:
+    bad = [
+        b"{",
+        b"[1, 2]",
+        b'"text"',
+        b'{"content": NaN}',
+        b'{"content": "a", "content": "b"}',
+        b'{"content": 5}',
+        b'{"title": "No content"}',
+        b'{"content": " "}',
+        b'{"content": "a", "format": "pdf"}',
+        b'{"content": "a", "tags": "one"}',
+        b'{"content": "a", "colour": "red"}',
+        b'{"content": "a", "title": "\\ud800"}',
+        b'{"content": "\xff"}',
+        b"[" * 5000,
+        b'{"content": "a", "metadata": {"n": ' + b"9" * 5000 + b"}}",
+    ]
+    answer = send_lines(client, {"content": VOLCANO}, *bad, {"content": FLOWER})
+    worker.work()
+    found = items(client, answer)
+    assert len(found) == len(bad) + 2
+    assert [found[0]["status"], found[-1]["status"]] == ["succeeded", "succeeded"]
+    for number, item in enumerate(found[1:-1], start=2):
+        assert item["status"] == "failed", item
+        assert item["error"].startswith(f"line {number}: "), item
+        assert item["error"].count("line") == 1, item
+        assert number == 8 or item["title"] == f"(line {number})", item
+    assert found[7]["title"] == "No content"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_string_that_is_not_closed_is_told_as_that(client: FlaskClient, end: bytes) -> None:
+    body = b'{"content": "a"}\n{"content": "lava and ash' + end
+    answer = client.post(BULK, data=body, content_type="application/x-ndjson")
+    [_, item] = items(client, answer)
+    assert item["error"] == "line 2: is not JSON: a string that starts here is not closed (column 13)"
+
+
+def test_a_control_character_in_a_line_is_told_as_that(client: FlaskClient) -> None:
+    [item] = items(client, send_lines(client, b'{"content": "lava\tash"}'))
+    assert "control character that is not escaped (column 18)" in item["error"]
+
+
+def test_a_line_that_is_too_long_is_skipped(settings: Settings, engine: Engine) -> None:
+    small = replace(settings, max_document_bytes=1000, max_metadata_bytes=100)
+    client = create_app(small, engine=engine).test_client()
+    huge = {"content": "x" * 400_000}
+    answer = send_lines(client, {"content": VOLCANO}, huge, {"content": FLOWER})
+    found = items(client, answer)
+    assert [item["status"] for item in found] == ["enqueued", "failed", "enqueued"]
+    assert "line 2" in found[1]["error"]
+    assert found[1]["bytes"] > 400_000
+
+
+def test_a_file_that_is_too_large_fails_alone(settings: Settings, engine: Engine) -> None:
+    client = create_app(replace(settings, max_document_bytes=1000), engine=engine).test_client()
+    answer = client.post(BULK, data={"files": files(large__txt=b"word " * 300, small__txt=VOLCANO.encode())})
+    large, small = items(client, answer)
+    assert large["status"] == "failed"
+    assert "1,000" in large["error"]
+    assert large["bytes"] == 1500
+    assert small["status"] == "enqueued"
+
+
+def test_the_same_text_twice_in_an_upload_is_stored_once(client: FlaskClient, worker: Worker) -> None:
+    answer = send_lines(client, {"content": VOLCANO, "tags": ["a"]}, {"content": VOLCANO, "tags": ["b"]})
+    worker.work()
+    first, second = items(client, answer)
+    assert first["status"] == "succeeded"
+    assert second["status"] == "duplicate"
+    assert second["document_id"] == first["document_id"]
+    assert sorted(client.get(f"{API}/documents/{first['document_id']}").get_json()["tags"]) == ["a", "b"]
+
+
+def test_an_upload_of_bad_documents_only_is_a_failed_job_at_once(client: FlaskClient) -> None:
+    answer = send_lines(client, b"{", b"}")
+    assert answer.status_code == 202
+    job = answer.get_json()["job"]
+    assert job["status"] == "failed"
+    assert job["progress"]["failed"] == 2
+    assert "Retry-After" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"", NDJSON),
+        (b"\n\n \r\n", NDJSON),
+        (b"--x--\r\n", "multipart/form-data; boundary=x"),
+        # What a browser sends for a file input that was left empty.
+        (
+            b'--x\r\nContent-Disposition: form-data; name="f"; filename=""\r\n\r\n\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
+    ],
+)
+def test_an_upload_of_nothing_is_refused(empty: FlaskClient, body: bytes, content_type: str) -> None:
+    assert_problem(empty.post(BULK, data=body, content_type=content_type), 422, "documents")
+    assert empty.get(f"{API}/jobs").get_json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"anything", "multipart/form-data"),
+        (b"anything", "multipart/form-data; boundary=x"),
+        (b"\r\n", "multipart/form-data; boundary=x"),
+        (b"no boundary at all " * 100_000, "multipart/form-data; boundary=x"),
+        (b"--x\r\n" + b"Endless: header\r\n" * 100_000, "multipart/form-data; boundary=x"),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\ncut',
+            "multipart/form-data; boundary=x",
+        ),
+        (b"--x\r\nNo-Disposition: 1\r\n\r\ntext\r\n--x--\r\n", "multipart/form-data; boundary=x"),
+        (b"--x\r\n\xff\xfe: 1\r\n\r\ntext\r\n--x--\r\n", "multipart/form-data; boundary=x"),
+        (b"anything", "multipart/form-data; boundary=\xfcml\xe4ut"),
+    ],
+)
+def test_a_form_that_cannot_be_taken_apart_stores_nothing(
+    empty: FlaskClient, body: bytes, content_type: str
+) -> None:
+    assert_problem(empty.post(BULK, data=body, content_type=content_type), 400)
+    assert empty.get(f"{API}/jobs").get_json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"tags": "x" * 65}, "tags"),
+        ({"metadata": "["}, "metadata"),
+        ({"metadata": "[1]"}, "metadata"),
+        ({"metadata": '{"a": "\\ud800"}'}, "metadata"),
+        ({"format": "pdf"}, "format"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_wrong_field_of_a_form_is_told_before_anything_is_stored(
+    empty: FlaskClient, fields: dict[str, str], wrong: str
+) -> None:
+    answer = empty.post(BULK, data={"files": files(a__txt=VOLCANO.encode()), **fields})
+    assert_problem(answer, 422, wrong)
+    assert empty.get(f"{API}/jobs").get_json()["total"] == 0
+
+
+@pytest.mark.parametrize("name", ["file", "files", "document", "book.md"])
+def test_a_text_where_a_file_was_meant_is_told_how_to_send_one(empty: FlaskClient, name: str) -> None:
+    problem = assert_problem(
+        empty.post(BULK, data={name: "just a string"}, content_type="multipart/form-data"), 422, name
+    )
+    assert "did you forget the @ before its name?" in problem["errors"][name][0]
+
+
+def test_a_misspelt_field_of_a_form_is_told_its_name(empty: FlaskClient) -> None:
+    problem = assert_problem(
+        empty.post(BULK, data={"tag": "a"}, content_type="multipart/form-data"), 422, "tag"
+    )
+    assert problem["errors"]["tag"] == ["is not known; did you mean `tags`?"]
+
+
+@pytest.mark.parametrize("kind", ["application/zip", "application/gzip", "application/x-tar"])
+def test_archives_are_refused_with_a_way_out(empty: FlaskClient, kind: str) -> None:
+    problem = assert_problem(empty.post(BULK, data=b"PK\x03\x04", content_type=kind), 415)
+    assert "unpack" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/plain", "", "application/x-ndjson; charset=utf-16"]
+)
+def test_other_content_types_are_refused(empty: FlaskClient, kind: str) -> None:
+    assert_problem(empty.post(BULK, data=b"{}", content_type=kind), 415)
+
+
+def assert_nothing_is_left(engine: Engine) -> None:
+    """Not even hidden rows of an upload that was given up."""
+    with engine.database.read() as connection:
+        for table in ("jobs", "job_items", "job_item_contents"):
+            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+
+
+def test_an_upload_that_fails_on_the_way_leaves_nothing(
+    client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise DiskFullError("no space")
+
+    monkeypatch.setattr("shoal_api.bulk.Upload.finish", full)
+    assert_problem(send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(600)]), 507)
+    assert_nothing_is_left(engine)
+
+
+def test_a_spool_without_space_is_told(
+    client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bytes:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shoal_api.bulk.Tee.read", full)
+    assert_problem(send_lines(client, {"content": VOLCANO}), 507)
+    assert_nothing_is_left(engine)
+
+
+def test_an_upload_over_the_limits_is_refused_as_a_whole(settings: Settings, engine: Engine) -> None:
+    client = create_app(replace(settings, max_upload_items=3), engine=engine).test_client()
+    assert_problem(send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(4)]), 413)
+    assert_nothing_is_left(engine)
+    assert send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(3)]).status_code == 202
+
+    client = create_app(replace(settings, max_upload_bytes=1000), engine=engine).test_client()
+    assert_problem(send_lines(client, {"content": "x" * 1000}), 413)
+    # Without a length, as with chunked transfer, the limit holds for what arrives.
+    stream = io.BytesIO(json.dumps({"content": "x" * 1000}).encode())
+    chunked = {"wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+    answer = client.post(BULK, content_type=NDJSON, environ_overrides=chunked)
+    assert_problem(answer, 413)
+
+
+def test_an_idempotency_key_knows_an_upload_by_its_documents(client: FlaskClient) -> None:
+    key = {"Idempotency-Key": "upload-1"}
+
+    def upload(content: str) -> Any:
+        # Every request gets another boundary, so the bytes differ.
+        return client.post(BULK, data={"files": files(a__txt=content.encode()), "tags": "t"}, headers=key)
+
+    first, again = upload(VOLCANO), upload(VOLCANO)
+    assert first.status_code == again.status_code == 202
+    assert first.get_json()["job"]["id"] == again.get_json()["job"]["id"]
+    assert_problem(upload(FLOWER), 409)
+    assert client.get(f"{API}/jobs").get_json()["total"] == 1
+
+
+def test_the_spool_is_empty_after_an_upload(client: FlaskClient, settings: Settings) -> None:
+    send_lines(client, {"content": VOLCANO})
+    send_lines(client, b"")
+    assert list((settings.data_path / "spool").iterdir()) == []
+
+
+def test_a_stored_text_in_an_upload_is_a_duplicate(client: FlaskClient, store: Store, worker: Worker) -> None:
+    stored = store(VOLCANO)
+    answer = send_lines(client, {"content": VOLCANO})
+    worker.work()
+    assert [(item["status"], item["document_id"]) for item in items(client, answer)] == [
+        ("duplicate", stored)
+    ]
+
+
+@pytest.mark.parametrize("form", [True, False])
+def test_memory_does_not_grow_with_the_upload(settings: Settings, engine: Engine, form: bool) -> None:
+    client = create_app(replace(settings, max_document_bytes=MIB), engine=engine).test_client()
+
+    def peak(n_documents: int) -> int:
+        tracemalloc.start()
+        stream = _Body(n_documents, form=form)
+        answer = client.post(
+            BULK,
+            environ_overrides={
+                "wsgi.input": stream,
+                "wsgi.input_terminated": True,
+                "CONTENT_LENGTH": "",
+                "CONTENT_TYPE": f"multipart/form-data; boundary={_Body.BOUNDARY}" if form else NDJSON,
+            },
+        )
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert answer.status_code == 202, answer.get_data(as_text=True)
+        assert answer.get_json()["job"]["progress"]["total"] == n_documents
+        return most
+
+    few, many = peak(40), peak(160)
+    assert many < few + 8 * MIB, "30 MiB more were uploaded"
+
+
+class _Body:
+    """An upload of documents of 256 KiB that exists only as far as it is read."""
+
+    BOUNDARY = "boundary"
+
+    def __init__(self, n_documents: int, *, form: bool) -> None:
+        self._left = n_documents
+        self._form = form
+        self._buffer = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while len(self._buffer) < size and self._left >= 0:
+            self._buffer += self._next()
+            self._left -= 1
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    def _next(self) -> bytes:
+        if self._left == 0:
+            return f"--{self.BOUNDARY}--\r\n".encode() if self._form else b""
+        text = f"Document {self._left}. " + "The volcano and the lava. " * 10_000
+        if not self._form:
+            return json.dumps({"content": text}).encode() + b"\n"
+        head = f'--{self.BOUNDARY}\r\nContent-Disposition: form-data; name="f"; filename="{self._left}.txt"\r\n\r\n'
+        return head.encode() + text.encode() + b"\r\n"

@@ -1,0 +1,180 @@
+"""Following a job: its states, its items, waiting without asking all the time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
+from shoal_api.waiting import WaitingRoom, preferred_wait
+
+JOBS = f"{API}/jobs"
+
+
+def upload(client: FlaskClient, *texts: str) -> str:
+    """Address of the job."""
+    lines = b"".join(b'{"content": "%s"}\n' % text.encode() for text in texts)
+    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert answer.status_code == 202
+    return str(answer.headers["Location"])
+
+
+def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
+    address = upload(client, VOLCANO, FLOWER, "")
+    job = client.get(address).get_json()
+    assert job["status"] == "enqueued"
+    assert job["kind"] == "ingest"
+    assert job["progress"] == {
+        "total": 3,
+        "done": 1,
+        "failed": 1,
+        "duplicate": 0,
+        "bytes_total": job["progress"]["bytes_total"],
+        "bytes_done": job["progress"]["bytes_done"],
+    }
+    assert job["started_at"] is None
+    assert job["finished_at"] is None
+    worker.work()
+    job = client.get(address).get_json()
+    assert job["status"] == "partial"
+    assert job["progress"]["done"] == 3
+    assert job["progress"]["bytes_done"] == job["progress"]["bytes_total"]
+    assert job["created_at"] <= job["started_at"] <= job["finished_at"]
+    assert job["finished_at"].endswith("Z")
+
+
+def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Worker) -> None:
+    address = upload(client, VOLCANO, "", FLOWER, VOLCANO)
+    worker.work()
+    page = client.get(f"{address}/items").get_json()
+    assert page["total"] == 4
+    assert [item["seq"] for item in page["items"]] == [0, 1, 2, 3]
+    assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
+    assert set(page["items"][0]) == {
+        "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "attempts", "error",
+    }  # fmt: skip
+    failed = client.get(f"{address}/items?status=failed").get_json()
+    assert [item["seq"] for item in failed["items"]] == [1]
+    assert failed["total"] == 1
+    assert failed["items"][0]["error"]
+    second = client.get(f"{address}/items?limit=1&offset=1").get_json()
+    assert ([item["seq"] for item in second["items"]], second["total"]) == ([1], 4)
+
+
+def test_jobs_are_listed_newest_first(client: FlaskClient, worker: Worker) -> None:
+    upload(client, VOLCANO)
+    worker.work()
+    upload(client, FLOWER)
+    upload(client, LAW)
+    page = client.get(JOBS).get_json()
+    assert [job["id"] for job in page["jobs"]] == [3, 2, 1]
+    assert page["total"] == 3
+    assert [job["id"] for job in client.get(f"{JOBS}?status=succeeded").get_json()["jobs"]] == [1]
+    assert client.get(f"{JOBS}?limit=1&offset=2").get_json()["jobs"][0]["id"] == 1
+
+
+def test_an_unchanged_job_is_not_sent_again(client: FlaskClient, worker: Worker) -> None:
+    address = upload(client, VOLCANO)
+    first = client.get(address)
+    assert first.headers["Retry-After"]
+    same = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert same.status_code == 304
+    assert same.get_data() == b""
+    assert same.headers["ETag"] == first.headers["ETag"]
+    worker.work()
+    changed = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != first.headers["ETag"]
+    assert "Retry-After" not in changed.headers
+
+
+def test_waiting_ends_when_the_job_changes(client: FlaskClient, worker: Worker) -> None:
+    address = upload(client, VOLCANO)
+    etag = client.get(address).headers["ETag"]
+    later = threading.Timer(0.3, worker.work)
+    later.start()
+    started = time.monotonic()
+    answer = client.get(f"{address}?wait=50", headers={"If-None-Match": etag})
+    assert 0.2 < time.monotonic() - started < 45
+    assert answer.status_code == 200
+    assert answer.headers["ETag"] != etag
+    later.join()
+
+
+def test_waiting_for_a_job_that_does_not_change_ends_in_time(client: FlaskClient) -> None:
+    address = upload(client, VOLCANO)
+    started = time.monotonic()
+    answer = client.get(f"{address}?wait=0.3")
+    assert answer.status_code == 200
+    assert time.monotonic() - started > 0.25
+    same = client.get(f"{address}?wait=0.1", headers={"If-None-Match": answer.headers["ETag"]})
+    assert same.status_code == 304
+
+
+def test_a_job_that_changed_already_is_not_waited_for(client: FlaskClient) -> None:
+    address = upload(client, VOLCANO)
+    started = time.monotonic()
+    assert client.get(f"{address}?wait=50", headers={"If-None-Match": '"1-old"'}).status_code == 200
+    assert time.monotonic() - started < 45
+
+
+def test_a_job_that_has_ended_is_not_waited_for(client: FlaskClient, worker: Worker) -> None:
+    address = upload(client, VOLCANO)
+    worker.work()
+    started = time.monotonic()
+    etag = client.get(f"{address}?wait=50").headers["ETag"]
+    assert client.get(f"{address}?wait=50", headers={"If-None-Match": etag}).status_code == 304
+    assert time.monotonic() - started < 45
+
+
+@pytest.mark.parametrize("wait", ["-1", "soon", "nan", "inf", ""])
+def test_a_wait_must_be_a_number_of_seconds(client: FlaskClient, wait: str) -> None:
+    assert_problem(client.get(f"{upload(client, VOLCANO)}?wait={wait}"), 422, "wait")
+
+
+def test_a_long_wait_is_cut_at_the_setting(settings: Settings, engine: Engine) -> None:
+    client = create_app(replace(settings, max_wait_seconds=0.2), engine=engine).test_client()
+    address = upload(client, VOLCANO)
+    started = time.monotonic()
+    assert client.get(f"{address}?wait=3600").status_code == 200
+    posted = client.post(f"{API}/documents", json={"content": FLOWER}, headers={"Prefer": "wait=3600"})
+    assert posted.status_code == 202
+    assert time.monotonic() - started < 120
+
+
+def test_half_of_the_threads_never_wait() -> None:
+    room = WaitingRoom(threads=4, max_seconds=60)
+    with room._seat(5) as first, room._seat(100) as second, room._seat(5) as third:
+        assert (first, second, third) == (5, 60, 0)
+    with room._seat(5) as again:
+        assert again == 5
+    room.close()
+    with room._seat(5) as late:
+        assert late == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("wait=10", 10),
+        ("respond-async, wait=5", 5),
+        ('Wait = "7"; x=y', 7),
+        ("respond-async", None),
+        ("await=10", None),
+        ("wait", None),
+        ("wait=-1", None),
+        ("wait=1.5", None),
+        ("wait=99999999999999", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_preferences_that_make_no_sense_are_ignored(header: str | None, seconds: int | None) -> None:
+    assert preferred_wait(header) == seconds

@@ -1,0 +1,47 @@
+"""Fixtures shared by every folder: real parts, small and fresh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.settings import Settings
+from shoal.storage import migrate
+from shoal.storage.database import Database
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test sees the defaults, whatever SHOAL_ variables the shell has."""
+    for name in list(os.environ):
+        if name.startswith("SHOAL_") and not name.startswith("SHOAL_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """The defaults, but without learning, which has tests of its own."""
+    return Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}", learning=False)
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty, migrated database, closed: copying it is much faster than migrating."""
+    path = tmp_path_factory.mktemp("migrated") / "empty.db"
+    opened = Database(f"sqlite:///{path}")
+    migrate.upgrade(opened)
+    opened.close()
+    return path
+
+
+@pytest.fixture
+def database(settings: Settings, migrated_file: Path) -> Iterator[Database]:
+    """An empty, migrated database in a file of its own."""
+    shutil.copyfile(migrated_file, settings.database_path)
+    opened = Database(settings.database_url)
+    yield opened
+    opened.close()

@@ -1,0 +1,107 @@
+"""Scored documents made up for tests of storage and search: every chunk has the reefs it is given."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+from shoal.models import (
+    Chunk,
+    DocFormat,
+    DocumentDraft,
+    IslandScore,
+    LeftOut,
+    ReefScore,
+    ScoredDocument,
+    Section,
+)
+
+CHECKSUM = "f" * 64  # as of the fake scorer
+Reefs = Mapping[int, float]
+
+
+def make_scored(
+    texts: Sequence[str] = ("Rain falls on the plain.",),
+    reefs: Sequence[Reefs] | None = None,
+    *,
+    title: str = "A title",
+    heading: str = "Weather",
+    tags: tuple[str, ...] = (),
+    source_path: str | None = None,
+    data_checksum: str = CHECKSUM,
+    confidence: Sequence[float] | None = None,
+    archs: Sequence[tuple[float, float, float, float]] | None = None,
+    coverage: float = 0.75,
+    format: DocFormat = DocFormat.markdown,  # noqa: A002
+) -> ScoredDocument:
+    """A document of one section: a heading, then one line a text. `reefs` holds z-scores by reef id, by chunk."""
+    head = f"# {heading}\n"
+    content = head + "\n".join(texts) + "\n"
+    reefs = reefs if reefs is not None else [{1: 3.0, 2: 1.5}] * len(texts)
+    chunks = []
+    start = len(head)
+    for i, text in enumerate(texts):
+        chunks.append(
+            _chunk(
+                i,
+                text,
+                start,
+                reefs[i],
+                confidence[i] if confidence else 1.0,
+                archs[i] if archs else (0.0, 2.0, 1.0, -1.0),
+                coverage,
+            )
+        )
+        start += len(text) + 1
+    encoded = content.encode()
+    return ScoredDocument(
+        draft=DocumentDraft(
+            title=title,
+            content=content,
+            format=format,
+            content_hash=hashlib.sha256(encoded).hexdigest(),
+            n_bytes=len(encoded),
+            tags=tags,
+            source_path=source_path,
+            metadata={"shelf": 3},
+        ),
+        sections=(Section((heading,), 1, 0, len(head) - 1, len(head), len(content)),),
+        chunks=tuple(chunks),
+        left_out=(LeftOut(0, len(head) - 1, "heading"),),
+        n_sentences=len(texts),
+        coverage=coverage,
+        warnings=("a warning",),
+        vocabulary_version=0,
+        data_version="0",
+        data_checksum=data_checksum,
+    )
+
+
+def _chunk(
+    index: int,
+    text: str,
+    start: int,
+    reefs: Reefs,
+    confidence: float,
+    archs: tuple[float, float, float, float],
+    coverage: float,
+) -> Chunk:
+    strongest = sorted(reefs.items(), key=lambda pair: (-pair[1], pair[0]))
+    return Chunk(
+        chunk_index=index,
+        section=0,
+        text=text,
+        start_char=start,
+        end_char=start + len(text),
+        start_line=index + 2,
+        end_line=index + 2,
+        sentence_count=1,
+        confidence=confidence,
+        coverage=coverage,
+        matched_words=3,
+        arch_scores=archs,
+        reefs=tuple(ReefScore(reef, f"reef {reef}", z, 2 * z, 2) for reef, z in strongest),
+        islands=(IslandScore(0, "island 0", 2.5, 2),),
+        norm=math.sqrt(sum(z * z for z in reefs.values())),
+    )

@@ -1,0 +1,159 @@
+"""Children are kept alive, and end with everything that they started."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import supervisor as module
+from shoal.cli.supervisor import PortTakenError, Supervisor, environment_of, is_ready, reserve_port
+from shoal.errors import ShoalError
+from shoal.settings import Settings
+
+PYTHON = [sys.executable, "-c"]
+
+
+def _until(condition: object, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie that init has not collected yet is dead.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def _supervise(children: dict[str, str], seconds_or_condition: object) -> list[str]:
+    log: list[str] = []
+    supervisor = Supervisor(
+        {name: [*PYTHON, code] for name, code in children.items()}, os.environ, log.append
+    )
+
+    def stop() -> None:
+        _until(seconds_or_condition)
+        supervisor.stop()
+
+    thread = threading.Thread(target=stop)
+    with supervisor.running():
+        thread.start()
+        supervisor.watch()
+    thread.join()
+    return log
+
+
+def test_a_child_that_dies_is_started_again_later_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.2)
+    starts = tmp_path / "starts"
+    code = f"import time; open({str(starts)!r}, 'a').write(f'{{time.monotonic()}}\\n'); raise SystemExit(3)"
+    log = _supervise({"dying": code}, lambda: starts.exists() and len(starts.read_text().split()) >= 4)
+    times = [float(line) for line in starts.read_text().split()]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert gaps[0] < gaps[1] < gaps[2]
+    assert "dying ended with code 3; it is started again in 0.2 s" in log
+
+
+def test_what_a_dead_child_left_behind_is_ended_before_it_is_started_again(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    code = (
+        "import os, subprocess, sys\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(left)!r}, 'a').write(f'{{left.pid}}\\n')\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    log = _supervise({"parent": code}, lambda: left.exists() and len(left.read_text().split()) >= 2)
+    assert any("was ended by SIGKILL" in line for line in log)
+    _until(lambda: not any(_alive(int(pid)) for pid in left.read_text().split()))
+
+
+def test_a_child_that_does_not_listen_to_sigterm_is_killed_with_its_own_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.5)
+    pids = tmp_path / "pids"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}} ')\n"
+        "time.sleep(60)\n"
+    )
+    _supervise({"deaf": code}, lambda: pids.exists() and pids.read_text().endswith(" "))
+    assert not any(_alive(int(pid)) for pid in pids.read_text().split())
+
+
+def test_work_in_hand_is_finished_before_the_end(tmp_path: Path) -> None:
+    begun, finished = tmp_path / "begun", tmp_path / "finished"
+    code = (
+        "import signal, time, sys, pathlib\n"
+        f"def end(*_): time.sleep(0.5); pathlib.Path({str(finished)!r}).touch(); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        f"pathlib.Path({str(begun)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    _supervise({"busy": code}, begun.exists)
+    assert finished.exists()
+
+
+def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(60)"
+    code = (
+        "import os, sys\n"
+        "from shoal.cli.supervisor import Supervisor\n"
+        f"supervisor = Supervisor({{'child': [sys.executable, '-c', {child!r}]}}, os.environ, print)\n"
+        "with supervisor.running(): supervisor.watch()\n"
+    )
+    parent = os.spawnv(os.P_NOWAIT, sys.executable, [*PYTHON, code])
+    _until(lambda: pid.exists() and pid.read_text().endswith(" "))
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    _until(lambda: not _alive(int(pid.read_text())))
+
+
+def test_a_child_that_never_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
+    log: list[str] = []
+    supervisor = Supervisor({"api": [*PYTHON, "raise SystemExit(1)"]}, os.environ, log.append)
+    with pytest.raises(ShoalError, match="the api does not start"), supervisor.running():
+        supervisor.wait_until_ready("127.0.0.1", 9)
+
+
+def test_a_port_that_is_taken_is_refused_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"port {port} on 127.0.0.1 is taken.*--port"):
+            reserve_port("127.0.0.1", port)
+        assert not is_ready("127.0.0.1", 9)
+    assert reserve_port("127.0.0.1", port) == port
+    assert reserve_port("127.0.0.1", 0) > 0
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(ShoalError, match="cannot listen on 192\\.0\\.2\\.1"):
+        reserve_port("192.0.2.1", 0)
+
+
+def test_a_child_sees_exactly_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_PORT", "1")
+    monkeypatch.setenv("SHOAL_TEST_SWITCH", "kept")
+    environment = environment_of(Settings(workers=3))
+    assert environment["SHOAL_WORKERS"] == "3"
+    assert environment["SHOAL_TEST_SWITCH"] == "kept"
+    assert "SHOAL_PORT" not in environment
+    assert environment["PATH"] == os.environ["PATH"]

@@ -1,0 +1,139 @@
+"""Small real parts for the tests of the protocol: drafts, a scoring without a scorer, workers in a loop."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+
+from shoal.jobs import lease
+from shoal.jobs.claims import Batch, claim
+from shoal.jobs.names import Stage
+from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.scoring import Deleting, Scoring
+from shoal.jobs.upload import Upload
+from shoal.models import Chunk, DocFormat, DocumentDraft, ReefScore, ScoredDocument, Section
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+POISON = "poison"
+REFUSED = "refused by the scorer"
+
+
+def draft(content: str, *, title: str = "", tags: Sequence[str] = ()) -> DocumentDraft:
+    data = content.encode()
+    return DocumentDraft(
+        title=title or content[:20],
+        content=content,
+        format=DocFormat.plaintext,
+        content_hash=hashlib.sha256(data).hexdigest(),
+        n_bytes=len(data),
+        tags=tuple(tags),
+    )
+
+
+def scored(document: DocumentDraft) -> ScoredDocument:
+    """The whole document as one chunk with one reef."""
+    n = len(document.content)
+    reef = ReefScore(0, "reef", 2.0, 1.0, 1)
+    chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, (0.0, 0.0, 0.0, 0.0), (reef,), (), 2.0)
+    return ScoredDocument(
+        draft=document,
+        sections=(Section((), 0, 0, 0, 0, n),),
+        chunks=(chunk,),
+        left_out=(),
+        n_sentences=1,
+        coverage=1.0,
+        warnings=(),
+        vocabulary_version=0,
+        data_version="test",
+        data_checksum="test",
+    )
+
+
+def handlers(database: Database, score: Callable[[DocumentDraft], ScoredDocument] = scored) -> Handlers:
+    """Handlers of the stages that need no scorer; `score` makes the chunks of a document."""
+    return {
+        Stage.score: Scoring(database, lambda _item, document, _cuts: score(document)),
+        Stage.delete: Deleting(database),
+    }
+
+
+def upload(database: Database, settings: Settings, contents: Iterable[str]) -> int:
+    opened = Upload(database, settings).begin()
+    for content in contents:
+        opened.add(draft(content))
+    return opened.finish()
+
+
+def claim_now(database: Database, settings: Settings, now: float | None = None) -> Batch | None:
+    return claim(database, lease.new_owner(), settings, now)
+
+
+def must_claim(database: Database, settings: Settings, now: float | None = None) -> Batch:
+    batch = claim_now(database, settings, now)
+    assert batch is not None, "there is something to claim"
+    return batch
+
+
+def work_off(database: Database, settings: Settings, using: Handlers | None = None) -> int:
+    """Claim and process until nothing is left; how many batches that were."""
+    using = using or handlers(database)
+    n = 0
+    while batch := claim_now(database, settings):
+        process(batch, database, using, settings)
+        n += 1
+    return n
+
+
+def rows(database: Database, sql: str, **values: object) -> list[tuple[object, ...]]:
+    import sqlalchemy as sa
+
+    with database.read() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(sql), values)]
+
+
+def value(database: Database, sql: str, **values: object) -> object:
+    return rows(database, sql, **values)[0][0]
+
+
+def statuses(database: Database, job_id: int) -> list[str]:
+    found = rows(database, "SELECT status FROM job_items WHERE job_id = :job_id ORDER BY seq", job_id=job_id)
+    return [str(row[0]) for row in found]
+
+
+def assert_consistent(database: Database) -> None:
+    """What holds at any moment, whatever happened: counts of waves and jobs are those of their items."""
+    wrong_pending = rows(
+        database,
+        """SELECT w.job_id, w.n, w.stage, w.pending, COUNT(i.id) FROM waves w
+           LEFT JOIN job_items i ON i.job_id = w.job_id AND i.wave = w.n AND (
+               CASE w.stage
+               WHEN 'discover' THEN i.status IN ('enqueued', 'discovering')
+               WHEN 'learn' THEN i.status = 'discovered'
+               WHEN 'done' THEN i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
+               ELSE i.status IN ('enqueued', 'discovered', 'scoring') END)
+           GROUP BY w.job_id, w.n HAVING w.pending <> COUNT(i.id)""",
+    )
+    assert wrong_pending == []
+    wrong_counts = rows(
+        database,
+        """SELECT j.id FROM jobs j JOIN job_items i ON i.job_id = j.id WHERE j.status NOT IN ('receiving', 'dropped')
+           GROUP BY j.id HAVING j.total <> COUNT(*)
+               OR j.n_succeeded <> SUM(i.status = 'succeeded') OR j.n_failed <> SUM(i.status = 'failed')
+               OR j.n_duplicate <> SUM(i.status = 'duplicate')
+               OR j.bytes_done <> SUM(i.n_bytes * (i.status IN ('succeeded', 'failed', 'duplicate', 'canceled')))
+               OR (j.status IN ('enqueued', 'processing')) <>
+                  (SUM(i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')) > 0)""",
+    )
+    assert wrong_counts == []
+    leased = "status IN ('discovering', 'scoring')"
+    assert (
+        value(database, f"SELECT COUNT(*) FROM job_items WHERE (lease_owner IS NOT NULL) <> ({leased})") == 0
+    )
+    orphans = """SELECT COUNT(*) FROM job_item_contents c JOIN job_items i ON i.id = c.item_id
+                 WHERE i.status IN ('succeeded', 'duplicate', 'failed', 'canceled')"""
+    assert value(database, orphans) == 0
+    lost_text = """SELECT COUNT(*) FROM job_items i JOIN jobs j ON j.id = i.job_id AND j.kind = 'ingest'
+                   WHERE i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
+                     AND NOT EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)"""
+    assert value(database, lost_text) == 0

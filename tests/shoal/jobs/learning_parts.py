@@ -1,0 +1,172 @@
+"""Small libraries that teach words, and ways to take them in: at once, by workers that take turns, and by ones that
+die."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from job_parts import assert_consistent, rows
+
+import lagoon
+from shoal.export import export
+from shoal.jobs import lease
+from shoal.jobs.claims import claim
+from shoal.jobs.jobs import get_job
+from shoal.jobs.pipeline import Handlers, handlers_for, process
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.upload import Upload
+from shoal.learning import Evidence
+from shoal.models import DocumentDraft
+from shoal.parse.draft import make_draft
+from shoal.settings import Settings
+from shoal.storage import evidence, observations, vocabulary
+from shoal.storage.database import Database
+
+
+@cache
+def scorer() -> Any:
+    return lagoon.load()
+
+
+def learning_settings(settings: Settings, **changed: Any) -> Settings:
+    """Small waves and batches, no number of crashes that would be too many, and thresholds that tests can rely on."""
+    chosen = {
+        "learning": True,
+        "wave_bytes": 700,
+        "batch_items": 2,
+        "max_attempts": 10_000,
+        "min_occurrences_short": 2,
+        "min_occurrences_long": 3,
+        "short_document_words": 500,
+        "association_min": 0.2,
+    }
+    return dataclasses.replace(settings, **{**chosen, **changed})
+
+
+def drafts(contents: Sequence[str], settings: Settings) -> list[DocumentDraft]:
+    return [
+        make_draft(title=text[:12], content=text, format="plaintext", settings=settings) for text in contents
+    ]
+
+
+def upload(database: Database, settings: Settings, contents: Sequence[str]) -> int:
+    opened = Upload(database, settings).begin()
+    for draft in drafts(contents, settings):
+        opened.add(draft)
+    return opened.finish()
+
+
+def handlers(database: Database, settings: Settings) -> Handlers:
+    return handlers_for(database, scorer(), settings)
+
+
+def work_off(database: Database, settings: Settings, using: Handlers | None = None) -> None:
+    """One worker, until nothing is left."""
+    using = using or handlers(database, settings)
+    while batch := claim(database, lease.new_owner(), settings):
+        process(batch, database, using, settings)
+    assert_consistent(database)
+
+
+def take_in(database: Database, settings: Settings, contents: Sequence[str]) -> int:
+    job_id = upload(database, settings, contents)
+    work_off(database, settings)
+    assert get_job(database, job_id).ended
+    return job_id
+
+
+def canonical(database: Database) -> list[str]:
+    return list(export(database, canonical=True))
+
+
+def learned(database: Database, *, compounds: bool = False) -> dict[str, dict[str, Any]]:
+    """The single words in force, or the compounds, as an export tells them."""
+    records = [json.loads(line) for line in canonical(database)]
+    return {
+        record["word"]: record
+        for record in records
+        if record["type"] == "custom_word" and bool(record["is_compound"]) == compounds
+    }
+
+
+class KilledError(BaseException):
+    """The death of a worker, as far as its database can tell."""
+
+
+@contextlib.contextmanager
+def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
+    """Die instead of the n-th statement (from 0) of a transaction or its commit; tells whether it came to that."""
+    left, died = n, False
+
+    def count(*_: Any) -> None:
+        nonlocal left, died
+        if left == 0 or died:
+            # Whoever is dead does not write on.
+            died = True
+            raise KilledError
+        left -= 1
+
+    listening = [(database.engine, event) for event in ("before_cursor_execute", "commit")]
+    for target, event in listening:
+        sa.event.listen(target, event, count)
+    try:
+        yield lambda: died
+    finally:
+        for target, event in listening:
+            sa.event.remove(target, event, count)
+        if died:
+            # Its connections die with it, and with them what they have not committed.
+            database.engine.dispose()
+
+
+class Crew:
+    """Workers that live and die in one process: a claim is a worker of its own."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database = database
+        self.settings = settings
+        self.dead: set[str] = set()
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[Crew]:
+        is_dead = lease.is_dead
+        lease.is_dead = lambda owner: owner in self.dead
+        try:
+            yield self
+        finally:
+            lease.is_dead = is_dead
+
+    def bury(self, owner: str) -> None:
+        """A worker has died, and everyone notices."""
+        self.dead.add(owner)
+        reconcile(self.database, self.settings)
+
+
+def assert_evidence(database: Database) -> None:
+    """The sums are those of the documents that were learned from, and nothing else is in force."""
+    with database.snapshot() as snapshot:
+        state = evidence.state(snapshot)
+        words = sorted({row[0] for row in snapshot.rows("SELECT word FROM word_evidence")})
+        ids = [row[0] for row in snapshot.rows("SELECT id FROM observed_documents WHERE state = 'learned'")]
+        in_sums = Evidence.of(observations.rows_of(snapshot, ids))
+        in_force = Evidence.of(evidence.in_force(snapshot, words, state.revision))
+        n_known = len(vocabulary.words_at(snapshot, vocabulary.newest(snapshot).number))
+        assert vocabulary.count_words(snapshot, vocabulary.newest(snapshot).number) == n_known
+    assert in_sums == in_force
+
+
+def assert_settled(database: Database) -> None:
+    """Every document was learned from, and nothing else; what was removed may still be tidied up."""
+    assert_evidence(database)
+    documents = {h for (h,) in rows(database, "SELECT content_hash FROM documents")}
+    observed = rows(
+        database, "SELECT content_hash, state, stored FROM observed_documents WHERE state <> 'removed'"
+    )
+    assert {h for h, _, _ in observed} == documents
+    assert {(state, stored) for _, state, stored in observed} <= {("learned", 1)}

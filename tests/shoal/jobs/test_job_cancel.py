@@ -1,0 +1,93 @@
+"""What has not ended of a canceled job ends at once; what has, stays."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from job_parts import (
+    assert_consistent,
+    claim_now,
+    handlers,
+    must_claim,
+    rows,
+    statuses,
+    upload,
+    value,
+    work_off,
+)
+
+from shoal.errors import NotFoundError
+from shoal.jobs import cancel as canceling
+from shoal.jobs import jobs
+from shoal.jobs.cancel import cancel
+from shoal.jobs.names import ItemStatus, JobStatus
+from shoal.jobs.pipeline import process
+from shoal.jobs.results import Outcome, finish_items
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+
+def test_a_job_that_waits_is_canceled_whole(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, wave_bytes=2)
+    job_id = upload(database, settings, ["a", "b", "c", "d", "e"])
+    job = cancel(database, job_id)
+    assert (job.status, job.progress.done, job.progress.bytes_done) == (JobStatus.canceled, 5, 5)
+    assert claim_now(database, settings) is None
+    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
+    assert jobs.get_items(database, job_id)[0].error == "the job was canceled"
+    assert_consistent(database)
+
+
+def test_what_is_stored_stays_and_what_is_worked_on_is_not_stored(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=1)
+    job_id = upload(database, settings, ["a", "b", "c"])
+    process(must_claim(database, settings), database, handlers(database), settings)
+    at_work = must_claim(database, settings)
+    assert cancel(database, job_id).status is JobStatus.canceled
+    process(at_work, database, handlers(database), settings)
+    assert statuses(database, job_id) == ["succeeded", "canceled", "canceled"]
+    assert rows(database, "SELECT content FROM documents") == [("a",)]
+    assert_consistent(database)
+
+
+def test_items_that_wait_for_others_in_their_wave_are_canceled_with_them(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, learning=True, batch_items=1)
+    job_id = upload(database, settings, ["a", "b", "c"])
+    first = must_claim(database, settings)
+    with database.write() as connection:
+        finish_items(connection, [(first.items[0], Outcome(ItemStatus.discovered))], first.owner)
+    assert statuses(database, job_id) == ["discovered", "enqueued", "enqueued"]
+    assert cancel(database, job_id).status is JobStatus.canceled
+    assert_consistent(database)
+
+
+def test_a_large_job_is_canceled_in_parts(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canceling, "ITEMS", 2)
+    settings = dataclasses.replace(settings, learning=True, wave_bytes=3)
+    job_id = upload(database, settings, [*"abcdefghi"])
+    assert cancel(database, job_id).progress.done == 9
+    assert_consistent(database)
+
+
+def test_a_duplicate_of_what_was_canceled_takes_its_place(database: Database, settings: Settings) -> None:
+    first = upload(database, settings, ["same"])
+    second = upload(database, settings, ["same"])
+    cancel(database, first)
+    work_off(database, settings)
+    assert statuses(database, second) == ["succeeded"]
+
+
+def test_a_job_that_has_ended_stays_as_it_is(database: Database, settings: Settings) -> None:
+    job_id = upload(database, settings, ["a"])
+    work_off(database, settings)
+    before = jobs.get_job(database, job_id)
+    assert cancel(database, job_id) == before
+    with pytest.raises(NotFoundError):
+        cancel(database, 99)

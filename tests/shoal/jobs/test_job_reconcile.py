@@ -1,0 +1,281 @@
+"""What was interrupted is made good: leases of dead workers, poison, messages that never came."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+from job_parts import (
+    POISON,
+    assert_consistent,
+    claim_now,
+    draft,
+    handlers,
+    must_claim,
+    rows,
+    scored,
+    statuses,
+    upload,
+    value,
+    work_off,
+)
+
+from shoal.errors import BrokerUnavailableError
+from shoal.jobs import jobs, lease
+from shoal.jobs.names import JobStatus
+from shoal.jobs.pipeline import process
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.upload import submit_one
+from shoal.models import DocumentDraft, ScoredDocument
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _score_or_die(document: DocumentDraft) -> ScoredDocument:
+    if POISON in document.content:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return scored(document)
+
+
+def _claim_and_die(settings: Settings, times: int = 1) -> None:
+    database = Database(settings.database_url)
+    for _ in range(times):
+        assert claim_now(database, settings) is not None
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _work_or_die(settings: Settings) -> None:
+    database = Database(settings.database_url)
+    work_off(database, settings, handlers(database, _score_or_die))
+
+
+def in_a_process(target: object, *arguments: object) -> int:
+    """Run to the end, or the death, of a real process; its exit code."""
+    process_ = SPAWN.Process(target=target, args=arguments)  # type: ignore[arg-type]
+    process_.start()
+    process_.join(60)
+    assert process_.exitcode is not None
+    return process_.exitcode
+
+
+def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, ["a", "b", "c"])
+    assert in_a_process(_claim_and_die, settings) == -signal.SIGKILL
+    assert statuses(database, job_id) == ["scoring"] * 3
+    assert claim_now(database, settings) is None
+    assert reconcile(database, settings).given_back == 3
+    assert rows(database, "SELECT status, attempts, alone FROM job_items") == [("enqueued", 0, 1)] * 3
+    assert_consistent(database)
+    batches = [must_claim(database, settings) for _ in range(3)]
+    assert [len(batch.items) for batch in batches] == [1, 1, 1]
+    for batch in batches:
+        process(batch, database, handlers(database), settings)
+    assert jobs.get_job(database, job_id).status is JobStatus.succeeded
+
+
+def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_finish(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=2)
+    job_id = upload(database, settings, ["a", POISON, "b"])
+    deaths = 0
+    while not jobs.get_job(database, job_id).ended:
+        assert in_a_process(_work_or_die, settings) == -signal.SIGKILL
+        deaths += 1
+        reconcile(database, settings)
+        assert_consistent(database)
+        # The last to run after the poison was given up may have nothing to die of.
+        if deaths == 3:
+            work_off(database, settings, handlers(database, _score_or_die))
+    assert deaths == 3
+    assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
+    item = jobs.get_items(database, job_id)[1]
+    assert item.attempts == 2
+    assert item.error == ("the worker died 2 times while it processed this document alone; it was given up")
+    assert value(database, "SELECT COUNT(*) FROM documents") == 2
+
+
+def test_when_a_poison_original_is_given_up_its_duplicate_is_tried(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=1)
+    job_id = upload(database, settings, [POISON, POISON])
+    assert in_a_process(_work_or_die, settings) == -signal.SIGKILL
+    assert reconcile(database, settings).failed == 1
+    assert statuses(database, job_id) == ["failed", "enqueued"]
+    assert claim_now(database, settings) is not None
+
+
+def test_work_of_a_living_local_owner_is_not_taken_before_its_lease_ends(
+    database: Database, settings: Settings
+) -> None:
+    upload(database, settings, ["a"])
+    must_claim(database, settings)
+    assert reconcile(database, settings).given_back == 0
+    assert reconcile(database, settings, now=time.time() + settings.lease_seconds - 5).given_back == 0
+
+
+def test_a_living_local_owner_that_could_not_renew_is_not_charged(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, ["a"])
+    for _ in range(settings.max_attempts + 1):
+        must_claim(database, settings)
+        assert reconcile(database, settings, now=time.time() + settings.lease_seconds + 1).given_back == 1
+    assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_the_silence_of_an_owner_elsewhere_is_charged_once_its_lease_ends(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=2)
+    job_id = upload(database, settings, ["a"])
+    for charged in (1, 2):
+        must_claim(database, settings)
+        with database.write() as connection:
+            connection.execute(sa.text("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0-x'"))
+        assert reconcile(database, settings) == dataclasses.replace(reconcile(database, settings))
+        assert value(database, "SELECT attempts FROM job_items") == charged - 1
+        reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
+        assert value(database, "SELECT attempts FROM job_items") == charged
+    assert statuses(database, job_id) == ["failed"]
+
+
+def test_an_owner_is_dead_when_its_process_is_gone_unreaped_or_another(settings: Settings) -> None:
+    mine = lease.new_owner()
+    assert lease.is_local(mine)
+    assert not lease.is_dead(mine)
+    host, pid, start = mine.rsplit(":", 2)
+    ticks, _, token = start.partition("-")
+    # The same pid, but of a process that began at another time.
+    assert lease.is_dead(f"{host}:{pid}:{int(ticks) - 1}-{token}")
+    assert not lease.is_dead(f"elsewhere:{pid}:{int(ticks) - 1}-{token}")
+    assert not lease.is_local(f"elsewhere:{pid}:{start}")
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert lease.is_dead(f"{host}:{child.pid}:0-x"), "ended, not yet reaped by its parent"
+    child.wait()
+    assert lease.is_dead(f"{host}:{child.pid}:0-x")
+    assert not lease.is_dead("not an owner")
+
+
+def test_two_claims_of_one_process_have_owners_of_their_own(database: Database, settings: Settings) -> None:
+    assert lease.new_owner() != lease.new_owner()
+
+
+def test_a_lost_message_is_sent_again_by_one_of_many_reconcilers(
+    database: Database, settings: Settings
+) -> None:
+    upload(database, settings, ["a"])
+    sent: list[float] = []
+    now = time.time()
+    threads = [
+        threading.Thread(target=reconcile, args=(database, settings, lambda: sent.append(1), now))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sent) == 1
+    reconcile(database, settings, lambda: sent.append(2), now + settings.reconcile_seconds)
+    assert len(sent) == 2
+    must_claim(database, settings)
+    reconcile(database, settings, lambda: sent.append(3), now + 3 * settings.reconcile_seconds)
+    assert len(sent) == 2, "nothing waits, so nothing is sent"
+
+
+def test_a_broker_that_is_away_is_tried_again(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["a"])
+    now = time.time()
+
+    def away() -> None:
+        raise BrokerUnavailableError("the broker can't be reached")
+
+    assert not reconcile(database, settings, away, now).nudged
+    sent: list[int] = []
+    assert reconcile(database, settings, lambda: sent.append(1), now + settings.reconcile_seconds).nudged
+    assert sent == [1]
+
+
+def test_reconciling_at_the_same_time_counts_everything_once(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, max_attempts=1, batch_items=1)
+    job_id = upload(database, settings, [str(i) for i in range(12)])
+    assert in_a_process(_claim_and_die, settings, 4) == -signal.SIGKILL
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(reconcile(database, settings).failed)) for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(found) == 4
+    assert_consistent(database)
+    work_off(database, settings)
+    job = jobs.get_job(database, job_id)
+    assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 4, 12)
+
+
+@pytest.mark.chaos
+def test_workers_killed_at_random_lose_and_double_nothing(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, batch_items=7, wave_bytes=200)
+    contents = [f"text {i % 50}" for i in range(120)]
+    job_id = upload(database, settings, contents)
+    kills = 0
+    deadline = time.monotonic() + 90
+    while not jobs.get_job(database, job_id).ended and time.monotonic() < deadline:
+        worker = SPAWN.Process(target=_work_slowly, args=(settings,))
+        worker.start()
+        # Long enough to start and do something, most times.
+        worker.join(1.2 + 0.13 * (kills % 5))
+        if worker.exitcode is None:
+            worker.kill()
+            worker.join()
+            kills += 1
+        reconcile(database, settings)
+        assert_consistent(database)
+        if kills >= 3:
+            work_off(database, settings)
+    assert kills >= 1
+    assert sorted(set(statuses(database, job_id))) == ["duplicate", "succeeded"]
+    assert statuses(database, job_id).count("succeeded") == 50
+    assert value(database, "SELECT COUNT(*) FROM documents") == 50
+    assert value(database, "SELECT COUNT(*) FROM chunks") == 50
+
+
+def _work_slowly(settings: Settings) -> None:
+    def score(document: DocumentDraft) -> ScoredDocument:
+        time.sleep(0.02)
+        return scored(document)
+
+    database = Database(settings.database_url)
+    work_off(database, settings, handlers(database, score))
+
+
+def test_space_is_given_back_once_nothing_is_left_to_do(database: Database, settings: Settings) -> None:
+    submit_one(database, settings, draft("word " * 4_000_000))
+    batch = must_claim(database, settings)
+    size = value(database, "SELECT page_count FROM pragma_page_count")
+    with database.write() as connection:
+        from shoal.jobs.names import ItemStatus
+        from shoal.jobs.results import Outcome, finish_items
+
+        finish_items(connection, [(batch.items[0], Outcome(ItemStatus.failed, error="x"))], batch.owner)
+    for _ in range(5):
+        reconcile(database, settings)
+    assert int(str(value(database, "SELECT page_count FROM pragma_page_count"))) < int(str(size)) / 2

@@ -1,0 +1,445 @@
+"""Results are stored once, by whoever holds the lease; barriers are passed once."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from job_parts import (
+    assert_consistent,
+    claim_now,
+    draft,
+    handlers,
+    must_claim,
+    rows,
+    scored,
+    statuses,
+    upload,
+    value,
+    work_off,
+)
+
+from shoal.errors import DocumentError, LeaseLostError
+from shoal.jobs import jobs, lease, pipeline
+from shoal.jobs.claims import Batch, WaveRef, WorkItem, has_claimable_work
+from shoal.jobs.names import ItemStatus, JobStatus, Stage
+from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.results import Advance, Outcome, finish_item, finish_items
+from shoal.jobs.upload import submit_one
+from shoal.models import DocumentDraft, ScoredDocument
+from shoal.settings import Settings
+from shoal.storage import documents
+from shoal.storage.database import Database
+
+SUCCEEDED = Outcome(ItemStatus.succeeded, 1)
+
+
+def test_a_result_counts_once_however_often_it_comes(database: Database, settings: Settings) -> None:
+    job_id = upload(database, settings, ["a", "b"])
+    batch = must_claim(database, settings)
+    with database.write() as connection:
+        finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
+    with pytest.raises(LeaseLostError), database.write() as connection:
+        finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
+    assert_consistent(database)
+    assert jobs.get_job(database, job_id).progress.done == 1
+
+
+def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["a"])
+    batch = must_claim(database, settings)
+    reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
+
+    def write_late() -> None:
+        with database.write() as connection:
+            documents.insert_document(connection, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
+            finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
+
+    with pytest.raises(LeaseLostError):
+        write_late()
+    assert value(database, "SELECT COUNT(*) FROM documents") == 0
+    assert_consistent(database)
+    # Nor does the pipeline of the late worker store anything; whoever claims next does.
+    process(batch, database, handlers(database), settings)
+    assert value(database, "SELECT COUNT(*) FROM documents") == 0
+    work_off(database, settings)
+    assert value(database, "SELECT COUNT(*) FROM documents") == 1
+
+
+def test_one_lost_item_of_a_batch_does_not_take_the_others_with_it(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, ["a", "b", "c"])
+    batch = must_claim(database, settings)
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE job_items SET lease_owner = 'another' WHERE seq = 1"))
+    process(batch, database, handlers(database), settings)
+    assert statuses(database, job_id) == ["succeeded", "scoring", "succeeded"]
+    assert rows(database, "SELECT content FROM documents ORDER BY id") == [("a",), ("c",)]
+    assert_consistent(database)
+
+
+def test_the_last_result_of_many_at_the_same_time_ends_the_job_once(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=1)
+    job_id = upload(database, settings, [str(i) for i in range(40)])
+    batches = [must_claim(database, settings) for _ in range(40)]
+    advances: list[Advance] = []
+
+    def finish(mine: list[Batch]) -> None:
+        for batch in mine:
+            with database.write() as connection:
+                results = [(item, Outcome(ItemStatus.failed, error="no")) for item in batch.items]
+                advances.append(finish_items(connection, results, batch.owner))
+
+    _together([(finish, (batches[i::4],)) for i in range(4)])
+    assert [a.ended_jobs for a in advances if a.ended_jobs] == [(job_id,)]
+    assert value(database, "SELECT pending FROM waves") == 0
+    assert_consistent(database)
+
+
+def test_errors_of_a_document_are_its_end_and_nobody_elses(
+    database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    def score(document: DocumentDraft) -> ScoredDocument:
+        if document.content == "bad":
+            raise DocumentError("it holds no text")
+        if document.content == "bug":
+            raise ZeroDivisionError("secret detail")
+        return scored(document)
+
+    job_id = upload(database, settings, ["good", "bad", "bug", "fine"])
+    work_off(database, settings, handlers(database, score))
+    items = jobs.get_items(database, job_id)
+    assert [item.status for item in items] == ["succeeded", "failed", "failed", "succeeded"]
+    assert items[1].error == "it holds no text"
+    assert items[2].error is not None
+    assert items[2].error.startswith("internal error (trace ")
+    assert "secret" not in items[2].error
+    trace = items[2].error.removeprefix("internal error (trace ").removesuffix(")")
+    logged = [record for record in caplog.records if getattr(record, "trace_id", None) == trace]
+    assert len(logged) == 1
+    assert "secret detail" in str(logged[0].exc_info)
+    assert jobs.get_job(database, job_id).status is JobStatus.partial
+
+
+def test_an_error_while_storing_is_that_documents_alone(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = documents.insert_document
+
+    def fail_on_b(connection: Any, document: ScoredDocument, *, now: str) -> int:
+        document_id = insert(connection, document, now=now)
+        if document.draft.content == "b":
+            raise RuntimeError("after half of it was written")
+        return document_id
+
+    monkeypatch.setattr(documents, "insert_document", fail_on_b)
+    job_id = upload(database, settings, ["a", "b", "c"])
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
+    assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("c",)]
+    assert_consistent(database)
+
+
+def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
+    database: Database, settings: Settings
+) -> None:
+    submit_one(database, settings, draft("same"))
+    work_off(database, settings)
+    job_id = submit_one(database, settings, draft("same"))
+    scoring = handlers(database)[Stage.score]
+    prepared_as_duplicate = []
+
+    class DeletesInBetween:
+        def prepare(self, item: WorkItem) -> Any:
+            prepared = scoring.prepare(item)  # type: ignore[union-attr]
+            prepared_as_duplicate.append(prepared is None)
+            if prepared is None:
+                with database.write() as connection:
+                    documents.delete_document(connection, 1)
+            return prepared
+
+        def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
+            return scoring.store(connection, item, prepared)  # type: ignore[union-attr]
+
+    work_off(database, settings, {Stage.score: DeletesInBetween()})
+    assert prepared_as_duplicate == [True, False]
+    assert statuses(database, job_id) == ["succeeded"]
+    assert value(database, "SELECT COUNT(*) FROM documents") == 1
+
+
+def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
+    database: Database, settings: Settings
+) -> None:
+    job_id = submit_one(database, settings, draft("same", tags=["late"]))
+
+    def score(document: DocumentDraft) -> ScoredDocument:
+        with database.write() as connection:
+            documents.insert_document(connection, scored(draft("same")), now="2026-01-01T00:00:00.000Z")
+        return scored(document)
+
+    work_off(database, settings, handlers(database, score))
+    assert statuses(database, job_id) == ["duplicate"]
+    assert rows(database, "SELECT tag FROM document_tags") == [("late",)]
+
+
+def test_a_full_disk_gives_the_work_back_without_a_charge(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shoal.errors import DiskFullError
+
+    monkeypatch.setattr(pipeline, "STORE_RETRY_SECONDS", 0.0)
+    insert = documents.insert_document
+    job_id = upload(database, settings, ["a"])
+
+    def full(connection: Any, document: ScoredDocument, *, now: str) -> int:
+        insert(connection, document, now=now)
+        raise DiskFullError("full")
+
+    monkeypatch.setattr(documents, "insert_document", full)
+    for _ in range(settings.max_attempts + 1):
+        with pytest.raises(DiskFullError):
+            process(must_claim(database, settings), database, handlers(database), settings)
+        assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
+        assert value(database, "SELECT COUNT(*) FROM documents") == 0
+    monkeypatch.setattr(documents, "insert_document", insert)
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_finished_work_waits_a_while_for_the_disk(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shoal.errors import DiskFullError
+
+    insert = documents.insert_document
+    tries = []
+
+    def full_once(connection: Any, document: ScoredDocument, *, now: str) -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise DiskFullError("full")
+        return insert(connection, document, now=now)
+
+    monkeypatch.setattr(documents, "insert_document", full_once)
+    job_id = upload(database, settings, ["a"])
+    assert work_off(database, settings) == 1
+    assert len(tries) == 2
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_long_work_keeps_its_lease(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, lease_seconds=1.0)
+    job_id = upload(database, settings, ["slow"])
+    batch = must_claim(database, settings)
+    stop = threading.Event()
+    stolen: list[Batch] = []
+
+    def steal() -> None:
+        while not stop.wait(0.1):
+            reconcile(database, settings)
+            if other := claim_now(database, settings):
+                stolen.append(other)
+
+    def score(document: DocumentDraft) -> ScoredDocument:
+        time.sleep(2.5)
+        return scored(document)
+
+    thief = threading.Thread(target=steal)
+    thief.start()
+    process(batch, database, handlers(database, score), settings)
+    stop.set()
+    thief.join()
+    assert stolen == []
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+class Learner:
+    """Handlers of the three stages that note what they did, and check the barriers as they go."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.done: list[tuple[str, int, object]] = []
+        self.lock = threading.Lock()
+        self.wrong: list[str] = []
+
+    def handlers(self) -> Handlers:
+        outer = self
+
+        class Discover:
+            def prepare(self, item: WorkItem) -> Any:
+                time.sleep(0.001)
+
+            def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
+                outer.note("discover", item.wave, item.seq)
+                return Outcome(ItemStatus.discovered)
+
+        class Learn:
+            def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
+                outer.check(
+                    "SELECT COUNT(*) FROM job_items WHERE job_id = :j AND wave = :n AND status <> 'discovered'",
+                    wave,
+                )
+                outer.check(
+                    "SELECT COUNT(*) FROM waves WHERE job_id = :j AND n < :n AND stage = 'learn'", wave
+                )
+                return wave.n + 100
+
+            def store_wave(self, connection: Any, wave: WaveRef, prepared: Any) -> int | None:
+                outer.note("learn", wave.n, None)
+                return int(prepared)
+
+            def settle(self, prepared: Any) -> None:
+                pass
+
+        class Score:
+            def prepare(self, item: WorkItem) -> Any:
+                sql = """SELECT COUNT(*) FROM waves WHERE job_id = :j AND n = :n
+                         AND (stage <> 'score' OR vocabulary_version <> n + 100)"""
+                outer.check(sql, item.wave_ref)
+
+            def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
+                outer.note("score", item.wave, item.seq)
+                return SUCCEEDED
+
+        return {Stage.discover: Discover(), Stage.learn: Learn(), Stage.score: Score()}
+
+    def note(self, stage: str, wave: int, seq: object) -> None:
+        with self.lock:
+            self.done.append((stage, wave, seq))
+
+    def check(self, sql: str, wave: WaveRef) -> None:
+        if found := value(self.database, sql, j=wave.job_id, n=wave.n):
+            self.wrong.append(f"{wave}: {found}")
+
+
+def test_discover_learn_score_passes_its_barriers_exactly_once(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, learning=True, wave_bytes=60, batch_items=4)
+    contents = [f"text {i:03d}" for i in range(60)]
+    job_id = upload(database, settings, contents)
+    n_waves = value(database, "SELECT COUNT(*) FROM waves")
+    assert n_waves == 8
+    learner = Learner(database)
+    opened: list[tuple[int, int, Stage]] = []
+    ended: list[int] = []
+
+    def work() -> None:
+        using = learner.handlers()
+        while jobs.get_job(database, job_id).status in (JobStatus.enqueued, JobStatus.processing):
+            if batch := claim_now(database, settings):
+                advance = process(batch, database, using, settings)
+                opened.extend(advance.opened)
+                ended.extend(advance.ended_jobs)
+            else:
+                time.sleep(0.005)
+
+    _together([(work, ())] * 4)
+    assert learner.wrong == []
+    expected = Counter(
+        [("discover", i // 8, i) for i in range(60)]
+        + [("learn", n, None) for n in range(8)]
+        + [("score", i // 8, i) for i in range(60)]
+    )
+    assert Counter(learner.done) == expected
+    assert [wave for stage, wave, _ in learner.done if stage == "learn"] == list(range(8))
+    assert Counter(opened) == Counter((job_id, n, s) for n in range(8) for s in (Stage.learn, Stage.score))
+    assert ended == [job_id]
+    assert jobs.get_job(database, job_id).status is JobStatus.succeeded
+    assert_consistent(database)
+
+
+def test_a_wave_of_which_every_item_fails_in_discovery_is_done(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
+    job_id = upload(database, settings, ["a", "a", "b", "c", "d"])
+
+    class Discover:
+        def prepare(self, item: WorkItem) -> Any:
+            if item.wave == 1 or item.seq == 0:
+                raise DocumentError("no")
+
+        def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
+            return Outcome(ItemStatus.discovered)
+
+    learner = Learner(database)
+    work_off(database, settings, {**learner.handlers(), Stage.discover: Discover()})
+    assert statuses(database, job_id) == ["failed", "succeeded", "failed", "failed", "succeeded"]
+    assert [wave for stage, wave, _ in learner.done if stage == "learn"] == [0, 2]
+    assert_consistent(database)
+
+
+def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
+    job_id = upload(database, settings, ["a", "b", "c"])
+    learner = Learner(database)
+    tries = []
+
+    class Learn:
+        def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
+            tries.append(wave.n)
+            if wave.n == 0:
+                raise RuntimeError("a bug")
+            return 101
+
+        def store_wave(self, connection: Any, wave: WaveRef, prepared: Any) -> int | None:
+            return int(prepared)
+
+        def settle(self, prepared: Any) -> None:
+            pass
+
+    work_off(database, settings, {**learner.handlers(), Stage.learn: Learn()})
+    assert tries == [0] * settings.max_attempts + [1]
+    assert statuses(database, job_id) == ["failed", "failed", "succeeded"]
+    assert jobs.get_job(database, job_id).status is JobStatus.partial
+    assert_consistent(database)
+
+
+def test_a_learn_whose_worker_died_is_done_by_another(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = dataclasses.replace(settings, learning=True)
+    job_id = upload(database, settings, ["a"])
+    learner = Learner(database)
+    using = learner.handlers()
+    process(must_claim(database, settings), database, using, settings)
+    died = must_claim(database, settings)
+    assert died.wave is not None
+    assert not has_claimable_work(database)
+    monkeypatch.setattr(lease, "is_dead", lambda owner: owner == died.owner)
+    reconcile(database, settings)
+    work_off(database, settings, using)
+    process(died, database, using, settings)
+    assert [n for stage, n, _ in learner.done if stage == "learn"][:1] == [0]
+    assert statuses(database, job_id) == ["succeeded"]
+    assert value(database, "SELECT vocabulary_version FROM waves") == 100
+    assert_consistent(database)
+
+
+def _together(calls: list[tuple[Any, tuple[Any, ...]]]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(function: Any, arguments: tuple[Any, ...]) -> None:
+        try:
+            function(*arguments)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []

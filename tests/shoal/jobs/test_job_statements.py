@@ -1,0 +1,61 @@
+"""What runs every two seconds, or with every batch, must not read what has ended."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from shoal.jobs import statements
+from shoal.storage import evidence, observations, vocabulary
+from shoal.storage.database import Database
+
+OFTEN = (
+    "OPEN_WAVES",
+    "READY_ITEMS",
+    "READY_ORIGINALS",
+    "LEASED_ITEMS",
+    "OPEN_ITEMS_OF_WAVE",
+    "OPEN_WAVES_OF_JOB",
+    "SILENT_UPLOADS",
+    "DROPPED_JOB",
+    "CLAIM_ITEM",
+    "END_ITEM",
+    "RENEW_ITEM",
+    "JOB",
+    "ITEMS",
+)
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_statement_of_every_round_finds_its_rows_by_an_index(database: Database, name: str) -> None:
+    text = getattr(statements, name).text
+    parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
+    with database.read() as connection:
+        plan = [row[3] for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}"), parameters)]
+    whole = [
+        step for step in plan if step.startswith("SCAN") and "INDEX" not in step and "CONSTANT" not in step
+    ]
+    assert whole == [], plan
+
+
+OF_LEARNING = {
+    "OF_WAVE": observations.OF_WAVE,
+    "STRAYS": observations.STRAYS,
+    "GONE": observations.GONE,
+    "USELESS": observations.USELESS,
+    "FIND_LIVE": observations.FIND_LIVE,
+    "IN_FORCE": evidence.IN_FORCE.format(words=":word"),
+    "FIND": vocabulary.FIND.format(words=":word"),
+    "SINCE": vocabulary.SINCE,
+    "OLDEST_IN_USE": vocabulary.OLDEST_IN_USE,
+}
+
+
+@pytest.mark.parametrize("name", OF_LEARNING)
+def test_a_statement_of_every_learn_finds_its_rows_by_an_index(database: Database, name: str) -> None:
+    """Its cost grows with what is new, not with the library."""
+    text = OF_LEARNING[name]
+    parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
+    with database.snapshot() as snapshot:
+        plan = [row[3] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {text}", parameters)]
+    assert [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step] == [], plan

@@ -1,0 +1,250 @@
+"""An upload is a job in one step or nothing at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+from job_parts import assert_consistent, claim_now, draft, rows, statuses, upload, value, work_off
+
+from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
+from shoal.jobs import jobs
+from shoal.jobs.names import JobKind, JobStatus
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.upload import FLUSH_ITEMS, Upload, submit_delete, submit_one
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.storage.status import jobs_by_status
+
+
+def n_rows(database: Database) -> dict[str, object]:
+    tables = ("jobs", "waves", "job_items", "job_item_contents")
+    return {table: value(database, f"SELECT COUNT(*) FROM {table}") for table in tables}
+
+
+NOTHING = {"jobs": 0, "waves": 0, "job_items": 0, "job_item_contents": 0}
+
+
+def test_an_upload_is_shown_and_claimable_only_once_it_is_finished(
+    database: Database, settings: Settings
+) -> None:
+    opened = Upload(database, settings).begin()
+    for i in range(FLUSH_ITEMS + 1):
+        opened.add(draft(f"text {i}"))
+    assert value(database, "SELECT COUNT(*) FROM job_items") == FLUSH_ITEMS
+    assert claim_now(database, settings) is None
+    assert jobs.list_jobs(database) == []
+    assert jobs.count_jobs(database) == 0
+    with database.snapshot() as snapshot:
+        assert set(jobs_by_status(snapshot).values()) == {0}
+    with pytest.raises(NotFoundError):
+        jobs.get_job(database, 1)
+
+    job = jobs.get_job(database, opened.finish())
+    assert (job.status, job.progress.total, job.progress.done) == (JobStatus.enqueued, FLUSH_ITEMS + 1, 0)
+    assert claim_now(database, settings) is not None
+
+
+def test_an_abandoned_upload_leaves_nothing(database: Database, settings: Settings) -> None:
+    opened = Upload(database, settings).begin()
+    for i in range(FLUSH_ITEMS + 1):
+        opened.add(draft(f"text {i}"))
+    opened.abandon()
+    opened.abandon()
+    assert n_rows(database) == NOTHING
+    with pytest.raises(UploadDroppedError):
+        opened.add(draft("late"))
+
+
+def test_an_upload_whose_process_died_is_removed_after_its_timeout(
+    database: Database, settings: Settings
+) -> None:
+    opened = Upload(database, settings).begin()
+    for i in range(FLUSH_ITEMS):
+        opened.add(draft(f"text {i}"))
+    reconcile(database, settings)
+    assert value(database, "SELECT COUNT(*) FROM job_items") == FLUSH_ITEMS
+    done = reconcile(database, settings, now=time.time() + settings.upload_timeout + 1)
+    assert done.dropped == FLUSH_ITEMS
+    assert n_rows(database) == NOTHING
+    # Should it live after all, it is told, and nothing of it is accepted.
+    opened.add(draft("one more"))
+    with pytest.raises(UploadDroppedError):
+        opened.finish()
+    assert n_rows(database) == NOTHING
+
+
+def test_the_removal_of_a_dropped_upload_goes_on_where_it_stopped(
+    database: Database, settings: Settings
+) -> None:
+    from shoal.jobs.upload import remove_dropped
+
+    opened = Upload(database, settings).begin()
+    for i in range(FLUSH_ITEMS):
+        opened.add(draft(f"text {i}"))
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE jobs SET status = 'dropped'"))
+    assert remove_dropped(database, slices=1) == FLUSH_ITEMS
+    assert value(database, "SELECT COUNT(*) FROM jobs") == 1
+    reconcile(database, settings)
+    assert n_rows(database) == NOTHING
+
+
+def test_waves_are_cut_by_order_and_size(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, wave_bytes=100)
+    job_id = upload(database, settings, [f"{i}" * 40 for i in range(8)])
+    cut = rows(database, "SELECT n, total, pending, bytes, stage FROM waves WHERE job_id = :j", j=job_id)
+    assert cut == [(0, 3, 3, 120, "score"), (1, 3, 3, 120, "score"), (2, 2, 2, 80, "score")]
+
+
+def test_refused_items_are_failed_items_with_their_reason(database: Database, settings: Settings) -> None:
+    opened = Upload(database, settings).begin()
+    opened.add(draft("good"))
+    opened.refuse("bad.bin", "folder/bad.bin", 7, ValueError("not text"))
+    job_id = opened.finish()
+    assert_consistent(database)
+    work_off(database, settings)
+    job = jobs.get_job(database, job_id)
+    assert job.status is JobStatus.partial
+    assert job.error == "1 of 2 documents failed; the first: not text"
+    assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (1, 2, 11)
+    item = jobs.get_items(database, job_id)[1]
+    assert (item.status, item.error, item.source_path) == ("failed", "not text", "folder/bad.bin")
+
+
+def test_a_job_of_refused_items_only_has_failed_at_once(database: Database, settings: Settings) -> None:
+    opened = Upload(database, settings).begin()
+    opened.refuse("bad.bin", None, 7, "not text")
+    job = jobs.get_job(database, opened.finish())
+    assert (job.status, job.error) == (JobStatus.failed, "not text")
+    assert job.finished_at is not None
+    assert job.ended
+
+
+def test_an_upload_of_nothing_is_an_error_and_leaves_nothing(database: Database, settings: Settings) -> None:
+    with pytest.raises(InvalidFieldError):
+        Upload(database, settings).begin().finish()
+    with pytest.raises(InvalidFieldError):
+        submit_delete(database, settings, [])
+    assert n_rows(database) == NOTHING
+
+
+def test_too_many_items_are_refused(database: Database, settings: Settings) -> None:
+    opened = Upload(database, dataclasses.replace(settings, max_upload_items=2)).begin()
+    opened.add(draft("one"))
+    opened.refuse("two", None, 0, "no")
+    with pytest.raises(InvalidFieldError, match="at most 2"):
+        opened.add(draft("three"))
+
+
+def test_a_full_disk_accepts_nothing(database: Database, settings: Settings) -> None:
+    sa.event.listen(database.engine, "begin", _no_more_pages)
+    with pytest.raises(DiskFullError):
+        submit_one(database, settings, draft("word " * 200_000))
+    opened = Upload(database, settings).begin()
+    opened.add(draft("word " * 200_000))
+    with pytest.raises(DiskFullError):
+        opened.finish()
+    sa.event.remove(database.engine, "begin", _no_more_pages)
+    database.engine.dispose()
+    assert claim_now(database, settings) is None
+    assert value(database, "SELECT COUNT(*) FROM job_items") == 0
+    # There is room again: the same upload can still be finished.
+    assert jobs.get_job(database, opened.finish()).status is JobStatus.enqueued
+
+
+def _no_more_pages(connection: sa.Connection) -> None:
+    pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
+
+
+def test_the_same_key_and_body_give_the_same_job(database: Database, settings: Settings) -> None:
+    first = submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
+    assert submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h") == first
+    again = Upload(database, settings).begin(idempotency_key="k")
+    again.add(draft("a"))
+    assert again.finish(request_hash="h") == first
+    assert n_rows(database) == {"jobs": 1, "waves": 1, "job_items": 1, "job_item_contents": 1}
+    assert jobs.find_by_key(database, "k") == (first, "h")
+    assert jobs.find_by_key(database, "other") is None
+
+
+def test_the_same_key_with_another_body_is_an_error(database: Database, settings: Settings) -> None:
+    submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
+    with pytest.raises(IdempotencyError):
+        submit_one(database, settings, draft("b"), idempotency_key="k", request_hash="other")
+    with pytest.raises(IdempotencyError):
+        Upload(database, settings).begin(idempotency_key="k", request_hash="other")
+    late = Upload(database, settings).begin(idempotency_key="k")
+    late.add(draft("b"))
+    with pytest.raises(IdempotencyError):
+        late.finish(request_hash="other")
+    assert value(database, "SELECT COUNT(*) FROM jobs") == 1
+
+
+def test_of_many_requests_with_one_key_at_the_same_time_one_becomes_the_job(
+    database: Database, settings: Settings
+) -> None:
+    found: list[int] = []
+
+    def send() -> None:
+        opened = Upload(database, settings).begin(idempotency_key="k", request_hash="h")
+        opened.add(draft("a"))
+        found.append(opened.finish())
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    assert n_rows(database) == {"jobs": 1, "waves": 1, "job_items": 1, "job_item_contents": 1}
+
+
+def test_what_came_with_a_document_arrives_with_it(database: Database, settings: Settings) -> None:
+    given = dataclasses.replace(
+        draft("Grüße \U0001f41f\r\n", tags=("a", "ü")),
+        metadata={"n": [1, {"x": None}]},
+        warnings=("read as something",),
+        source_path="f/g.txt",
+    )
+    submit_one(database, settings, given)
+    batch = claim_now(database, settings)
+    assert batch is not None
+    from shoal.jobs.claims import draft_of
+
+    with database.snapshot() as snapshot:
+        assert draft_of(snapshot, batch.items[0]) == given
+
+
+def test_documents_are_deleted_by_a_job(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["one", "two", "three"])
+    work_off(database, settings)
+    job_id = submit_delete(database, settings, [1, 3, 3, 99])
+    assert jobs.get_job(database, job_id).kind is JobKind.delete
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"] * 3
+    assert rows(database, "SELECT content FROM documents") == [("two",)]
+    assert value(database, "SELECT COUNT(*) FROM reef_postings") == 1
+    assert_consistent(database)
+
+
+def test_a_waiting_reader_sees_a_change_at_once_and_gives_up_in_time(
+    database: Database, settings: Settings
+) -> None:
+    job_id = submit_one(database, settings, draft("a"))
+    job = jobs.get_job(database, job_id)
+    started = time.monotonic()
+    assert jobs.wait_for_change(database, job_id, job.revision, 0.2).revision == job.revision
+    assert time.monotonic() - started >= 0.2
+    worker = threading.Timer(0.1, work_off, (database, settings))
+    worker.start()
+    ended = jobs.wait_for_end(database, job_id, 20)
+    worker.join()
+    assert ended.status is JobStatus.succeeded
+    assert ended.revision > job.revision
+    assert jobs.wait_for_change(database, job_id, job.revision, 20) == ended

@@ -1,0 +1,161 @@
+"""Whatever a worker was writing when it died, the library comes out the same."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from learning_parts import (
+    Crew,
+    KilledError,
+    assert_settled,
+    canonical,
+    handlers,
+    killed_at,
+    learned,
+    learning_settings,
+    take_in,
+    upload,
+    work_off,
+)
+from teaching_texts import about
+
+from shoal.jobs import learn, lease
+from shoal.jobs.claims import claim
+from shoal.jobs.names import Stage
+from shoal.jobs.pipeline import process
+from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+FIRST = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley wump", 6)]
+SECOND = [about("bees", "zorblat"), about("fire", "mirthog"), about("fire", "zorblats")]
+
+
+@pytest.fixture(autouse=True)
+def short_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small transactions where a large library would have them."""
+    for name in ("EVIDENCE_ROWS", "LEARNED_WORDS", "KEYS", "OBSERVED_TEXTS"):
+        monkeypatch.setattr(learn, name, 2)
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return learning_settings(settings, wave_bytes=10_000, batch_items=10)
+
+
+@contextlib.contextmanager
+def a_copy(of: Path, settings: Settings, to: Path) -> Iterator[tuple[Database, Settings]]:
+    shutil.copyfile(of, to)
+    own = dataclasses.replace(settings, database_url=f"sqlite:///{to}")
+    database = Database(own.database_url)
+    yield database, own
+    database.close()
+
+
+def until_stage(database: Database, settings: Settings, stage: Stage) -> None:
+    """Work until the next batch is of a stage."""
+    while batch := claim(database, lease.new_owner(), settings):
+        if batch.stage is stage:
+            from shoal.jobs.claims import release
+
+            release(database, batch)
+            return
+        process(batch, database, handlers(database, settings), settings)
+
+
+RESCORE = (Stage.survey, Stage.relearn, Stage.rescore)
+CASES = [
+    *((stage, "keep") for stage in (Stage.discover, Stage.learn, Stage.score, *RESCORE)),
+    *((stage, "prune") for stage in (Stage.learn, Stage.score, Stage.relearn)),
+]
+
+
+def prepared(database: Database, settings: Settings, stage: Stage) -> tuple[Path, Settings]:
+    """A library that has learned, lost a document, and is about to enter a stage."""
+    take_in(database, settings, FIRST)
+    submit_delete(database, settings, [2])
+    work_off(database, settings)
+    if stage in RESCORE:
+        take_in(database, settings, SECOND)
+        # So that there is something to look at again.
+        settings = dataclasses.replace(settings, context_confidence=3.0, short_document_words=10)
+        submit_rescore(database, settings)
+    else:
+        upload(database, settings, SECOND)
+    until_stage(database, settings, stage)
+    database.close()
+    return settings.database_path, settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a place: this is not about the disk."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
+        yield Path(made)
+
+
+@pytest.mark.parametrize(("stage", "retention"), CASES)
+def test_a_stage_may_be_killed_at_every_statement(
+    database: Database, settings: Settings, folder: Path, stage: Stage, retention: str
+) -> None:
+    settings = dataclasses.replace(settings, observations=retention)
+    template, settings = prepared(database, settings, stage)
+    with a_copy(template, settings, folder / "whole.db") as (whole, own):
+        work_off(whole, own)
+        expected = canonical(whole)
+        assert set(learned(whole)) == {"zorblat", "mirthog", "hoxley", "wump"}
+        assert "hoxley wump" in learned(whole, compounds=True)
+    for n in itertools.count():
+        with (
+            a_copy(template, settings, folder / f"{n}.db") as (library, own),
+            Crew(library, own).at_work() as crew,
+        ):
+            batch = claim(library, lease.new_owner(), own)
+            assert batch is not None
+            assert batch.stage is stage
+            with killed_at(library, n) as died, contextlib.suppress(KilledError):
+                process(batch, library, handlers(library, own), own)
+            if died():
+                crew.bury(batch.owner)
+            work_off(library, own)
+            assert canonical(library) == expected, f"killed at statement {n}"
+            if retention == "keep":
+                assert_settled(library)
+        (folder / f"{n}.db").unlink()
+        if not died():
+            break
+    assert n > 5
+
+
+def test_what_an_interrupted_learn_wrote_is_wiped_by_the_next_which_may_be_another(
+    database: Database, settings: Settings
+) -> None:
+    """The one that was interrupted is canceled, and never done again."""
+    from shoal.jobs.cancel import cancel
+
+    take_in(database, settings, FIRST)
+    job_id = upload(database, settings, SECOND)
+    until_stage(database, settings, Stage.learn)
+    with Crew(database, settings).at_work() as crew:
+        batch = claim(database, lease.new_owner(), settings)
+        assert batch is not None
+        with killed_at(database, 22), pytest.raises(KilledError):
+            process(batch, database, handlers(database, settings), settings)
+        with database.snapshot() as snapshot:
+            assert snapshot.value("SELECT COUNT(*) FROM word_evidence WHERE revision = 2") > 0
+        crew.bury(batch.owner)
+        cancel(database, job_id)
+        take_in(database, settings, [about("bees", "varnisk")])
+    assert_settled(database)
+    assert set(learned(database)) == {"zorblat", "quendle", "hoxley", "wump", "varnisk"}

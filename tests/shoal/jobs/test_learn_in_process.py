@@ -1,0 +1,248 @@
+"""A library that learns, as people use it from Python: taken in, searched, explained, rescored."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from learning_parts import (
+    canonical,
+    drafts,
+    handlers,
+    learned,
+    learning_settings,
+    scorer,
+    upload,
+    work_off,
+)
+from teaching_texts import about, text_of
+
+from shoal import Engine, vocabularies
+from shoal.jobs import local
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+CONTENTS = [
+    about("fire", "zorblat"),
+    about("law", "quendle"),
+    "A court and a jury heard the witness.",
+    about("fire", "zorblat"),
+    text_of([("sea", 0, "mirthog"), ("bees", 1, "zorblat")]),
+    about("bees", "varnisk"),
+    about("sea", "mirthog", 2),
+]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return learning_settings(settings, wave_bytes=500)
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    with Engine(settings=settings, scorer=scorer()) as opened:
+        yield opened
+
+
+def given(contents: list[str]) -> list[dict[str, Any]]:
+    return [{"title": text[:12], "content": text, "format": "plaintext"} for text in contents]
+
+
+def test_a_library_taken_in_by_an_engine_is_that_of_the_service(
+    engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
+) -> None:
+    results = engine.ingest_many(given(CONTENTS))
+    assert [result.duplicate for result in results] == [None, None, None, results[0].id, None, None, None]
+    path = tmp_path / "service.db"
+    path.write_bytes(migrated_file.read_bytes())
+    of_service = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
+    service = Database(of_service.database_url)
+    upload(service, of_service, CONTENTS)
+    with service.read() as connection:
+        assert connection.exec_driver_sql("SELECT COUNT(*) FROM waves").scalar_one() > 2
+    work_off(service, of_service)
+    assert canonical(service) == list(engine.export(canonical=True))
+    assert set(learned(service)) == {"zorblat", "quendle", "varnisk", "mirthog"}
+    service.close()
+
+
+def test_several_processes_make_the_same_library(
+    engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
+) -> None:
+    engine.ingest_many(given(CONTENTS * 2))
+    path = tmp_path / "other.db"
+    path.write_bytes(migrated_file.read_bytes())
+    own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
+    with Engine(settings=own, scorer=scorer()) as other, other.intake() as intake:
+        for document in given(CONTENTS * 2):
+            intake.add(document)
+        seen: list[local.LocalProgress] = []
+        results = intake.finish(processes=2, watch=seen.append)
+        assert [result.error for result in results] == [None] * 14
+        assert list(other.export(canonical=True)) == list(engine.export(canonical=True))
+    assert seen[-1].items_total == 14
+
+
+def test_words_that_are_looked_up_for_a_text_are_those_a_scorer_knows(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = given(
+        [*CONTENTS, about("law", "hoxley wump", 6), "Hoxley wumps and the zorblat's crater. Zorblats!"]
+    )
+    documents[-1]["title"] = "Of quendles and varnisks"
+    exports = []
+    for n in (0, 1, 100):
+        monkeypatch.setattr(vocabularies, "TEXTS_LOOKED_UP", n)
+        own = dataclasses.replace(settings, database_url=f"sqlite:///{tmp_path / str(n)}")
+        with Engine(settings=own, scorer=scorer()) as engine:
+            engine.ingest_many(documents[:4])
+            engine.ingest_many(documents[4:])
+            exports.append(list(engine.export(canonical=True)))
+    assert exports[0] == exports[1] == exports[2]
+
+
+def test_the_newest_words_stay_for_who_has_asked_for_them(engine: Engine) -> None:
+    """They may be overtaken and removed before the scoring begins."""
+    engine.ingest(title="One", content=about("fire", "zorblat"))
+    asked = vocabularies.Vocabularies(engine.database, scorer())
+    number = asked.newest()
+    for i in range(3):
+        engine.ingest(title=f"More {i}", content=f"{about('sea', 'zorblat')} {i}")
+    with engine.database.snapshot() as snapshot:
+        rows = "SELECT COUNT(*) FROM custom_words WHERE word = 'zorblat' AND from_version <= :version"
+        assert snapshot.value(rows, {"version": number}) == 0
+    known = asked.at(number).lookup_word("zorblat")
+    assert known is not None
+    assert known.is_custom
+
+
+def test_a_learned_word_finds_what_is_about_the_same(engine: Engine) -> None:
+    engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle"), about("bees", "varnisk")]))
+    for query in ("zorblat", "Zorblats", "the ZORBLAT's"):
+        reply = engine.search(query, max_per_document=None)
+        assert reply.query_info.unknown_words == (), query
+        assert reply.results[0].document_id == 1, query
+    word = engine.explain("a zorblat").words[1]
+    assert (word.text, word.status, word.word) == ("zorblat", "custom", "zorblat")
+    assert word.reefs
+    assert engine.search("drabbix").results == []
+
+
+def test_a_search_knows_words_learned_by_others_at_once(engine: Engine, settings: Settings) -> None:
+    engine.start()
+    assert engine.search("zorblat").results == []
+    with Engine(settings=settings, scorer=scorer()) as other:
+        other.ingest_many(given([about("fire", "zorblat")]))
+    assert engine.search("zorblat").results
+    assert engine.status()["n_custom_words"] == 1
+
+
+def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
+    from shoal.vocabularies import Vocabularies, scorer_for
+
+    engine.ingest_many(given([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
+    newest = engine.status()["vocabulary_version"]
+    knowing = Vocabularies(engine.database, scorer()).at(newest)
+    for query in (
+        "hoxley wump",
+        "the Hoxley Wump's crater",
+        "hoxley wumps and quendles",
+        "zorblat, quendle; hoxley",
+        "wump hoxley wump zorblat's",
+        "volcano",
+    ):
+        with engine.database.snapshot() as snapshot:
+            found = scorer_for(query, snapshot, scorer())
+        one, other = found.score(query), knowing.score(query)
+        assert list(one.top_reefs) == list(other.top_reefs), query
+        assert (one.coverage, one.unknown_words) == (other.coverage, other.unknown_words), query
+        assert found.explain_words(query) == knowing.explain_words(query), query
+
+
+def test_scores_kept_in_memory_follow_a_rescore(engine: Engine) -> None:
+    text = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
+    engine.ingest(title="Early", content=text)
+    engine.start()
+    query = "volcano and lava in the ocean"
+    before = engine.search(query).results
+    engine.ingest(title="Later", content=about("fire", "zorblat", 12))
+    result = engine.rescore()
+    assert (result.n_documents, result.failed, result.vocabulary_version) == (2, (), 2)
+    assert engine.status()["n_stale_chunks"] == 0
+    after = engine.search(query).results
+    assert [r.chunk_id for r in before] != [] != [r.chunk_id for r in after]
+    with Engine(settings=engine.settings, scorer=scorer()) as fresh:
+        assert [(r.chunk_id, r.match_score) for r in fresh.search(query).results] == [
+            (r.chunk_id, r.match_score) for r in after
+        ]
+    assert {r.chunk_id: r.match_score for r in before} != {r.chunk_id: r.match_score for r in after}
+
+
+def test_one_document_at_a_time_learns_too(engine: Engine) -> None:
+    engine.ingest(title="One", content=about("fire", "pelluno", 1))
+    assert engine.status()["n_custom_words"] == 0
+    engine.ingest(title="Two", content=about("sea", "pelluno", 1))
+    assert engine.status()["n_custom_words"] == 1
+    with engine.database.snapshot() as snapshot:
+        assert snapshot.value("SELECT COUNT(*) FROM jobs") == 0
+
+
+def test_what_was_deleted_is_forgotten_with_the_next_rescore(engine: Engine) -> None:
+    engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle")]))
+    assert engine.delete_document(1)
+    assert engine.rescore().n_documents == 1
+    assert set(learned(engine.database)) == {"quendle"}
+    assert engine.search("zorblat").results == []
+
+
+def test_learning_can_be_turned_off(settings: Settings) -> None:
+    with Engine(settings=settings, scorer=scorer(), learning=False) as engine:
+        engine.ingest_many(given(CONTENTS))
+        status = engine.status()
+        assert (status["n_custom_words"], status["vocabulary_version"]) == (0, 0)
+        with engine.database.snapshot() as snapshot:
+            assert snapshot.value("SELECT COUNT(*) FROM observed_documents") == 0
+
+
+def test_what_a_dead_process_left_undone_is_dropped(engine: Engine, settings: Settings) -> None:
+    """Its items would otherwise wait for ever, and their text fill the file."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    opened = local.open_upload(engine.database, settings).begin()
+    for draft in drafts(CONTENTS[:2], settings):
+        opened.add(draft)
+    job_id = opened.finish()
+    with engine.database.write() as connection:
+        connection.exec_driver_sql(
+            "UPDATE jobs SET local_owner = REPLACE(local_owner, :old, :new)",
+            {"old": f":{os.getpid()}:", "new": f":{child.pid}:"},
+        )
+    assert engine.status()["jobs"]["enqueued"] == 0, "it is nobody else's business"
+    assert engine.ingest(title="x", content=CONTENTS[0]).duplicate is None
+    with engine.database.snapshot() as snapshot:
+        assert snapshot.value("SELECT COUNT(*) FROM jobs WHERE id = :id", {"id": job_id}) == 0
+        assert snapshot.value("SELECT COUNT(*) FROM job_item_contents") == 0
+
+
+def test_workers_leave_the_jobs_of_other_processes_alone(engine: Engine, settings: Settings) -> None:
+    from shoal.jobs import jobs, lease
+    from shoal.jobs.claims import claim
+
+    opened = local.open_upload(engine.database, settings).begin()
+    for draft in drafts(CONTENTS[:1], settings):
+        opened.add(draft)
+    job_id = opened.finish()
+    assert claim(engine.database, lease.new_owner(), settings) is None
+    assert jobs.list_jobs(engine.database) == []
+    # Nor does an equal text of a job of theirs wait for it.
+    theirs = upload(engine.database, settings, CONTENTS[:1])
+    work_off(engine.database, settings, handlers(engine.database, settings))
+    assert jobs.get_job(engine.database, theirs).progress.done == 1
+    local.work_off(engine.database, job_id, handlers(engine.database, settings), settings)
+    assert jobs.get_job(engine.database, job_id).progress.duplicate == 1

@@ -1,0 +1,451 @@
+"""Discover, learn, score: what a library learns, from what, and when it forgets."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_parts import draft, rows, statuses, value
+from learning_parts import (
+    assert_evidence,
+    assert_settled,
+    canonical,
+    drafts,
+    handlers,
+    learned,
+    learning_settings,
+    scorer,
+    take_in,
+    upload,
+    work_off,
+)
+from teaching_texts import about
+
+from lagoon.scorer import ReefScorer
+from shoal.chunking import score_document
+from shoal.errors import DocumentError
+from shoal.jobs import lease
+from shoal.jobs.cancel import cancel
+from shoal.jobs.claims import Batch, claim
+from shoal.jobs.names import Stage
+from shoal.jobs.pipeline import Handlers, handlers_for, process
+from shoal.jobs.scoring import Scoring
+from shoal.jobs.upload import Upload, submit_delete
+from shoal.models import DocFormat
+from shoal.settings import Settings
+from shoal.storage import documents
+from shoal.storage.chunks import get_chunks
+from shoal.storage.database import Database
+from shoal.vocabularies import Vocabularies
+
+FIRE, LAW, SEA = about("fire", "zorblat"), about("law", "quendle"), about("sea", "mirthog")
+BEES = about("bees", "varnisk")
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return learning_settings(settings)
+
+
+def must_claim(database: Database, settings: Settings, stage: Stage) -> Batch:
+    batch = claim(database, lease.new_owner(), settings)
+    assert batch is not None
+    assert batch.stage is stage
+    return batch
+
+
+def step(database: Database, settings: Settings, stage: Stage, using: Handlers | None = None) -> None:
+    process(must_claim(database, settings, stage), database, using or handlers(database, settings), settings)
+
+
+def failing(database: Database, settings: Settings, content: str) -> Handlers:
+    """Handlers that can't score a text."""
+    using = handlers(database, settings)
+    inner: Any = using[Stage.score]
+
+    class Failing:
+        def prepare(self, item: Any) -> Any:
+            prepared = inner.prepare(item)
+            if prepared is not None and prepared.document.draft.content == content:
+                raise DocumentError("no")
+            return prepared
+
+        store = staticmethod(inner.store)
+
+    return {**using, Stage.score: Failing()}
+
+
+def forget(database: Database, settings: Settings) -> None:
+    """Let something else be learned, so that what is gone is taken out."""
+    take_in(database, settings, [BEES])
+
+
+def test_a_word_is_learned_with_the_reefs_of_its_company(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE, LAW])
+    words = learned(database)
+    assert set(words) == {"zorblat", "quendle"}
+    assert (words["zorblat"]["n_occurrences"], words["zorblat"]["n_documents"]) == (4, 1)
+    strongest = [max(word["reefs"], key=lambda reef: reef["association_strength"]) for word in words.values()]
+    assert strongest[0]["reef_id"] != strongest[1]["reef_id"]
+    assert_settled(database)
+
+
+def test_a_learned_word_counts_in_the_chunks_that_hold_it(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE])
+    with_word = rows(database, "SELECT matched_words, vocabulary_version FROM chunks")
+    other = dataclasses.replace(settings, learning=False)
+    with database.write() as connection:
+        documents.delete_document(connection, 1)
+        connection.exec_driver_sql("DELETE FROM custom_words")
+    take_in(database, other, [FIRE])
+    without = rows(database, "SELECT matched_words FROM chunks")
+    assert sum(n for n, _ in with_word) == sum(n for (n,) in without) + 4  # type: ignore[misc]
+    assert {version for _, version in with_word} == {1}
+
+
+def test_occurrences_in_several_waves_and_jobs_add_up(database: Database, settings: Settings) -> None:
+    each = dataclasses.replace(settings, wave_bytes=1)
+    once = [about(topic, "pelluno", 1) for topic in ("fire", "sea")]
+    upload(database, each, once[:1])
+    work_off(database, each)
+    assert learned(database) == {}
+    take_in(database, each, [FIRE, once[1], LAW])
+    words = learned(database)
+    assert (words["pelluno"]["n_occurrences"], words["pelluno"]["n_documents"]) == (2, 2)
+    versions = rows(database, "SELECT n, vocabulary_version FROM waves WHERE job_id = 2 ORDER BY n")
+    assert versions == [(0, 1), (1, 2), (2, 3)]
+    scored_with = rows(
+        database, "SELECT DISTINCT document_id, vocabulary_version FROM chunks ORDER BY document_id"
+    )
+    assert scored_with == [(1, 0), (2, 1), (3, 2), (4, 3)]
+    assert_settled(database)
+
+
+def test_what_teaches_nothing_new_makes_no_version(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE])
+    take_in(database, settings, ["A court and a jury heard the witness."])
+    assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == 1
+    assert_settled(database)
+
+
+def test_a_wave_is_scored_with_its_own_version_whatever_others_learn(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [about("law", "zorblat", 2)])
+    upload(database, settings, [FIRE])
+    step(database, settings, Stage.discover)
+    step(database, settings, Stage.learn)
+    waiting = must_claim(database, settings, Stage.score)
+    knowing = Vocabularies(database, scorer()).at(2)
+    take_in(database, settings, [about("sea", "zorblat", 8), about("bees", "zorblat", 8)])
+    process(waiting, database, handlers(database, settings), settings)
+    with database.snapshot() as snapshot:
+        document_id = snapshot.value("SELECT document_id FROM job_items WHERE job_id = 2")
+        chunks = get_chunks(snapshot, document_id).chunks
+        assert {chunk.vocabulary_version for chunk in chunks} == {2}
+        assert snapshot.value("SELECT MAX(version) FROM vocabulary_versions") > 2
+    [given] = drafts([FIRE], settings)
+    expected = score_document(given, knowing, settings).chunks
+    assert [chunk.reefs for chunk in chunks] == [chunk.reefs for chunk in expected]
+    newest = score_document(given, Vocabularies(database, scorer()).at(4), settings).chunks
+    assert [chunk.reefs for chunk in chunks] != [chunk.reefs for chunk in newest]
+
+
+def test_a_plural_that_comes_later_speaks_for_its_singular(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE])
+    take_in(database, settings, [about("fire", "zorblats", 2)])
+    words = learned(database)
+    assert set(words) == {"zorblat"}
+    assert words["zorblat"]["n_occurrences"] == 6
+    submit_delete(database, settings, [1])
+    work_off(database, settings)
+    forget(database, settings)
+    assert set(learned(database)) == {"zorblats", "varnisk"}
+
+
+def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [FIRE])
+    submit_delete(database, settings, [1])
+    work_off(database, settings)
+    job_id = upload(database, settings, [LAW])
+    step(database, settings, Stage.discover)
+    learning: Any = handlers(database, settings)[Stage.learn]
+    prepared = []
+
+    class Interrupted:
+        store_wave = staticmethod(learning.store_wave)
+        settle = staticmethod(learning.settle)
+
+        def prepare_wave(self, wave: Any, owner: str) -> Any:
+            prepared.append(learning.prepare_wave(wave, owner))
+            if len(prepared) == 1:
+                # The deleted text comes back, and finds that nothing needs to be noted of it.
+                upload(database, settings, [FIRE])
+                step(database, settings, Stage.discover)
+            return prepared[-1]
+
+    step(database, settings, Stage.learn, {Stage.learn: Interrupted()})
+    assert [len(lesson.texts.lost) for lesson in prepared] == [1, 0]
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
+    assert set(learned(database)) == {"zorblat", "quendle"}
+    assert_settled(database)
+
+
+def test_only_one_wave_learns_at_a_time_and_others_go_on(database: Database, settings: Settings) -> None:
+    upload(database, settings, [FIRE])
+    upload(database, settings, [LAW])
+    step(database, settings, Stage.discover)
+    learner = must_claim(database, settings, Stage.learn)
+    assert claim(database, lease.new_owner(), settings) is None
+    upload(database, settings, [SEA])
+    step(database, settings, Stage.discover)
+    process(learner, database, handlers(database, settings), settings)
+    work_off(database, settings)
+    assert set(learned(database)) == {"zorblat", "quendle", "mirthog"}
+
+
+def test_equal_texts_are_learned_from_once(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE, FIRE, LAW, SEA, FIRE])
+    take_in(database, settings, [FIRE])
+    assert statuses(database, 1) == ["succeeded", "duplicate", "succeeded", "succeeded", "duplicate"]
+    assert learned(database)["zorblat"]["n_occurrences"] == 4
+    assert_settled(database)
+
+
+def test_an_equal_text_waits_for_the_first_to_be_looked_at(database: Database, settings: Settings) -> None:
+    each = dataclasses.replace(settings, batch_items=1)
+    upload(database, each, [FIRE, FIRE])
+    first = must_claim(database, each, Stage.discover)
+    assert claim(database, lease.new_owner(), each) is None
+    process(first, database, handlers(database, each), each)
+    work_off(database, each)
+    assert statuses(database, 1) == ["succeeded", "duplicate"]
+    assert_settled(database)
+
+
+def test_when_the_first_of_two_equal_texts_can_not_be_read_the_second_is_learned_from(
+    database: Database, settings: Settings
+) -> None:
+    heading = f"# {FIRE}"
+    opened = Upload(database, settings).begin()
+    opened.add(dataclasses.replace(draft(heading), format=DocFormat.markdown))
+    opened.add(draft(heading))
+    job_id = opened.finish()
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["failed", "succeeded"]
+    assert "zorblat" in learned(database)
+    assert_settled(database)
+
+
+def test_a_document_that_fails_after_it_was_learned_from_is_forgotten(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, [FIRE, LAW])
+    work_off(database, settings, failing(database, settings, FIRE))
+    assert statuses(database, job_id) == ["failed", "succeeded"]
+    forget(database, settings)
+    assert set(learned(database)) == {"quendle", "varnisk"}
+    assert_settled(database)
+
+
+def test_a_duplicate_that_takes_the_place_of_a_failed_one_keeps_its_evidence(
+    database: Database, settings: Settings
+) -> None:
+    upload(database, settings, [FIRE])
+    using = failing(database, settings, FIRE)
+    step(database, settings, Stage.discover)
+    step(database, settings, Stage.learn)
+    later = upload(database, settings, [FIRE])
+    step(database, settings, Stage.discover)
+    step(database, settings, Stage.score, using)
+    work_off(database, settings)
+    assert statuses(database, 1) == ["failed"]
+    assert statuses(database, later) == ["succeeded"]
+    forget(database, settings)
+    assert set(learned(database)) == {"zorblat", "varnisk"}
+    assert_settled(database)
+
+
+@pytest.mark.parametrize("stage", [Stage.discover, Stage.learn, Stage.score])
+def test_a_canceled_document_is_forgotten(database: Database, settings: Settings, stage: Stage) -> None:
+    job_id = upload(database, settings, [FIRE, LAW])
+    for before in (Stage.discover, Stage.learn):
+        if stage is before:
+            break
+        step(database, settings, before)
+    at_work = must_claim(database, settings, stage)
+    cancel(database, job_id)
+    process(at_work, database, handlers(database, settings), settings)
+    assert statuses(database, job_id) == ["canceled", "canceled"]
+    forget(database, settings)
+    assert set(learned(database)) == {"varnisk"}
+    assert_settled(database)
+
+
+@pytest.mark.parametrize("retention", ["keep", "prune"])
+def test_what_was_learned_from_a_deleted_document_is_forgotten(
+    database: Database, settings: Settings, retention: str
+) -> None:
+    settings = dataclasses.replace(settings, observations=retention)
+    take_in(database, settings, [FIRE, LAW])
+    kept = value(database, "SELECT COUNT(*) FROM word_observations")
+    assert (kept == 0) is (retention == "prune")
+    take_in(database, settings, [about("sea", "zorblat", 2)])
+    assert learned(database)["zorblat"]["n_occurrences"] == 6
+    submit_delete(database, settings, [1, 2])
+    work_off(database, settings)
+    assert {"zorblat", "quendle"} <= set(learned(database))
+    forget(database, settings)
+    words = learned(database)
+    assert set(words) == {"zorblat", "varnisk"}
+    assert (words["zorblat"]["n_occurrences"], words["zorblat"]["n_documents"]) == (2, 1)
+    if retention == "keep":
+        assert_settled(database)
+
+
+def test_pruned_observations_make_no_difference(
+    settings: Settings, tmp_path: Path, migrated_file: Path
+) -> None:
+    def history(retention: str) -> list[str]:
+        path = shutil.copyfile(migrated_file, tmp_path / retention)
+        own = dataclasses.replace(settings, database_url=f"sqlite:///{path}", observations=retention)
+        library = Database(own.database_url)
+        take_in(library, own, [FIRE, LAW, SEA])
+        submit_delete(library, own, [1])
+        work_off(library, own)
+        take_in(library, own, [about("bees", "zorblat"), BEES])
+        exported = canonical(library)
+        library.close()
+        return exported
+
+    assert history("keep") == history("prune")
+
+
+def test_a_text_that_comes_back_before_it_was_forgotten_is_still_learned_from(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [FIRE])
+    submit_delete(database, settings, [1])
+    work_off(database, settings)
+    take_in(database, settings, [FIRE])
+    assert learned(database)["zorblat"]["n_occurrences"] == 4
+    forget(database, settings)
+    assert learned(database)["zorblat"]["n_occurrences"] == 4
+    assert_settled(database)
+
+
+def test_a_text_that_comes_back_under_another_title_is_looked_at_again(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [FIRE])
+    submit_delete(database, settings, [1])
+    work_off(database, settings)
+    opened = Upload(database, settings).begin()
+    opened.add(draft(FIRE, title="A trial by jury"))
+    opened.finish()
+    work_off(database, settings)
+    assert learned(database)["zorblat"]["n_occurrences"] == 4
+    assert rows(database, "SELECT title FROM observed_documents") == [("A trial by jury",)]
+    assert_settled(database)
+
+
+def test_a_text_deleted_between_its_duplicates_stages_is_looked_at_after_all(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [FIRE])
+    job_id = upload(database, settings, [FIRE])
+    step(database, settings, Stage.discover)
+    with database.write() as connection:
+        documents.delete_document(connection, 1)
+        connection.exec_driver_sql("DELETE FROM observed_documents")
+        connection.exec_driver_sql("DELETE FROM word_evidence")
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
+    forget(database, settings)
+    assert_settled(database)
+
+
+def test_a_word_keeps_its_id_when_it_is_forgotten_and_learned_again(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [FIRE, LAW])
+    ids = dict(rows(database, "SELECT word, word_id FROM custom_words"))  # type: ignore[arg-type]
+    assert set(ids) == {"quendle", "zorblat"}
+    assert sorted(ids.values()) == [scorer().n_words, scorer().n_words + 1]
+    submit_delete(database, settings, [1, 2])
+    work_off(database, settings)
+    forget(database, settings)
+    take_in(database, settings, [about("sea", "zorblat"), about("fire", "quendle")])
+    known = rows(database, "SELECT DISTINCT word, word_id FROM custom_words")
+    assert len(known) == 3
+    assert ids.items() < dict(known).items()  # type: ignore[arg-type]
+
+
+def test_words_no_one_scores_with_any_more_are_removed(database: Database, settings: Settings) -> None:
+    for i in range(6):
+        take_in(database, settings, [f"{FIRE} {about('fire', 'zorblat', 1)} {i}"])
+    assert value(database, "SELECT COUNT(*) FROM custom_words WHERE word = 'zorblat'") <= 2
+    assert value(database, "SELECT COUNT(*) FROM word_evidence WHERE word = 'zorblat'") <= 2
+    assert learned(database)["zorblat"]["n_documents"] == 6
+
+
+def test_with_another_build_of_the_data_evidence_starts_anew(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [FIRE, LAW])
+    other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
+    upload(database, settings, [about("sea", "zorblat", 2), SEA])
+    work_off(database, settings, handlers_for(database, other, settings))
+    words = learned(database)
+    assert set(words) == {"zorblat", "mirthog"}
+    assert words["zorblat"]["n_occurrences"] == 2
+    assert_evidence(database)
+    # A process that still has the old data uses none of the new words.
+    upload(database, dataclasses.replace(settings, learning=False), [about("bees", "mirthog")])
+    work_off(database, settings)
+    assert rows(database, "SELECT MAX(coverage) < 1.0 FROM chunks WHERE document_id = 5") == [(1,)]
+
+
+def test_a_scorer_that_is_not_lagoons_own_learns_nothing_and_harms_nothing(
+    database: Database, settings: Settings
+) -> None:
+    from fake_scorer import FakeScorer
+
+    take_in(database, settings, [FIRE])
+    before = rows(database, "SELECT * FROM learning"), learned(database)
+    job_id = upload(database, settings, [LAW])
+    work_off(database, settings, handlers_for(database, FakeScorer(), settings))
+    assert statuses(database, job_id) == ["succeeded"]
+    assert (rows(database, "SELECT * FROM learning"), learned(database)) == before
+
+
+def test_texts_without_learned_words_are_analysed_once(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed: list[int] = []
+    real: Callable[..., Any] = ReefScorer.analyze
+    monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analysed.append(1) or real(*a, **k))
+    plain = ["A court and a jury heard the witness.", "The waves of the ocean broke on the shore."]
+    wide = dataclasses.replace(settings, wave_bytes=10_000)
+    take_in(database, wide, [*plain, FIRE])
+    assert len(analysed) == 4
+
+
+def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database, settings: Settings) -> None:
+    """As when it was another version's, or another item's."""
+    take_in(database, settings, [FIRE, LAW])
+    expected = [line for line in canonical(database) if '"chunk"' in line]
+    with database.write() as connection:
+        for document_id in (1, 2):
+            documents.delete_document(connection, document_id)
+    off = dataclasses.replace(settings, learning=False)
+    upload(database, off, [FIRE, LAW])
+    using = handlers(database, off)
+    assert isinstance(using[Stage.score], Scoring)
+    work_off(database, off, using)
+    assert [line for line in canonical(database) if '"chunk"' in line] == expected

@@ -1,0 +1,255 @@
+"""A rescore brings scores up to date; what a chunk is, and its number, stay as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import pytest
+from job_parts import rows, statuses, value
+from learning_parts import (
+    Crew,
+    KilledError,
+    assert_settled,
+    canonical,
+    handlers,
+    killed_at,
+    learned,
+    learning_settings,
+    scorer,
+    take_in,
+    upload,
+    work_off,
+)
+from teaching_texts import about, text_of
+
+from lagoon.scorer import ReefScorer
+from shoal.jobs import lease, rescoring
+from shoal.jobs.cancel import cancel
+from shoal.jobs.claims import claim
+from shoal.jobs.jobs import get_job, list_jobs
+from shoal.jobs.names import JobKind, JobStatus, Stage
+from shoal.jobs.pipeline import handlers_for, process
+from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+EARLY = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
+LATER = [about("fire", "zorblat", 8), about("fire", "quendle")]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return learning_settings(settings)
+
+
+def spans(database: Database) -> list[tuple[object, ...]]:
+    return rows(
+        database, "SELECT id, document_id, chunk_index, start_char, end_char, text FROM chunks ORDER BY id"
+    )
+
+
+def stale(database: Database) -> int:
+    return int(
+        str(
+            value(
+                database,
+                """SELECT COUNT(*) FROM chunks
+                   WHERE vocabulary_version < (SELECT MAX(version) FROM vocabulary_versions)""",
+            )
+        )
+    )
+
+
+def rescore(database: Database, settings: Settings) -> int:
+    job_id = submit_rescore(database, settings)
+    work_off(database, settings)
+    return job_id
+
+
+def test_stale_chunks_get_the_scores_of_the_newest_words_under_their_old_ids(
+    database: Database, settings: Settings
+) -> None:
+    take_in(database, settings, [EARLY])
+    take_in(database, settings, LATER)
+    assert stale(database) > 0
+    before, scores = spans(database), canonical(database)
+    job_id = rescore(database, settings)
+    assert stale(database) == 0
+    assert spans(database) == before
+    assert canonical(database) != scores
+    job = get_job(database, job_id)
+    assert (job.kind, job.status) == (JobKind.rescore, JobStatus.succeeded)
+    assert (job.progress.total, job.progress.done) == (3, 3)
+    assert job.progress.bytes_done == job.progress.bytes_total > 0
+    # Retrieval's table follows.
+    wrong = """SELECT COUNT(*) FROM chunk_reefs r JOIN chunks c ON c.id = r.chunk_id
+               LEFT JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
+               WHERE p.weight IS NULL OR p.weight <> CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)"""
+    assert value(database, wrong) == 0
+    assert value(database, "SELECT COUNT(*) FROM reef_postings") == value(
+        database, "SELECT COUNT(*) FROM chunk_reefs"
+    )
+
+
+def test_a_second_rescore_finds_nothing_to_do(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY])
+    take_in(database, settings, LATER)
+    rescore(database, settings)
+    before = canonical(database), rows(database, "SELECT * FROM rescored_documents")
+    version = value(database, "SELECT MAX(version) FROM vocabulary_versions")
+    rescore(database, settings)
+    assert (canonical(database), rows(database, "SELECT * FROM rescored_documents")) == before
+    assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == version
+
+
+def test_chunks_that_hold_no_changed_word_only_get_the_version(
+    database: Database, settings: Settings
+) -> None:
+    plain = "A court and a jury heard the witness of the crime."
+    take_in(database, settings, [plain])
+    take_in(database, settings, LATER)
+    rescore(database, settings)
+    assert stale(database) == 0
+    changed = {document_id for (document_id,) in rows(database, "SELECT document_id FROM rescored_documents")}
+    [plain_id] = [i for i, content in rows(database, "SELECT id, content FROM documents") if content == plain]
+    assert plain_id not in changed
+
+
+def test_documents_stored_without_learning_are_learned_from(database: Database, settings: Settings) -> None:
+    take_in(database, dataclasses.replace(settings, learning=False), [EARLY, *LATER])
+    assert learned(database) == {}
+    rescore(database, settings)
+    assert set(learned(database)) == {"zorblat", "quendle"}
+    assert_settled(database)
+    assert stale(database) == 0
+
+
+def test_changed_settings_of_the_first_look_apply_to_all(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
+    assert "quendle" in learned(database)
+    other = dataclasses.replace(settings, short_document_words=10, min_occurrences_long=3)
+    rescore(database, other)
+    assert set(learned(database)) == {"zorblat"}
+    assert_settled(database)
+
+
+def test_changed_thresholds_apply_to_all(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
+    rescore(database, dataclasses.replace(settings, min_occurrences_short=10))
+    assert set(learned(database)) == {"zorblat"}
+
+
+def test_chunks_of_other_data_are_brought_to_this_one(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY, *LATER])
+    before = spans(database)
+    other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
+    submit_rescore(database, settings)
+    work_off(database, settings, handlers_for(database, other, settings))
+    assert rows(database, "SELECT DISTINCT data_checksum FROM chunks") == [("another build",)]
+    assert spans(database) == before
+    assert set(learned(database)) == {"zorblat", "quendle"}
+    assert_settled(database)
+
+
+def test_a_rescore_of_nothing_forgets_what_was_deleted(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY])
+    submit_delete(database, settings, [1])
+    work_off(database, settings)
+    job_id = rescore(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert learned(database) == {}
+
+
+def test_without_learning_scores_follow_the_words_there_are(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY])
+    take_in(database, settings, LATER)
+    words = learned(database)
+    rescore(database, dataclasses.replace(settings, learning=False))
+    assert stale(database) == 0
+    assert learned(database) == words
+
+
+def test_documents_that_come_and_go_meanwhile_do_no_harm(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY, *LATER])
+    job_id = submit_rescore(database, settings)
+    submit_delete(database, settings, [2])
+    upload(database, settings, [about("sea", "mirthog")])
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"] * 3
+    rescore(database, settings)
+    assert stale(database) == 0
+    assert_settled(database)
+
+
+def test_scores_of_later_words_are_not_set_back(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY])
+    job_id = submit_rescore(database, settings)
+    for stage in (Stage.survey, Stage.relearn):
+        batch = claim(database, lease.new_owner(), settings)
+        assert batch is not None
+        assert batch.stage is stage
+        process(batch, database, handlers(database, settings), settings)
+    waiting = claim(database, lease.new_owner(), settings)
+    assert waiting is not None
+    take_in(database, settings, LATER)
+    rescore(database, settings)
+    newest = value(database, "SELECT MIN(vocabulary_version) FROM chunks")
+    exported = canonical(database)
+    process(waiting, database, handlers(database, settings), settings)
+    assert statuses(database, job_id) == ["succeeded"]
+    assert value(database, "SELECT MIN(vocabulary_version) FROM chunks") == newest
+    assert canonical(database) == exported
+
+
+def test_a_canceled_rescore_leaves_the_rest_as_it_was(database: Database, settings: Settings) -> None:
+    take_in(database, settings, [EARLY, *[f"{EARLY} {i}" for i in range(5)]])
+    take_in(database, settings, LATER)
+    expected = stale(database)
+    job_id = submit_rescore(database, settings)
+    while statuses(database, job_id).count("succeeded") < 2:
+        batch = claim(database, lease.new_owner(), settings)
+        assert batch is not None
+        process(batch, database, handlers(database, settings), settings)
+    assert cancel(database, job_id).status is JobStatus.canceled
+    assert 0 < stale(database) < expected
+    assert cancel(database, job_id) == get_job(database, job_id)
+    rescore(database, settings)
+    assert stale(database) == 0
+    assert_settled(database)
+
+
+def test_a_long_document_is_written_in_parts_and_goes_on_where_it_was_killed(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rescoring, "CHUNKS_WRITTEN", 2)
+    long = "\n\n".join(
+        f"# Part {i}\n\n" + text_of([(topic, j, "zorblat") for j in range(4)])
+        for i, topic in enumerate(["fire", "sea", "law", "bees"] * 4)
+    )
+    from shoal.jobs.upload import Upload
+    from shoal.parse.draft import make_draft
+
+    opened = Upload(database, settings).begin()
+    opened.add(make_draft(title="Long", content=long, format="markdown", settings=settings))
+    opened.finish()
+    work_off(database, settings)
+    n_chunks = value(database, "SELECT COUNT(*) FROM chunks")
+    assert n_chunks == 16
+    take_in(database, settings, [about("fire", "zorblat", 12)])
+    submit_rescore(database, settings)
+    with Crew(database, settings).at_work() as crew:
+        done: list[Any] = []
+        for _ in range(200):
+            batch = claim(database, lease.new_owner(), settings)
+            if batch is None:
+                break
+            with killed_at(database, 45) as died, contextlib.suppress(KilledError):
+                process(batch, database, handlers(database, settings), settings)
+            if died():
+                crew.bury(batch.owner)
+            done.append(value(database, "SELECT COUNT(*) FROM chunks WHERE vocabulary_version = 2"))
+    assert list_jobs(database)[0].status is JobStatus.succeeded
+    assert stale(database) == 0
+    assert len({n for n in done if 0 < n < n_chunks}) > 1, "it did not begin anew each time"

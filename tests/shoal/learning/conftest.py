@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import lagoon
+from lagoon.scorer import PACKAGED_DATA, ReefScorer
+from shoal.chunking import AnalysedDraft, analyse
+from shoal.learning import EvidenceRow, discover
+from shoal.parse.draft import make_draft
+from shoal.settings import Settings
+
+Observe = Callable[[str], list[EvidenceRow]]
+
+
+@pytest.fixture(scope="session")
+def scorer() -> ReefScorer:
+    """A scorer with the packaged data, without learned words."""
+    if not (PACKAGED_DATA / "manifest.json").exists():
+        pytest.skip("lagoon/data has not been built")
+    return lagoon.load()
+
+
+@pytest.fixture(scope="session")
+def analysed(scorer: ReefScorer) -> Callable[[str], AnalysedDraft]:
+    """Pass 1 of a plain text."""
+    settings = Settings()
+
+    def analyse_text(text: str) -> AnalysedDraft:
+        draft = make_draft(content=text, title="About", format="plaintext", settings=settings)
+        return analyse(draft, scorer, settings)
+
+    return analyse_text
+
+
+@pytest.fixture(scope="session")
+def observe(analysed: Callable[[str], AnalysedDraft]) -> Observe:
+    """What a plain text says of words."""
+    return lambda text: discover(analysed(text), Settings())

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from learning_texts import text
+
+from lagoon.scorer import ReefScorer
+from shoal.chunking import AnalysedDraft
+from shoal.learning import EvidenceRow, Kind, discover
+from shoal.learning.contexts import CONTEXT_SCALE, PROFILE_SCALE, strongest
+from shoal.learning.observations import CONTEXT_UNIT
+from shoal.settings import Settings
+
+Observe = Callable[[str], list[EvidenceRow]]
+Analysed = Callable[[str], AnalysedDraft]
+
+
+def by_word(rows: list[EvidenceRow]) -> dict[str, EvidenceRow]:
+    return {row.word: row for row in rows}
+
+
+def unit(z: np.ndarray) -> np.ndarray:
+    above = np.maximum(z, 0)
+    norm = np.linalg.norm(above)
+    return np.asarray(above / norm if norm else above)
+
+
+def test_rows_come_in_order_and_once(observe: Observe) -> None:
+    rows = observe(text(1, "sea", ["zorblax", "quimble", "zorblax", "zorblax's"]))
+    keys = [(row.kind, row.word) for row in rows]
+    assert keys == sorted(set(keys))
+    assert keys[0] == (Kind.totals, "")
+
+
+def test_occurrences_documents_and_chunks_are_counted(observe: Observe) -> None:
+    rows = by_word(observe(text(1, "sea", ["zorblax", "quimble", "zorblax", "zorblax's"])))
+    assert rows["zorblax"][2:5] == (3, 3, 1)
+    assert rows["quimble"].n_occurrences == 1
+    assert 1 <= rows["zorblax"].n_chunks <= 3
+    assert rows[""].n_documents == 1
+    assert rows[""].n_chunks >= 1
+
+
+def test_chunks_are_counted_once_for_all_forms_of_a_word(analysed: Analysed) -> None:
+    topics = ("sea", "money", "plant", "sea", "money")
+    draft = analysed(
+        "\n\n".join(
+            text(seed, topic, ["zorblax", "zorblax's"] * (seed % 2), n_sentences=12)
+            for seed, topic in enumerate(topics)
+        )
+    )
+    row = by_word(discover(draft, Settings()))["zorblax"]
+    holding = [
+        segment
+        for segment in draft.analysis.segments
+        if any("zorblax" in word for word in segment.topic.unknown_words)
+    ]
+    assert row.n_occurrences == 4
+    assert row.n_chunks == len(holding)
+
+
+def test_occurrences_in_a_long_document_are_not_counted_as_short(observe: Observe) -> None:
+    rows = by_word(observe(text(1, "sea", ["zorblax"] * 2, n_sentences=120)))
+    assert rows["zorblax"][2:4] == (2, 0)
+    assert rows[""].n_short == 0
+
+
+def test_a_context_is_the_blend_of_sentence_and_chunk(analysed: Analysed) -> None:
+    """The definition of the specification, computed from lagoon's public results."""
+    settings = dataclasses.replace(Settings(), reefs_per_observation=207)
+    draft = analysed(text(3, "sea", ["zorblax"], n_sentences=5) + "\n\n" + text(4, "money", ["quimble"]))
+    rows = by_word(discover(draft, settings))
+    for word in ("zorblax", "quimble"):
+        for segment in draft.analysis.segments:
+            for result in segment.sentence_results:
+                if word in result.unknown_words:
+                    sentence, chunk = unit(result.z_scores), unit(segment.topic.z_scores)
+                    share = 0.7 if result.confidence >= settings.context_confidence else 0.3
+                    expected = share * sentence + (1 - share) * chunk
+                    found = np.zeros(len(expected))
+                    found[list(rows[word].reefs)] = rows[word].sums
+                    assert np.abs(found / CONTEXT_UNIT - expected).max() < 0.03
+
+
+def test_the_totals_are_the_context_of_every_word(analysed: Analysed) -> None:
+    draft = analysed(text(3, "sea", ["zorblax"], n_sentences=40))
+    totals = discover(draft, Settings())[0]
+    expected = np.zeros(207)
+    n_words = 0
+    for segment in draft.analysis.segments:
+        for result in segment.sentence_results:
+            share = 0.7 if result.confidence >= 1.0 else 0.3
+            blended = share * unit(result.z_scores) + (1 - share) * unit(segment.topic.z_scores)
+            expected += result.n_words * blended
+            n_words += result.n_words
+    found = np.zeros(207)
+    found[list(totals.reefs)] = totals.sums
+    assert totals.n_occurrences == n_words
+    assert np.abs(found - expected).max() < 1 + 0.02 * expected.max()
+
+
+def test_only_the_strongest_reefs_of_a_context_are_kept(analysed: Analysed) -> None:
+    draft = analysed(text(3, "sea", ["zorblax", "zorblax"]))
+    every = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=207)))["zorblax"]
+    some = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=8)))["zorblax"]
+    ranked = sorted(zip(every.sums, every.reefs, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    assert sorted(zip(some.sums, some.reefs, strict=True), key=lambda pair: (-pair[0], pair[1])) == ranked[:8]
+
+
+def test_equal_entries_are_chosen_by_reef() -> None:
+    sums = np.array([[3.0, 5.0, 3.0, 3.0, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0]])
+    assert strongest(sums, 2).tolist() == [
+        [True, True, False, False, False],
+        [False, False, False, True, False],
+    ]
+
+
+@pytest.mark.parametrize("content", ["?!", "the and of", "12 34 56", "Ship."])
+def test_a_text_without_candidates_has_totals_only(observe: Observe, content: str) -> None:
+    rows = observe(content)
+    assert [row.kind for row in rows] == [Kind.totals]
+
+
+def test_unknown_sentences_without_company_have_an_empty_context(observe: Observe) -> None:
+    row = by_word(observe("Zorblax quimble frobnicle."))["zorblax"]
+    assert row.reefs == ()
+    assert row.n_occurrences == 1
+
+
+def test_discovery_gives_the_same_rows_again(analysed: Analysed, scorer: ReefScorer) -> None:
+    content = text(9, "plant", ["zorblax", "quimble", "quimble"], n_sentences=30)
+    assert discover(analysed(content), Settings()) == discover(analysed(content), Settings())
+
+
+def test_scales_fit_each_other() -> None:
+    assert CONTEXT_SCALE % CONTEXT_UNIT == 0
+    assert CONTEXT_SCALE % PROFILE_SCALE == 0

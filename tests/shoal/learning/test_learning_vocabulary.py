@@ -1,0 +1,293 @@
+"""From documents to learned words, without a database: what is learned, and that nothing but the documents decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from learning_texts import text
+
+from lagoon.scorer import ReefScorer
+from shoal.chunking import AnalysedDraft
+from shoal.learning import (
+    Changes,
+    Evidence,
+    EvidenceRow,
+    Kind,
+    LearnedWord,
+    changes,
+    holds_learned_words,
+    learn,
+    related,
+    with_vocabulary,
+)
+from shoal.settings import Settings
+
+Observe = Callable[[str], list[EvidenceRow]]
+
+SETTINGS = Settings()
+# Short documents; "quimbles" is beside its singular, "trobins" is not.
+DOCUMENTS = [
+    text(1, "sea", ["zorblax", "zorblax", "quimble"]),
+    text(2, "money", ["quimble", "frobnicle"]),
+    text(3, "sea", ["zorblax", "quimbles"]),
+    text(4, "plant", ["frobnicle", "grommish", "trobins"]),
+    text(5, "plant", ["grommish", "grommish", "trobins"]),
+    text(6, "money", ["frobnicle engine"] * 4 + ["frobnicle engines"]),
+    text(7, "money", ["vexilated"]),
+    text(8, "sea", [], n_sentences=200),
+]
+
+
+@pytest.fixture(scope="session")
+def observed(observe: Observe) -> list[list[EvidenceRow]]:
+    return [observe(document) for document in DOCUMENTS]
+
+
+def total(observed: Iterable[list[EvidenceRow]]) -> Evidence:
+    return Evidence.of(row for rows in observed for row in rows)
+
+
+def learned_from(
+    evidence: Evidence, scorer: ReefScorer, settings: Settings = SETTINGS
+) -> dict[str, LearnedWord]:
+    return {word.word: word for word in learn(evidence, set(evidence.words), scorer, settings)}
+
+
+def test_words_are_learned_with_the_reefs_of_their_company(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer
+) -> None:
+    learned = learned_from(total(observed), scorer)
+    assert set(learned) == {"zorblax", "quimble", "frobnicle", "grommish", "trobins", "frobnicle engine"}
+    company = {"zorblax": "ship sailor ocean harbour", "frobnicle engine": "bank loan money debt"}
+    company |= {"grommish": "leaf petal stem forest"}
+    for word, known in company.items():
+        reefs = [reef.reef_id for reef in learned[word].reefs]
+        expected = [reef.reef_id for reef in scorer.score(known).top_reefs[:5]]
+        assert reefs[0] in expected, word
+
+
+def test_a_learned_word_is_specific(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> None:
+    for word in learned_from(total(observed), scorer).values():
+        strengths = [reef.strength for reef in word.reefs]
+        assert 1 <= len(strengths) <= 15
+        assert strengths[0] == 1.0
+        assert strengths == sorted(strengths, reverse=True)
+        assert min(strengths) >= SETTINGS.association_relative
+        assert word.is_compound == (" " in word.word)
+        assert -2 <= word.specificity <= 2
+
+
+def test_bounds_on_reefs_are_settings(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> None:
+    few = dataclasses.replace(SETTINGS, association_max_reefs=2)
+    assert {len(word.reefs) for word in learned_from(total(observed), scorer, few).values()} <= {1, 2}
+    close = dataclasses.replace(SETTINGS, association_relative=0.8)
+    assert all(
+        reef.strength >= 0.8
+        for word in learned_from(total(observed), scorer, close).values()
+        for reef in word.reefs
+    )
+    far = dataclasses.replace(SETTINGS, association_min=50.0)
+    assert learned_from(total(observed), scorer, far) == {}
+
+
+def test_two_occurrences_in_short_documents_or_three_in_long_ones(
+    observe: Observe, scorer: ReefScorer
+) -> None:
+    def is_learned(*documents: str) -> bool:
+        return "zorblax" in learned_from(total(map(observe, documents)), scorer)
+
+    long = [text(seed, "sea", ["zorblax"], n_sentences=100) for seed in range(4)]
+    short = [text(seed, "sea", ["zorblax"]) for seed in range(4)]
+    assert not is_learned(short[0])
+    assert is_learned(*short[:2])
+    assert not is_learned(*long[:2])
+    assert is_learned(*long[:3])
+    assert is_learned(text(0, "sea", ["zorblax"] * 3, n_sentences=100))
+    assert is_learned(short[0], *long[:2])
+    assert not is_learned(short[0], long[0])
+
+
+def test_a_plural_is_evidence_for_its_singular(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> None:
+    evidence = total(observed)
+    learned = learned_from(evidence, scorer)
+    assert learned["quimble"].n_occurrences == 3
+    assert learned["trobins"].n_occurrences == 2
+    assert learned["frobnicle engine"].n_occurrences == 4  # the plural occurs once: no candidate
+    assert related(["quimbles"]) >= {"quimble"}
+    assert related(["quimble"]) == {"quimbles"}
+    assert related(["frobnicle engine"]) == {"frobnicle engines"}
+    with_singular = evidence + Evidence.of([EvidenceRow(1, "trobin", 1, 1, 1, 1, (), (), ())])
+    assert "trobins" not in learned_from(with_singular, scorer)
+    assert learned_from(with_singular, scorer)["trobin"].n_occurrences == 3
+
+
+def test_a_compound_must_be_frequent_and_hold_together(observe: Observe, scorer: ReefScorer) -> None:
+    def compounds(document: str) -> set[str]:
+        return {word for word in learned_from(total([observe(document)]), scorer) if " " in word}
+
+    loose = ["zorblax engine"] * 4 + ["zorblax", "engine"] * 12
+    assert compounds(text(1, "sea", ["zorblax engine"] * 4, n_sentences=30)) == {"zorblax engine"}
+    assert compounds(text(1, "sea", ["zorblax engine"] * 3, n_sentences=30)) == set()
+    assert compounds(text(1, "sea", loose, n_sentences=30)) == set()
+
+
+def test_what_all_documents_are_about_describes_no_word(scorer: ReefScorer) -> None:
+    """The same company means reef 3 in a library that is half about reef 5, and both where that is rare."""
+
+    def strengths(share_of_5: int) -> dict[int, float]:
+        reefs, sums = (3, 5, 9), (1000, share_of_5, 1000)
+        totals = EvidenceRow(Kind.totals, "", 10**5, 10**5, 100, 100, (), reefs, sums)
+        word = EvidenceRow(Kind.word, "zorblax", 10, 10, 5, 5, (), (3, 5), (300, 300))
+        learned = learned_from(Evidence.of([totals, word]), scorer)["zorblax"]
+        return {reef.reef_id: reef.strength for reef in learned.reefs}
+
+    assert strengths(1000) == {3: 1.0, 5: 1.0}
+    assert strengths(50_000) == {3: 1.0}
+
+
+def test_rarer_words_weigh_more(observe: Observe, scorer: ReefScorer) -> None:
+    documents = [text(seed, "sea", ["zorblax"] + ["quimble"] * (seed < 2)) for seed in range(30)]
+    learned = learned_from(total(map(observe, documents)), scorer)
+    assert learned["quimble"].weight_q > learned["zorblax"].weight_q
+
+
+@examples(max_examples=40, deadline=None)
+@given(st.permutations(range(len(DOCUMENTS))), st.integers(0, len(DOCUMENTS)))
+def test_the_order_of_documents_changes_nothing(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, order: list[int], cut: int
+) -> None:
+    one = total([observed[i] for i in order[:cut]])
+    other = total([observed[i] for i in order[cut:]])
+    assert learned_from(one + other, scorer) == learned_from(total(observed), scorer)
+
+
+@examples(max_examples=30, deadline=None)
+@given(st.sets(st.integers(0, len(DOCUMENTS) - 1)))
+def test_a_deleted_document_was_never_there(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, deleted: set[int]
+) -> None:
+    gone = total([observed[i] for i in deleted])
+    kept = total([rows for i, rows in enumerate(observed) if i not in deleted])
+    assert learned_from(total(observed) - gone, scorer) == learned_from(kept, scorer)
+
+
+@examples(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, len(DOCUMENTS) - 1), unique=True, min_size=1), st.randoms(use_true_random=False)
+)
+def test_what_a_wave_touches_is_all_that_must_be_decided(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, wave: list[int], rng: random.Random
+) -> None:
+    """With the totals of the end, words decided when last touched are what they would be if all were decided."""
+    before = total([rows for i, rows in enumerate(observed) if i not in wave])
+    after = before + total([observed[i] for i in wave])
+    totals = after.rows()[0]
+    with_totals_of_the_end = Evidence.of([totals, *before.rows()[1:]])
+    in_force = learned_from(with_totals_of_the_end, scorer)
+    touched = set(total([observed[i] for i in wave]).words)
+    touched |= related(touched)
+    needed = Evidence.of(row for row in after.rows() if row.kind == 0 or row.word in touched)
+    new = changes(in_force, touched, learn(needed, touched, scorer, SETTINGS))
+    result = {word: entry for word, entry in in_force.items() if word not in new.retired}
+    result |= {word.word: word for word in new.learned}
+    assert result == learned_from(after, scorer)
+
+
+def test_changes_are_new_words_changed_words_and_those_that_lost_their_evidence(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer
+) -> None:
+    before = learned_from(total(observed[:3]), scorer)
+    after = learned_from(total(observed), scorer)
+    touched = set(before) | set(after) | {"vexilated"}
+    found = changes(before, touched, after.values())
+    assert [word.word for word in found.learned] == sorted(w for w in after if before.get(w) != after[w])
+    assert found.retired == ()
+    assert changes(after, touched, after.values()) == Changes((), ())
+    back = changes(after, touched, before.values())
+    assert back.retired == tuple(sorted(set(after) - set(before)))
+
+
+def test_a_scorer_with_the_vocabulary_knows_exactly_its_words(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer
+) -> None:
+    learned = sorted(learned_from(total(observed), scorer).values(), key=lambda word: word.word)
+    first = scorer.next_word_id
+    extended = with_vocabulary(scorer, enumerate(learned, first))
+    found = extended.score("A zorblax, two quimbles and the frobnicle-engine's trobins")
+    assert found.unknown_words == []
+    assert {word for word in found.matched_word_ids if word >= first} == {
+        first + i for i, word in enumerate(learned) if word.word != "grommish"
+    }
+    assert scorer.n_custom_words == 0
+    one = extended.lookup_word("zorblax")
+    expected = next(word for word in learned if word.word == "zorblax")
+    assert one is not None
+    assert sorted(one.reefs) == sorted((reef.reef_id, reef.bm25_q) for reef in expected.reefs)
+    assert (one.idf_q, round(one.weight * 4096)) == (expected.idf_q, expected.weight_q)
+
+
+def test_stored_scores_are_those_lagoon_would_compute(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer
+) -> None:
+    for word in learned_from(total(observed), scorer).values():
+        pairs = [(reef.reef_id, reef.strength) for reef in word.reefs]
+        idf_q, reefs = scorer.compute_custom_word_scores(len(pairs), pairs)
+        assert idf_q == word.idf_q
+        assert reefs == [(reef.reef_id, reef.bm25_q) for reef in word.reefs]
+
+
+def test_a_first_analysis_is_good_enough_where_no_learned_word_occurs(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analysed: Callable[[str], AnalysedDraft]
+) -> None:
+    extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
+    for content, holds in (
+        (DOCUMENTS[0], True),
+        (DOCUMENTS[7], False),
+        ("Vexilated ships sail the ocean.", False),
+        ("Ships of a quimble's kind.", True),
+        ("Many frobnicle engines.", True),
+        ("Zorblax!", True),
+    ):
+        draft = analysed(content)
+        assert holds_learned_words(draft, extended) == holds, content
+        assert not holds_learned_words(draft, scorer)
+        if not holds:
+            again = extended.analyze(content)
+            plain = scorer.analyze(content)
+            assert again.boundaries == plain.boundaries
+            for one, other in zip(again.topics, plain.topics, strict=True):
+                assert np.array_equal(one.z_scores, other.z_scores)
+
+
+def learn_all(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> list[LearnedWord]:
+    return list(learned_from(total(observed), scorer).values())
+
+
+def test_headings_count_for_whether_a_learned_word_occurs(
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analysed: Callable[[str], AnalysedDraft]
+) -> None:
+    extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
+    draft = analysed("Ships sail the ocean.")
+    assert not holds_learned_words(draft, extended)
+    assert holds_learned_words(dataclasses.replace(draft, contexts=("On the zorblax",)), extended)
+
+
+def test_nothing_is_learned_from_nothing(scorer: ReefScorer) -> None:
+    assert learn(Evidence.of([]), set(), scorer, SETTINGS) == ()
+    assert learn(Evidence.of([]), {"zorblax"}, scorer, SETTINGS) == ()
+
+
+def test_one_small_document_can_teach_a_word(observe: Observe, scorer: ReefScorer) -> None:
+    """Its own average is no measure: everything in it is about one thing."""
+    learned = learned_from(total([observe(text(1, "sea", ["zorblax"] * 3, n_sentences=4))]), scorer)
+    expected = {
+        reef.reef_id for reef in scorer.score("ship ocean wave sailor harbour tide anchor").top_reefs[:5]
+    }
+    assert learned["zorblax"].reefs[0].reef_id in expected

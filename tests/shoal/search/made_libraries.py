@@ -1,0 +1,103 @@
+"""Small libraries with made-up profiles, for hypothesis to draw."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from scored_documents import CHECKSUM, make_scored
+
+from shoal.clock import timestamp
+from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
+from shoal.search.conditions import Conditions
+from shoal.storage import documents, migrate
+from shoal.storage.database import Database
+
+N_REEFS = 8
+SCORER = SimpleNamespace(
+    reefs=[SimpleNamespace(id=i, island_id=i // 2) for i in range(N_REEFS)],
+    islands=[SimpleNamespace(id=i) for i in range(N_REEFS // 2)],
+    data_checksum=CHECKSUM,
+)
+NONE = Conditions({}, {})
+Library = Sequence[tuple[Any, ...]]
+
+# Few distinct values, so that equal scores are common.
+z_scores = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.25, 7.000001])
+profiles = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, max_size=5)
+queries = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, min_size=1, max_size=N_REEFS).map(
+    lambda reefs: [QueryReef(i, f"reef {i}", z) for i, z in reefs.items()]
+)
+chunk_facts = st.tuples(
+    profiles,
+    st.sampled_from([0.1, 0.9, 2.5]),
+    st.sampled_from([(2.0, 1.0, 0.0, 0.0), (0.0, 1.0, 3.0, 1.0), (1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 4.0)]),
+)
+document_facts = st.tuples(
+    st.lists(chunk_facts, min_size=1, max_size=5),
+    st.sets(st.sampled_from(["red", "green", "blue"])),
+    st.sampled_from([0.2, 0.6, 1.0]),
+    st.sampled_from(list(DocFormat)),
+)
+libraries = st.lists(document_facts, max_size=6)
+filters = st.builds(
+    SearchFilters,
+    tags=st.lists(st.sampled_from(["red", "green", "blue", "grey"]), max_size=2, unique=True).map(tuple),
+    tags_match=st.sampled_from(TagsMatch),
+    min_confidence=st.none() | st.sampled_from([0.1, 0.5, 3.0]),
+    min_coverage=st.none() | st.sampled_from([0.3, 0.6]),
+    reef_ids=st.none() | st.sets(st.integers(0, N_REEFS - 1), max_size=6).map(tuple),
+    island_ids=st.none() | st.sets(st.integers(0, N_REEFS // 2 - 1), max_size=3).map(tuple),
+    archipelago=st.none() | st.integers(0, 3),
+    document_ids=st.none() | st.sets(st.integers(1, 7), max_size=5).map(tuple),
+    format=st.none() | st.sampled_from(DocFormat),
+)
+
+
+def fill(database: Database, library: Library) -> None:
+    with database.write() as connection:
+        for i, (chunks, tags, coverage, form) in enumerate(library):
+            scored = make_scored(
+                [f"text {i} {j}" for j in range(len(chunks))],
+                [chunk[0] for chunk in chunks],
+                confidence=[chunk[1] for chunk in chunks],
+                archs=[chunk[2] for chunk in chunks],
+                tags=tuple(tags),
+                coverage=coverage,
+                format=form,
+            )
+            documents.insert_document(connection, scored, now=timestamp())
+
+
+@functools.cache
+def _template() -> bytes:
+    """The file of an empty, migrated database: migrating takes longer than a whole example."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "shoal.db"
+        database = Database(f"sqlite:///{path}")
+        migrate.upgrade(database)
+        database.close()
+        return path.read_bytes()
+
+
+@contextmanager
+def a_library(library: Library) -> Iterator[Database]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "shoal.db"
+        path.write_bytes(_template())
+        database = Database(f"sqlite:///{path}")
+        fill(database, library)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

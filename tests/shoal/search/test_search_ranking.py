@@ -1,0 +1,204 @@
+"""The ranking is the overlap of profiles, computed here by brute force over the stored rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_libraries import MANY, N_REEFS, NONE, SCORER, Library, a_library, fill, filters, libraries, queries
+from scored_documents import CHECKSUM, make_scored
+
+from shoal.clock import timestamp
+from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
+from shoal.search import postings, reef
+from shoal.search.conditions import Conditions, make_conditions
+from shoal.search.reef import Ranked
+from shoal.storage import documents
+from shoal.storage.database import Database, Snapshot
+
+Rank = Callable[..., list[Ranked]]
+
+
+def in_sql(
+    snapshot: Snapshot, query: Sequence[QueryReef], conditions: Conditions, **limits: int | None
+) -> list[Ranked]:
+    return reef.rank(snapshot, query, conditions, **limits)
+
+
+def in_memory(
+    snapshot: Snapshot, query: Sequence[QueryReef], conditions: Conditions, **limits: int | None
+) -> list[Ranked]:
+    kept = postings.KeptPostings()
+    kept.load(snapshot, N_REEFS)
+    loaded = kept.of(snapshot, N_REEFS)
+    assert loaded is not None
+    return postings.rank(snapshot, loaded, query, conditions, **limits)
+
+
+BOTH = pytest.mark.parametrize("rank", [in_sql, in_memory])
+
+
+def brute_force(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[float, int, int, int]]:
+    """(score, chunk, document, shared reefs) of every chunk that shares a reef, best first, from `chunk_reefs`."""
+    wanted = {reef.reef_id: reef.z_score for reef in query}
+    found = []
+    for chunk_id, document_id in snapshot.rows("SELECT id, document_id FROM chunks"):
+        rows = snapshot.rows(
+            "SELECT reef_id, z_score FROM chunk_reefs WHERE chunk_id = :id", {"id": chunk_id}
+        )
+        norm = sum(z * z for _, z in rows) ** 0.5
+        shared = [z / norm * wanted[reef_id] for reef_id, z in rows if reef_id in wanted]
+        if shared:
+            found.append((sum(shared), chunk_id, document_id, len(shared)))
+    return sorted(found, key=lambda one: (-round(one[0], 4), one[1]))
+
+
+def meets(snapshot: Snapshot, chunk_id: int, asked: SearchFilters) -> bool:
+    """Whether a chunk meets the filters, by looking at its row and its document's."""
+    chunk = snapshot.first("SELECT * FROM chunks WHERE id = :id", {"id": chunk_id})
+    document = snapshot.first("SELECT * FROM documents WHERE id = :id", {"id": chunk["document_id"]})
+    tags = {
+        row[0]
+        for row in snapshot.rows(
+            "SELECT tag FROM document_tags WHERE document_id = :id", {"id": document["id"]}
+        )
+    }
+    archs = [chunk[f"arch_score_{i}"] for i in range(4)]
+    top = chunk["top_reef_id"]
+    wanted = set(asked.tags)
+    return all(
+        [
+            wanted <= tags if asked.tags_match is TagsMatch.all else not wanted or bool(wanted & tags),
+            asked.min_confidence is None or chunk["confidence"] >= asked.min_confidence,
+            asked.min_coverage is None or chunk["coverage"] >= asked.min_coverage,
+            asked.reef_ids is None or top in asked.reef_ids,
+            asked.island_ids is None or (top is not None and top // 2 in asked.island_ids),
+            asked.archipelago is None
+            or all(
+                archs[asked.archipelago] > other for i, other in enumerate(archs) if i != asked.archipelago
+            ),
+            asked.document_ids is None or document["id"] in asked.document_ids,
+            asked.format is None or document["format"] == asked.format,
+        ]
+    )
+
+
+def at_most(per_document: int | None, found: list[Ranked]) -> list[Ranked]:
+    seen: dict[int, int] = {}
+    kept = []
+    for one in found:
+        seen[one.document_id] = seen.get(one.document_id, 0) + 1
+        if per_document is None or seen[one.document_id] <= per_document:
+            kept.append(one)
+    return kept
+
+
+@BOTH
+@MANY
+@given(library=libraries, query=queries)
+def test_the_ranking_is_the_overlap_of_the_stored_profiles(
+    rank: Rank,
+    library: Library,
+    query: list[QueryReef],
+) -> None:
+    with a_library(library) as database, database.snapshot() as snapshot:
+        found = rank(snapshot, query, NONE, n=1000, max_per_document=None)
+        expected = brute_force(snapshot, query)
+        assert [one.n_shared for one in sorted(found, key=lambda one: one.chunk_id)] == [
+            one[3] for one in sorted(expected, key=lambda one: one[1])
+        ]
+        assert {one.chunk_id for one in found} == {one[1] for one in expected}
+        # Scores that differ by more than rounding to millionths are in the right order.
+        scores = {chunk: score for score, chunk, _, _ in expected}
+        for one, other in itertools.pairwise(found):
+            assert scores[one.chunk_id] >= scores[other.chunk_id] - 1e-4
+            assert (one.overlap, -one.chunk_id) > (other.overlap, -other.chunk_id), "equal scores by chunk id"
+        for one in found:
+            assert one.score == pytest.approx(scores[one.chunk_id], abs=1e-4)
+
+
+@BOTH
+@MANY
+@given(
+    library=libraries, query=queries, asked=filters, most=st.none() | st.integers(1, 3), n=st.integers(1, 9)
+)
+def test_a_filtered_search_is_a_search_then_a_filter(
+    rank: Rank,
+    library: Library,
+    query: list[QueryReef],
+    asked: SearchFilters,
+    most: int | None,
+    n: int,
+) -> None:
+    with a_library(library) as database, database.snapshot() as snapshot:
+        everything = rank(snapshot, query, NONE, n=1000, max_per_document=None)
+        left = [one for one in everything if meets(snapshot, one.chunk_id, asked)]
+        conditions = make_conditions(asked, SCORER)
+        found = rank(snapshot, query, conditions, n=n, max_per_document=most)
+        assert found == at_most(most, left)[:n]
+
+
+@BOTH
+def test_one_document_cannot_crowd_out_the_others_however_long_it_is(
+    database: Database, monkeypatch: pytest.MonkeyPatch, rank: Rank
+) -> None:
+    """The best chunks are all of one document: the ranking has to go deeper than its first look."""
+    for module in (reef, postings):
+        monkeypatch.setattr(module, "FIRST_DEPTH", 2)
+        monkeypatch.setattr(module, "DEEPER", 2)
+    flat = (0.0, 0.0, 0.0, 0.0)
+    long = [({1: 1.0}, 1.0, flat)] * 50
+    short = [({1: 1.0, 2: 3.0 + i}, 1.0, flat) for i in range(4)]
+    fill(database, [(long, set(), 1.0, DocFormat.markdown), (short, set(), 1.0, DocFormat.plaintext)])
+    with database.snapshot() as snapshot:
+        found = rank(snapshot, [QueryReef(1, "reef 1", 2.0)], NONE, n=5, max_per_document=2)
+    assert [(one.document_id, one.chunk_id) for one in found] == [(1, 1), (1, 2), (2, 51), (2, 52)]
+
+
+def test_ranking_reads_only_the_postings_of_the_query(database: Database) -> None:
+    """By the primary key, with and without a filter; never all of a table but the few best."""
+    query = [QueryReef(i, f"reef {i}", 1.0) for i in (1, 2, 5)]
+    for asked in (SearchFilters(), SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
+        conditions = make_conditions(asked, SCORER)
+        statement = reef.RANK.format(scored=reef._scored(query, conditions))
+        parameters = reef._parameters(query, conditions) | {"n": 5, "max_per_document": 3, "depth": 200}
+        with database.snapshot() as snapshot:
+            plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+        assert "SEARCH p USING PRIMARY KEY (reef_id=?)" in plan, plan
+        assert "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)" in plan, plan
+        tables = {"chunks", "documents", "chunk_reefs", "reef_postings", "c", "p", "d"}
+        assert not [line for line in plan if line.split()[0] == "SCAN" and line.split()[1] in tables], plan
+
+
+def test_created_filters_compare_moments(database: Database) -> None:
+    with database.write() as connection:
+        for day in (1, 2, 3):
+            moment = f"2026-01-0{day}T00:00:00.000Z"
+            documents.insert_document(connection, make_scored([f"day {day}"]), now=moment)
+    asked = SearchFilters(created_after="2026-01-02T00:00:00.000Z", created_before="2026-01-03T00:00:00.000Z")
+    with database.snapshot() as snapshot:
+        found = in_sql(
+            snapshot, [QueryReef(1, "r", 1.0)], make_conditions(asked, SCORER), n=9, max_per_document=None
+        )
+    assert [one.document_id for one in found] == [2]
+
+
+def test_chunks_of_other_data_can_be_told_and_left_out(database: Database) -> None:
+    with database.write() as connection:
+        documents.insert_document(connection, make_scored(["ours"]), now=timestamp())
+    with database.snapshot() as snapshot:
+        assert not reef.any_other_data(snapshot, CHECKSUM)
+    with database.write() as connection:
+        for other in ("0" * 64, "~" * 64):
+            scored = dataclasses.replace(make_scored([f"theirs {other[0]}"]), data_checksum=other)
+            documents.insert_document(connection, scored, now=timestamp())
+    with database.snapshot() as snapshot:
+        assert reef.any_other_data(snapshot, CHECKSUM)
+        assert reef.count_other_data(snapshot, CHECKSUM) == 2
+        ours = NONE.and_current_data(CHECKSUM)
+        found = in_sql(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
+    assert [one.chunk_id for one in found] == [1]

@@ -1,0 +1,138 @@
+"""Snapshots are consistent, readers do not wait, and the driver's errors become ours."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import DatabaseUnavailableError, SchemaError
+from shoal.storage import database as module
+from shoal.storage.database import Database, listed
+
+COUNT = "SELECT COUNT(*) FROM workers"
+
+
+def add_worker(database: Database, name: str) -> None:
+    with database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO workers VALUES (?, 'host', 1, 1, '1', 'then', 0)", (name,))
+
+
+def test_a_snapshot_shows_one_state(database: Database) -> None:
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 0
+        add_worker(database, "a")
+        assert snapshot.value(COUNT) == 0
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 1
+
+
+def test_a_reader_does_not_wait_for_a_writer_even_to_connect(database: Database) -> None:
+    with database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM workers")
+        newcomer = Database(database.url)
+        with newcomer.snapshot() as snapshot, newcomer.read() as reader:
+            assert snapshot.value(COUNT) == reader.exec_driver_sql(COUNT).scalar() == 0
+        newcomer.close()
+
+
+def test_rows_are_read_by_name_by_position_and_as_tuples(database: Database) -> None:
+    add_worker(database, "a")
+    statement = "SELECT name, pid FROM workers WHERE name = :name"
+    with database.snapshot() as snapshot:
+        (row,) = snapshot.rows(statement, {"name": "a"})
+        assert (row["name"], row[1]) == ("a", 1)
+        assert list(snapshot.tuples(statement, {"name": "a"})) == [("a", 1)]
+        assert snapshot.first(statement, {"name": "b"}) is None
+        assert snapshot.value(statement, {"name": "b"}) is None
+
+
+def test_lists_become_parameters() -> None:
+    assert listed("id", [7, 9]) == (":id_0, :id_1", {"id_0": 7, "id_1": 9})
+    assert listed("id", []) == ("", {})
+
+
+def test_nothing_is_written_by_a_block_that_raises(database: Database) -> None:
+    def fail() -> None:
+        with database.write() as connection:
+            connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 0
+
+
+def test_a_snapshot_that_raised_can_be_followed_by_another(database: Database) -> None:
+    for _ in range(3):
+        with pytest.raises(SchemaError), database.snapshot() as snapshot:
+            snapshot.rows("SELECT * FROM nowhere")
+        with pytest.raises(ZeroDivisionError), database.snapshot():
+            _ = 1 / 0
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 0
+
+
+def test_a_lock_that_is_not_to_be_had_is_told(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with database.write():
+        monkeypatch.setattr(module, "_PRAGMAS", ("PRAGMA busy_timeout = 50",))
+        other = Database(database.url)
+        with pytest.raises(DatabaseUnavailableError, match="busy"), other.write():
+            pytest.fail("two writers at once")
+        other.close()
+
+
+def test_snapshots_of_many_threads_do_not_mix(database: Database) -> None:
+    """Connections are handed from thread to thread; each snapshot must have one of its own."""
+    failures: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            for _ in range(100):
+                with database.snapshot() as snapshot:
+                    assert snapshot.value("SELECT COUNT(*) + 41 FROM workers WHERE name = 'a'") == 42
+        except BaseException as error:
+            failures.append(error)
+
+    add_worker(database, "a")
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_forked_child_reads_and_writes_on_connections_of_its_own(database: Database) -> None:
+    add_worker(database, "parent")
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 1
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            add_worker(database, "child")
+            with database.snapshot() as snapshot:
+                status = 0 if snapshot.value(COUNT) == 2 else 2
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    add_worker(database, "parent again")
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 3
+        assert snapshot.value("PRAGMA integrity_check") == "ok"
+
+
+def test_the_last_to_close_leaves_one_file(database: Database) -> None:
+    add_worker(database, "a")
+    wal = Path(f"{database.path}-wal")
+    assert wal.exists()
+    database.close()
+    assert not wal.exists()
+    with sqlite3.connect(database.path) as connection:
+        assert connection.execute(COUNT).fetchone() == (1,)

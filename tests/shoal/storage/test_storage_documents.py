@@ -1,0 +1,259 @@
+"""Documents are written and removed whole, by everyone's view."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+import sqlalchemy as sa
+from scored_documents import CHECKSUM, make_scored
+
+from shoal.clock import timestamp
+from shoal.errors import DuplicateContentError
+from shoal.models import ScoredDocument
+from shoal.storage import documents
+from shoal.storage.catalogue import get_content, get_document
+from shoal.storage.chunks import get_chunks
+from shoal.storage.database import Database
+
+NOW = timestamp()
+TABLES = (
+    "documents",
+    "document_tags",
+    "sections",
+    "chunks",
+    "chunk_reefs",
+    "reef_postings",
+    "chunk_islands",
+)
+
+
+def store(database: Database, scored: ScoredDocument) -> int:
+    with database.write() as connection:
+        return documents.insert_document(connection, scored, now=NOW)
+
+
+def counts(database: Database) -> dict[str, int]:
+    with database.snapshot() as snapshot:
+        return {table: snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in TABLES}
+
+
+def full_text_hits(database: Database, words: str) -> list[int]:
+    with database.snapshot() as snapshot:
+        found = snapshot.rows("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :words", {"words": words})
+        return [row[0] for row in found]
+
+
+def check_full_text(database: Database) -> None:
+    """Raises unless the full-text index holds exactly the texts of the chunks."""
+    with database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
+
+
+def test_a_document_comes_back_as_it_was_written(database: Database) -> None:
+    scored = make_scored(["Rain falls.", "Été: 🌧 snow."], [{7: 2.0, 3: 1.0}, {}], tags=("b", "a"))
+    document_id = store(database, scored)
+    with database.snapshot() as snapshot:
+        document = get_document(snapshot, document_id)
+        assert get_content(snapshot, document_id) == scored.draft.content
+        page = get_chunks(snapshot, document_id)
+    assert (document.title, document.tags, document.n_chunks) == ("A title", ("a", "b"), 2)
+    assert (document.metadata, document.created_at) == ({"shelf": 3}, NOW)
+    assert page.total == 2
+    for stored, given in zip(page.chunks, scored.chunks, strict=True):
+        assert stored.text == given.text == scored.draft.content[stored.start_char : stored.end_char]
+        assert (stored.reefs, stored.islands) == (given.reefs, given.islands)
+        assert stored.arch_scores == given.arch_scores
+        assert stored.section_path == ("Weather",)
+    assert [(chunk.top_reef_id, chunk.top_reef_name) for chunk in page.chunks] == [
+        (7, "reef 7"),
+        (None, None),
+    ]
+
+
+def test_postings_are_the_reefs_divided_by_the_norm_in_millionths(database: Database) -> None:
+    store(database, make_scored(["a", "b"], [{7: 2.0, 3: 1.0}, {3: 0.123456}]))
+    with database.snapshot() as snapshot:
+        found = [
+            tuple(row) for row in snapshot.rows("SELECT * FROM reef_postings ORDER BY reef_id, chunk_id")
+        ]
+    norm = math.sqrt(5)
+    assert found == [(3, 1, round(1e6 / norm)), (3, 2, 1_000_000), (7, 1, round(2e6 / norm))]
+
+
+def test_full_text_finds_words_of_title_heading_and_text_in_any_form(database: Database) -> None:
+    store(database, make_scored(["The café was closed.", "Two dogs."], title="Orchards", heading="Naïve art"))
+    assert full_text_hits(database, "orchard") == [1, 2]
+    assert full_text_hits(database, "headings:naive") == [1, 2]
+    assert full_text_hits(database, "text:cafe") == [1]
+    assert full_text_hits(database, "dog") == [2]
+    check_full_text(database)
+
+
+def test_the_same_content_is_refused_and_names_the_document_that_has_it(database: Database) -> None:
+    first = store(database, make_scored())
+    before = counts(database)
+    with pytest.raises(DuplicateContentError) as caught:
+        store(database, make_scored(title="Another title"))
+    assert caught.value.document_id == first
+    assert counts(database) == before
+    check_full_text(database)
+
+
+def test_a_duplicate_does_not_harm_the_others_of_its_transaction(database: Database) -> None:
+    with database.write() as connection:
+        documents.insert_document(connection, make_scored(["one"]), now=NOW)
+        with pytest.raises(DuplicateContentError):
+            documents.insert_document(connection, make_scored(["one"]), now=NOW)
+        documents.insert_document(connection, make_scored(["two"]), now=NOW)
+    assert counts(database)["documents"] == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT_SECTION",
+        "INSERT_CHUNK",
+        "INSERT_CHUNK_REEF",
+        "DERIVE_POSTINGS",
+        "INSERT_CHUNK_ISLAND",
+        "INDEX_TEXTS",
+    ],
+)
+def test_nothing_is_stored_when_writing_fails_half_way(
+    database: Database, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    store(database, make_scored(["kept"]))
+    before = counts(database)
+    monkeypatch.setattr(documents, statement, "INSERT INTO nowhere VALUES (?)")
+    with pytest.raises(Exception, match=r"prepared|refused|placeholder|binding"):
+        store(database, make_scored(["lost"], tags=("t",)))
+    assert counts(database) == before
+    assert full_text_hits(database, "lost") == []
+    check_full_text(database)
+
+
+def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> None:
+    """Readers count while a writer stores and deletes; every state they see is complete."""
+    scored = make_scored([f"word{i}" for i in range(40)], [{i % 5: 1.0 + i, 7: 1.0} for i in range(40)])
+    whole = {(0, 0, 0, 0, 0), (1, 40, 80, 80, 40)}
+    seen: set[tuple[int, ...]] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        tables = ("documents", "chunks", "chunk_reefs", "reef_postings")
+        while not done.is_set():
+            with database.snapshot() as snapshot:
+                found = [snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in tables]
+                hits = snapshot.value("SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH 'word*'")
+            seen.add((*found, hits))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(15):
+        document_id = store(database, scored)
+        with database.write() as connection:
+            assert documents.delete_document(connection, document_id)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert seen <= whole
+    assert len(seen) == 2, "the readers should have met both states"
+
+
+def test_deleting_removes_every_trace_and_nothing_else(database: Database) -> None:
+    kept = store(database, make_scored(["kept rain", "kept snow"], tags=("k",)))
+    before = counts(database)
+    gone = store(database, make_scored(["gone rain", "gone snow"], [{1: 1.0}, {5: 2.0}], tags=("k", "g")))
+    with database.write() as connection:
+        assert documents.delete_document(connection, gone) is True
+    assert counts(database) == before
+    assert full_text_hits(database, "gone") == []
+    assert len(full_text_hits(database, "kept")) == 2
+    check_full_text(database)
+    with database.snapshot() as snapshot:
+        assert snapshot.rows("PRAGMA foreign_key_check") == []
+        assert [chunk.text for chunk in get_chunks(snapshot, kept).chunks] == ["kept rain", "kept snow"]
+
+
+def test_deleting_what_is_not_there_says_so(database: Database) -> None:
+    with database.write() as connection:
+        assert documents.delete_document(connection, 17) is False
+
+
+def test_ids_are_never_used_again(database: Database) -> None:
+    first = store(database, make_scored(["a", "b"]))
+    with database.write() as connection:
+        documents.delete_document(connection, first)
+    second = store(database, make_scored(["a", "b"]))
+    assert second > first
+    with database.snapshot() as snapshot:
+        assert [chunk.id for chunk in get_chunks(snapshot, second).chunks] == [3, 4]
+
+
+def test_tags_are_merged_and_replaced(database: Database) -> None:
+    document_id = store(database, make_scored(tags=("a",)))
+    later = "2030-01-01T00:00:00.000Z"
+    with database.write() as connection:
+        assert documents.merge_tags(connection, document_id, ["a"], now=later) is False
+        assert documents.summary(connection, document_id) == ("A title", 1, ("a",))
+        assert documents.merge_tags(connection, document_id, ["b", "a"], now=later) is True
+        assert documents.merge_tags(connection, 99, ["b"], now=later) is False
+        assert documents.summary(connection, document_id)[2] == ("a", "b")
+        assert documents.set_tags(connection, document_id, ["c"], now=later) is True
+        assert documents.set_tags(connection, 99, ["c"], now=later) is False
+    with database.snapshot() as snapshot:
+        document = get_document(snapshot, document_id)
+    assert (document.tags, document.created_at, document.updated_at) == (("c",), NOW, later)
+
+
+def test_deleting_does_not_read_through_other_documents(database: Database) -> None:
+    """Every step of a delete looks rows up by a key: its cost must not grow with the library."""
+    steps = [documents.FORGET_TEXTS, documents.FORGET_POSTINGS, documents.DELETE_DOCUMENT]
+    cascades = [
+        "SELECT 1 FROM sections WHERE document_id = :document_id",
+        "SELECT 1 FROM chunks WHERE document_id = :document_id",
+        "SELECT 1 FROM chunks WHERE section_id = :document_id",
+        "SELECT 1 FROM chunk_reefs WHERE chunk_id = :document_id",
+        "SELECT 1 FROM chunk_islands WHERE chunk_id = :document_id",
+        "SELECT 1 FROM document_tags WHERE document_id = :document_id",
+    ]
+    with database.read() as connection:
+        for statement in steps + cascades:
+            plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {statement}"), {"document_id": 1}).all()
+            scans = [row[-1] for row in plan if row[-1].startswith("SCAN")]
+            assert scans in ([], ["SCAN chunk_fts"]), (statement, plan)
+
+
+def test_scores_are_replaced_under_their_ids_unless_newer_ones_are_there(database: Database) -> None:
+    document_id = store(database, make_scored(["Rain.", "Snow."], [{1: 3.0}, {2: 1.0, 3: 2.0}]))
+    with database.snapshot() as snapshot:
+        ids = [chunk.id for chunk in get_chunks(snapshot, document_id).chunks]
+    new = make_scored(["Rain.", "Snow."], [{4: 1.0}, {}]).chunks
+
+    def rescore(version: int, is_other: bool) -> list[tuple[object, ...]]:
+        due = [(chunk_id, chunk, is_other) for chunk_id, chunk in zip(ids, new, strict=True)]
+        with database.write() as connection:
+            documents.rescore_chunks(
+                connection, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
+            )
+        with database.snapshot() as snapshot:
+            return [
+                (chunk.id, chunk.vocabulary_version, *(reef.reef_id for reef in chunk.reefs))
+                for chunk in get_chunks(snapshot, document_id).chunks
+            ]
+
+    assert rescore(2, is_other=False) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
+    assert rescore(1, is_other=True) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
+    assert rescore(3, is_other=True) == [(ids[0], 3, 4), (ids[1], 3)]
+    with database.snapshot() as snapshot:
+        assert snapshot.rows("SELECT reef_id, chunk_id, weight FROM reef_postings")[0][:] == (
+            4,
+            ids[0],
+            1000000,
+        )
+        assert snapshot.value("SELECT COUNT(*) FROM reef_postings") == 1
+        assert snapshot.value("SELECT top_reef_id FROM chunks WHERE id = :id", {"id": ids[1]}) is None
+    check_full_text(database)

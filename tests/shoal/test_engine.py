@@ -1,0 +1,397 @@
+"""The engine, as people use it from Python: a real database file, a small scorer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+
+from shoal import DocFormat, Engine
+from shoal.errors import (
+    DatabaseUnavailableError,
+    EmptyDocumentError,
+    InvalidFieldError,
+    NotFoundError,
+    QueryError,
+    SchemaError,
+    SettingsError,
+    UnknownFormatError,
+)
+from shoal.settings import Settings
+
+RAIN = (
+    "Rain and storm in the wet season. Wind, cloud and rain fall on the coast. Snow and cold follow the heat."
+)
+LAVA = "# Fire\n\nA volcano throws lava and ash. Lava cools to basalt.\n\n## Stone\n\nGranite is rock of the crust.\n"
+COURT = "A judge and a jury weigh evidence. The court hears a witness of the crime."
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        yield opened
+
+
+def n_documents(engine: Engine) -> int:
+    count: int = engine.status()["n_documents"]
+    return count
+
+
+def test_what_goes_in_is_found(engine: Engine) -> None:
+    rain = engine.ingest(title="Weather", content=RAIN, tags=["wet"])
+    lava = engine.ingest(title="Volcanoes", content=LAVA, format=DocFormat.markdown)
+    assert rain.id is not None
+    assert (rain.duplicate, rain.error, rain.tags) == (None, None, ("wet",))
+    reply = engine.search("lava of a volcano")
+    assert {result.document_id for result in reply.results} == {lava.id}
+    assert reply.query_info.top_reef == "volcanoes and rocks"
+    assert reply.trace_id != engine.search("lava").trace_id
+    assert reply.took_ms > 0
+
+
+def test_a_document_can_be_looked_at(engine: Engine) -> None:
+    lava = engine.ingest(
+        title="Volcanoes", content=LAVA, format="markdown", tags=["b", "a"], metadata={"x": [1]}
+    )
+    assert lava.id is not None
+    detail = engine.document(lava.id)
+    assert (detail.document.title, detail.document.format) == ("Volcanoes", DocFormat.markdown)
+    assert (detail.document.tags, detail.document.metadata) == (("a", "b"), {"x": [1]})
+    assert [section.path for section in detail.sections if section.n_chunks] == [("Fire",), ("Fire", "Stone")]
+    headings = [LAVA[span.start_char : span.end_char] for span in detail.report.left_out]
+    assert [heading.strip() for heading in headings] == ["# Fire", "## Stone"]
+    page = engine.chunks(lava.id)
+    assert page.total == lava.n_chunks == len(page.chunks)
+    assert engine.content(lava.id) == LAVA
+    second = engine.chunks(lava.id, limit=1, offset=1, n_reefs=1)
+    assert [chunk.id for chunk in second.chunks] == [page.chunks[1].id]
+    assert second.chunks[0].reefs == page.chunks[1].reefs[:1]
+
+
+def test_the_same_content_is_stored_once_and_tags_are_merged(engine: Engine) -> None:
+    first = engine.ingest(title="Weather", content=RAIN, tags=["wet"])
+    again = engine.ingest(title="The weather again", content=RAIN, tags=["sky", "wet"])
+    assert (again.id, again.duplicate, again.title) == (first.id, first.id, "Weather")
+    assert (again.n_chunks, again.tags) == (first.n_chunks, ("sky", "wet"))
+    assert n_documents(engine) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    [
+        ({"title": "Empty", "content": ""}, EmptyDocumentError),
+        ({"title": "Blank", "content": " \n\t "}, EmptyDocumentError),
+        (
+            {"title": "No text", "content": "# Only\n\n## Headings\n", "format": "markdown"},
+            EmptyDocumentError,
+        ),
+        ({"title": "PDF", "content": RAIN, "format": "pdf"}, UnknownFormatError),
+        ({"title": "Bytes", "content": b"rain"}, InvalidFieldError),
+        ({"title": "Tags", "content": RAIN, "tags": "wet"}, InvalidFieldError),
+        ({"title": 7, "content": RAIN}, InvalidFieldError),
+        ({"title": "Metadata", "content": RAIN, "metadata": {"x": object()}}, InvalidFieldError),
+    ],
+)
+def test_a_bad_document_is_refused_and_leaves_nothing(engine: Engine, document: dict, error: type) -> None:
+    with pytest.raises(error):
+        engine.ingest(**document)
+    assert n_documents(engine) == 0
+
+
+def test_many_documents_one_result_each_in_order(engine: Engine) -> None:
+    results = engine.ingest_many(
+        [
+            {"title": "Weather", "content": RAIN, "tags": ["wet"]},
+            {"title": "Empty", "content": ""},
+            {"title": "Weather twice", "content": RAIN, "tags": ["sky"]},
+            {"title": "Colour", "content": LAVA, "colour": "red"},
+            {"title": "Missing"},
+            "no document at all",  # type: ignore[list-item]
+            {"title": None, "content": LAVA, "format": None, "source_path": "lava.md"},
+        ]
+    )
+    assert [result.id for result in results] == [1, None, 1, None, None, None, 2]
+    assert [result.duplicate for result in results] == [None, None, 1, None, None, None, None]
+    assert results[2].tags == ("sky", "wet")
+    assert results[1].title == "Empty"
+    for i, words in ((1, "no text"), (3, "colour"), (4, "content"), (5, "document")):
+        assert words in (results[i].error or ""), results[i]
+    assert engine.document(2).document.format is DocFormat.markdown
+    assert n_documents(engine) == 2
+
+
+def test_small_documents_share_transactions_of_bounded_size(settings: Settings) -> None:
+    import dataclasses
+
+    bounded = dataclasses.replace(settings, batch_bytes=600, batch_items=4)
+    documents = [{"title": str(i), "content": f"{RAIN} Number {i}."} for i in range(11)]
+    documents += [documents[3], {"title": "big", "content": "\n".join(f"{COURT} {i}" for i in range(40))}]
+    with Engine(settings=bounded, scorer=FakeScorer()) as engine:
+        results = engine.ingest_many(documents)
+        assert [result.error for result in results] == [None] * 13
+        assert results[11].duplicate == results[3].id
+        assert n_documents(engine) == 12
+
+
+def test_an_interrupted_ingestion_leaves_what_was_before_and_nothing_else(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    engine.ingest(title="Weather", content=RAIN)
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeScorer, "analyze", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.ingest(title="Volcanoes", content=LAVA)
+    assert n_documents(engine) == 1
+    with engine.database.snapshot() as snapshot:
+        for table in ("jobs", "waves", "job_items", "job_item_contents", "job_item_cuts"):
+            assert snapshot.value(f"SELECT COUNT(*) FROM {table}") == 0, table
+    assert engine.ingest(title="Volcanoes", content=LAVA).error is None
+
+
+def test_files_are_taken_by_their_name(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "fire_and-stone.md"
+    path.write_bytes(b"\xef\xbb\xbf" + LAVA.replace("\n", "\r\n").encode())
+    result = engine.ingest_file(path, tags=["files"])
+    assert result.id is not None
+    document = engine.document(result.id).document
+    assert (document.title, document.source_path) == ("Fire and Stone", str(path))
+    assert (document.format, document.tags) == (DocFormat.markdown, ("files",))
+    assert engine.content(result.id) == LAVA.replace("\n", "\r\n")
+    with pytest.raises(NotFoundError):
+        engine.ingest_file(tmp_path / "nowhere.txt")
+
+
+def test_tags_filter_listing_and_search(engine: Engine) -> None:
+    engine.ingest(title="Weather", content=RAIN, tags=["wet", "sky"])
+    engine.ingest(title="Volcanoes", content=LAVA, tags=["hot"])
+    assert engine.set_tags(2, [" dry  land ", "dry land"]) == ("dry land",)
+    assert [document.id for document in engine.documents(tag="dry land").documents] == [2]
+    assert engine.documents(tag="hot").documents == ()
+    assert engine.search("rain and lava", tags=["dry land"]).results[0].document_id == 2
+    assert engine.search("rain and lava", tags=["dry land", "wet"]).results == []
+    either = {"tags": ["dry land", "wet"], "tags_match": "any"}
+    assert {r.document_id for r in engine.search("rain and lava", filters=either).results} == {1, 2}
+    with pytest.raises(NotFoundError):
+        engine.set_tags(99, ["x"])
+    with pytest.raises(InvalidFieldError):
+        engine.set_tags(1, ["x" * 65])
+    assert engine.document(1).document.tags == ("sky", "wet")
+
+
+def test_listing_has_pages_and_looks_for_words_as_they_are(engine: Engine) -> None:
+    for i, title in enumerate(["100% Rain", "100 Rains", "Snow_fall", "Snowfall", "Été"]):
+        engine.ingest(title=title, content=f"{RAIN} {i}", source_path=f"shelf/{i}.txt")
+    assert [d.title for d in engine.documents(q="100% r").documents] == ["100% Rain"]
+    assert [d.title for d in engine.documents(q="snow_").documents] == ["Snow_fall"]
+    assert [d.id for d in engine.documents(q="SHELF/3").documents] == [4]
+    page = engine.documents(limit=2, offset=3)
+    assert ([d.title for d in page.documents], page.total) == (["Snowfall", "Été"], 5)
+    assert engine.documents(limit=0).total == 5
+    assert engine.documents(offset=100).documents == ()
+    for wrong in (
+        {"q": "\ud83d"},
+        {"tag": "\ud83d"},
+        {"limit": -1},
+        {"offset": -1},
+        {"limit": 10**12},
+        {"offset": "1"},
+    ):
+        with pytest.raises(QueryError):
+            engine.documents(**wrong)
+
+
+def test_a_deleted_document_is_nowhere(engine: Engine) -> None:
+    engine.ingest(title="Weather", content=RAIN)
+    engine.ingest(title="Volcanoes", content=LAVA)
+    assert engine.search("lava").results
+    assert engine.delete_document(2) is True
+    assert engine.delete_document(2) is False
+    assert engine.search("lava and granite").results == []
+    for look in (engine.document, engine.chunks, engine.content):
+        with pytest.raises(NotFoundError):
+            look(2)
+    again = engine.ingest(title="Volcanoes", content=LAVA)
+    assert (again.id, again.duplicate) == (3, None)
+
+
+def test_what_is_deleted_makes_the_file_smaller(settings: Settings) -> None:
+    long = "\n\n".join(f"{RAIN} {i}\n\n{COURT} {i}" for i in range(300))
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        engine.ingest(title="Weather", content=RAIN)
+        engine.ingest(title="Long", content=long)
+    full = engine.database.path.stat().st_size
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        engine.delete_document(2)
+    assert engine.database.path.stat().st_size < full / 2
+
+
+@pytest.mark.parametrize("document_id", [0, -1, 2**63, 10**30])
+def test_ids_that_no_document_can_have_are_not_found(engine: Engine, document_id: int) -> None:
+    for look in (engine.document, engine.chunks, engine.content):
+        with pytest.raises(NotFoundError):
+            look(document_id)
+    with pytest.raises(NotFoundError):
+        engine.set_tags(document_id, ["x"])
+    assert engine.delete_document(document_id) is False
+
+
+def test_pages_of_a_search_continue_each_other(engine: Engine) -> None:
+    for i in range(12):
+        engine.ingest(title=f"Weather {i}", content=f"{RAIN} Rain number {i}. Storm." + " Wind." * (i % 3))
+    whole = [result.chunk_id for result in engine.search("rain and wind", top_k=12).results]
+    pages = [
+        result.chunk_id
+        for offset in (0, 5, 10)
+        for result in engine.search("rain and wind", top_k=5, offset=offset).results
+    ]
+    assert len(whole) == 12
+    assert pages[:12] == whole
+
+
+def test_a_query_without_a_known_word_finds_nothing_and_says_why(engine: Engine) -> None:
+    engine.ingest(title="Weather", content=RAIN)
+    for query, words in (
+        ("the and of", "common words"),
+        ("1984 42", "common words or numbers"),
+        ("qwertz asdf", "qwertz"),
+        ("?!", "common words"),
+    ):
+        reply = engine.search(query)
+        assert reply.results == []
+        assert words in reply.warnings[0], reply.warnings
+    reply = engine.search("rain qwertz")
+    assert reply.results
+    assert reply.query_info.unknown_words == ("qwertz",)
+    assert "qwertz" in reply.warnings[0]
+
+
+def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) -> None:
+    class Newer(FakeScorer):
+        data_checksum = "e" * 64
+
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        engine.ingest(title="Weather", content=RAIN)
+        assert engine.status()["n_stale_chunks"] == 0
+    with Engine(settings=settings, scorer=Newer()) as engine:
+        lava = engine.ingest(title="Both", content="Rain and lava and storm.")
+        reply = engine.search("rain and storm")
+        assert {result.document_id for result in reply.results} == {lava.id}
+        assert "scored with other lagoon data" in reply.warnings[0]
+        assert engine.status()["n_stale_chunks"] == 1
+        target = engine.explain("rain", document_id=1).target
+        assert target is not None
+        assert [one.reason for one in target.kept_out] == ["other data"]
+
+
+def test_status_counts_what_is_there(engine: Engine) -> None:
+    engine.ingest(title="Weather", content=RAIN)
+    engine.ingest(title="Volcanoes", content=LAVA, format="markdown")
+    status = engine.status()
+    assert (status["status"], status["n_documents"]) == ("ok", 2)
+    assert status["n_chunks"] == engine.chunks(1).total + engine.chunks(2).total
+    assert status["content_bytes"] == len((RAIN + LAVA).encode())
+    assert (status["lagoon_version"], status["lagoon_n_reefs"]) == ("0.0.1-fake", 12)
+    assert (status["vocabulary_version"], status["n_custom_words"], status["n_stale_chunks"]) == (0, 0, 0)
+    assert status["db_path"] == str(engine.database.path)
+    assert status["db_bytes"] > 4096
+    assert set(status["jobs"].values()) == {0}
+    json.dumps(status)
+
+
+def test_reefs_count_their_chunks(engine: Engine) -> None:
+    engine.ingest(title="Weather", content=RAIN)
+    engine.ingest(title="Courts", content=COURT)
+    hierarchy = engine.reefs()
+    counted = {reef["name"]: reef["n_chunks"] for reef in hierarchy["reefs"] if reef["n_chunks"]}
+    assert sum(counted.values()) == engine.status()["n_chunks"]
+    assert set(counted) == {"weather and climate", "law and courts"}
+    assert len(hierarchy["islands"]) == 6
+    assert len(hierarchy["archipelagos"]) == 4
+
+
+def test_engines_in_many_threads_share_one_database(engine: Engine) -> None:
+    """Documents go in while others search; nobody fails, nothing is lost."""
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(6):
+                engine.ingest(title=f"{number} {i}", content=f"{RAIN} {number} {i}")
+                assert engine.search("rain", top_k=3).results
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert n_documents(engine) == 24
+
+
+def test_a_started_engine_finds_what_others_store(settings: Settings) -> None:
+    with (
+        Engine(settings=settings, scorer=FakeScorer()) as one,
+        Engine(settings=settings, scorer=FakeScorer()) as two,
+    ):
+        one.start()
+        assert one.search("rain").results == []
+        two.ingest(title="Weather", content=RAIN)
+        assert len(one.search("rain").results) == 1
+        two.delete_document(1)
+        assert one.search("rain").results == []
+
+
+def test_settings_come_from_the_environment_unless_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_DATABASE_URL", f"sqlite:///{tmp_path / 'from-environment.db'}")
+    with Engine(scorer=FakeScorer()) as engine:
+        assert engine.database.path == tmp_path / "from-environment.db"
+    with Engine(db_path=tmp_path / "given.db", scorer=FakeScorer()) as engine:
+        assert engine.database.path == tmp_path / "given.db"
+    with Engine(database_url=f"sqlite:///{tmp_path / 'url.db'}", scorer=FakeScorer()) as engine:
+        assert engine.database.path == tmp_path / "url.db"
+    with pytest.raises(SettingsError):
+        Engine(db_path="a.db", database_url="sqlite:///b.db")
+    with pytest.raises(SettingsError):
+        Engine(database_url="postgresql://somewhere")
+    monkeypatch.setenv("SHOAL_LEARNING", "0")
+    with Engine(db_path=tmp_path / "given.db", scorer=FakeScorer(), learning=True) as engine:
+        assert engine.settings.learning
+
+
+def test_a_database_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailableError, match="no folder"):
+        Engine(db_path=tmp_path / "nowhere" / "shoal.db")
+    (tmp_path / "letter.db").write_text("Dear Sir or Madam, " * 400)
+    with pytest.raises(SchemaError, match="not a Shoal database"):
+        Engine(db_path=tmp_path / "letter.db")
+
+
+HEAVY = ("sqlalchemy", "alembic", "scipy", "marshmallow", "celery", "flask")
+
+
+def test_reading_imports_nothing_heavy(engine: Engine) -> None:
+    """What searches and look-ups from the command line wait for. Importing SQLAlchemy alone takes longer than the search."""
+    engine.ingest(title="Weather", content=RAIN)
+    code = (
+        "import sys; from shoal import Engine\n"
+        f"with Engine(db_path={str(engine.database.path)!r}) as engine:\n"
+        "    engine.search('rain and storm'); engine.explain('rain'); engine.status(); engine.documents()\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -1,0 +1,48 @@
+"""Workers for a test, on both brokers."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from worker_parts import HERE, REDIS_URL, Worker
+
+from shoal.settings import Settings
+
+
+@pytest.fixture(params=["filesystem", "redis"])
+def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Settings]:
+    """Settings for a test that runs once with each broker."""
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_queue=f"test-{uuid.uuid4().hex}")
+    if request.param == "filesystem":
+        yield settings
+        return
+    import redis
+
+    client = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=1)
+    try:
+        client.ping()
+    except redis.RedisError:
+        pytest.skip(f"there is no Redis at {REDIS_URL} (SHOAL_TEST_REDIS_URL)")
+    yield dataclasses.replace(settings, broker_url=REDIS_URL)
+    for key in client.scan_iter(f"{settings.broker_queue}:*"):
+        client.delete(key)
+    client.close()
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    """Starts workers; whatever is left of them at the end is killed."""
+    started: list[Worker] = []
+
+    def start(settings: Settings, command: list[str] | None = None) -> Worker:
+        command = command or [str(HERE / "worker_script.py")]
+        started.append(Worker(settings, tmp_path / f"worker-{len(started)}.log", command))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.kill_all()

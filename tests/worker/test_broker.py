@@ -1,0 +1,157 @@
+"""Messages of the embedded broker appear whole or not at all; sending gives up quickly."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import socket
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from shoal.errors import BrokerUnavailableError
+from shoal.jobs import filesystem
+from shoal.jobs.broker import make_celery, nudger, send_nudge, tidy_folders
+from shoal.settings import Settings
+
+
+def message(body: Any) -> dict[str, Any]:
+    return {"body": body, "content-encoding": "utf-8", "content-type": "x", "headers": {}, "properties": {}}
+
+
+def channel(settings: Settings) -> Any:
+    return make_celery(settings).connection_for_write().default_channel
+
+
+def folder(settings: Settings) -> Path:
+    return settings.data_path / "broker" / "messages"
+
+
+def test_of_many_consumers_each_message_reaches_one_and_is_whole(settings: Settings) -> None:
+    n, taken, done = 300, [], threading.Event()
+
+    def send(part: int) -> None:
+        mine = channel(settings)
+        for i in range(n // 3):
+            mine._put("q", message([part, i, "x" * 5000]))
+
+    def take() -> None:
+        mine = channel(settings)
+        while True:
+            try:
+                taken.append(tuple(mine._get("q")["body"][:2]))
+            except Empty:
+                if done.is_set():
+                    return
+
+    make_celery(settings)
+    senders = [threading.Thread(target=send, args=(part,)) for part in range(3)]
+    takers = [threading.Thread(target=take) for _ in range(3)]
+    for thread in (*senders, *takers):
+        thread.start()
+    for thread in senders:
+        thread.join()
+    done.set()
+    for thread in takers:
+        thread.join()
+    assert set(Counter(taken).values()) == {1}
+    assert len(taken) == n
+    assert list(folder(settings).iterdir()) == []
+
+
+def test_an_unreadable_message_is_thrown_away_and_the_next_one_taken(settings: Settings) -> None:
+    mine = channel(settings)
+    (folder(settings) / "000000000000001_a.q.msg").write_text('{"half')
+    (folder(settings) / "000000000000002_b.q.msg").write_bytes(b"\xff")
+    (folder(settings) / "000000000000003_c.q.msg").write_text("null")
+    (folder(settings) / "000000000000004_d.q.msg").write_text("{}")
+    mine._put("q", message("fine"))
+    assert mine._get("q") == message("fine")
+    with pytest.raises(Empty):
+        mine._get("q")
+    assert list(folder(settings).iterdir()) == []
+
+
+def test_messages_come_in_the_order_they_were_sent_and_to_their_queue(settings: Settings) -> None:
+    mine = channel(settings)
+    for i in range(5):
+        mine._put("q", message(i))
+        mine._put("another-q", message(i))
+        time.sleep(0.002)
+    assert [mine._get("q")["body"] for _ in range(5)] == list(range(5))
+    assert mine._size("another-q") == 5
+    assert mine._purge("another-q") == 5
+
+
+def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings: Settings) -> None:
+    channel(settings)
+    names = ("1_a.tmp", "1_b.taken", f"1_c.{settings.broker_queue}.msg")
+    for name in names:
+        (folder(settings) / name).write_text("x")
+    tidy_folders(settings)
+    assert len(list(folder(settings).iterdir())) == 3
+    old = time.time() - 2 * filesystem.STALE_SECONDS
+    for name in names:
+        os.utime(folder(settings) / name, (old, old))
+    tidy_folders(settings)
+    assert [path.name for path in folder(settings).iterdir()] == [names[2]]
+
+
+def test_a_second_nudge_is_not_sent_while_one_waits(settings: Settings) -> None:
+    app = make_celery(settings)
+    assert send_nudge(app)
+    assert not send_nudge(app)
+    assert len(list(folder(settings).iterdir())) == 1
+    assert send_nudge(app, unless_waiting=False)
+
+
+def test_a_broker_that_cannot_be_reached_is_reported_soon(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        app = make_celery(dataclasses.replace(settings, broker_url=f"redis://127.0.0.1:{port}/0"))
+        started = time.monotonic()
+        with pytest.raises(BrokerUnavailableError):
+            send_nudge(app)
+        assert time.monotonic() - started < 30
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailableError):
+        send_nudge(app)
+    assert time.monotonic() - started < 30
+    nudger(app)()
+    assert "nudge not sent" in caplog.text
+
+
+def test_a_folder_that_is_gone_is_a_broker_that_is_away(settings: Settings) -> None:
+    app = make_celery(settings)
+    shutil.rmtree(settings.data_path)
+    with pytest.raises(BrokerUnavailableError):
+        send_nudge(app)
+
+
+def test_a_folder_that_cannot_be_made_is_reported(settings: Settings) -> None:
+    settings.data_path.write_text("a file is in the way")
+    with pytest.raises(BrokerUnavailableError, match="folder of the embedded broker"):
+        make_celery(settings)
+
+
+def test_kombus_own_transport_would_break_on_a_half_written_message(settings: Settings) -> None:
+    """Why there is a transport of our own. Should this fail one day, it may no longer be needed."""
+    make_celery(settings)
+    (folder(settings) / "1_a.q.msg").write_text("")
+    options = {"data_folder_in": str(folder(settings)), "data_folder_out": str(folder(settings))}
+    with (
+        Connection("filesystem://localhost//", transport_options=options) as connection,
+        pytest.raises(ValueError, match="Expecting value"),
+    ):
+        connection.default_channel._get("q")

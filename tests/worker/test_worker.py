@@ -1,0 +1,247 @@
+"""A real Celery worker takes real documents from upload to stored chunks, whatever dies on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_parts import ROOT, Worker, count, ended, until, upload
+from worker_script import DEADLY, SLOW
+
+from shoal.jobs import jobs
+from shoal.jobs.broker import make_celery, send_nudge
+from shoal.jobs.names import JobStatus
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+StartWorker = Callable[..., Worker]
+
+TEXT = "A volcano throws out magma and lava. The rain of a monsoon falls on the forest number {}."
+
+
+def texts(n: int, extra: str = "") -> list[str]:
+    return [f"{TEXT.format(i)} {extra}" for i in range(n)]
+
+
+def assert_stored_once(database: Database, n: int) -> None:
+    assert count(database, "SELECT COUNT(*) FROM documents") == n
+    assert count(database, "SELECT COUNT(DISTINCT content_hash) FROM documents") == n
+    assert count(database, "SELECT COUNT(DISTINCT document_id) FROM chunks") == n
+    twice = "SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)"
+    assert count(database, twice) == 0
+    assert count(database, "SELECT COUNT(*) FROM chunks") == count(database, "SELECT COUNT(*) FROM chunk_fts")
+    assert count(database, "SELECT COUNT(*) FROM job_item_contents") == 0
+
+
+def messages(settings: Settings) -> list[Path]:
+    return sorted((settings.data_path / "broker" / "messages").iterdir())
+
+
+def test_documents_are_ingested_end_to_end(
+    database: Database, broker_settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(broker_settings, workers=2, batch_items=8)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, [*texts(60), *texts(5), "# Only a heading"])
+    send_nudge(make_celery(settings))
+    job = ended(database, job_id)
+    assert job.status is JobStatus.partial
+    assert (job.progress.total, job.progress.done) == (66, 66)
+    assert (job.progress.duplicate, job.progress.failed) == (5, 1)
+    assert job.progress.bytes_done == job.progress.bytes_total
+    assert_stored_once(database, 60)
+    assert [seen.pid for seen in jobs.workers_seen(database, 60)] == [worker.pid]
+    assert worker.stop() == 0
+    assert jobs.workers_seen(database, 60) == []
+    assert [event for event in worker.events() if event["level"] in ("error", "critical")] == []
+
+
+@pytest.mark.chaos
+def test_a_worker_that_is_killed_in_the_middle_is_replaced_and_nothing_is_lost_or_doubled(
+    database: Database, broker_settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(broker_settings, workers=2, batch_items=5)
+    job_id = upload(database, settings, texts(40, SLOW))
+    first = start_worker(settings)
+    send_nudge(make_celery(settings))
+    until(lambda: _caught_in_the_middle(first, database, job_id))
+    first.kill_all()
+    assert jobs.get_job(database, job_id).progress.done < 40
+    # No message is sent for the second worker: it finds what is left.
+    start_worker(settings)
+    job = ended(database, job_id)
+    assert (job.status, job.progress.done) == (JobStatus.succeeded, 40)
+    assert_stored_once(database, 40)
+    # The batches were cut short by no fault of their items.
+    assert count(database, "SELECT MAX(attempts) FROM job_items") == 0
+
+
+@pytest.mark.chaos
+def test_children_whose_parent_is_killed_end_by_themselves_and_another_worker_finishes(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
+    first = start_worker(settings)
+    children = first.children()
+    job_id = upload(database, settings, texts(40, SLOW))
+    send_nudge(make_celery(settings))
+    until(lambda: jobs.get_job(database, job_id).progress.done >= 5)
+    first.process.kill()
+    first.process.wait()
+    until(lambda: not any(_lives(pid) for pid in children), 30)
+    assert jobs.get_job(database, job_id).progress.done < 40
+    start_worker(settings)
+    assert ended(database, job_id).status is JobStatus.succeeded
+    assert_stored_once(database, 40)
+
+
+def _caught_in_the_middle(worker: Worker, database: Database, job_id: int) -> bool:
+    """Whether the worker stands still now with some items done and others in its hands."""
+    worker.pause_all()
+    in_hand = count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'scoring'")
+    if jobs.get_job(database, job_id).progress.done >= 5 and in_hand > 0:
+        return True
+    worker.resume_all()
+    return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.chaos
+def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
+    database: Database, broker_settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(broker_settings, max_attempts=2)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, [*texts(3), f"The antidote of {DEADLY} is known.", *texts(6)[3:]])
+    send_nudge(make_celery(settings))
+    job = ended(database, job_id)
+    assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
+    failed = jobs.get_items(database, job_id)[3]
+    assert failed.attempts == 2
+    assert failed.error is not None
+    assert "died 2 times" in failed.error
+    assert_stored_once(database, 6)
+    assert worker.process.poll() is None
+    later = upload(database, settings, ["A bee visits a flower."])
+    send_nudge(make_celery(settings))
+    assert ended(database, later).status is JobStatus.succeeded
+
+
+def test_messages_may_be_lost_doubled_or_nonsense(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    # Lost: nothing is sent at all.
+    assert ended(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
+    # Doubled, and between messages that nobody can read.
+    app = make_celery(settings)
+    folder = settings.data_path / "broker" / "messages"
+    for i in range(40):
+        send_nudge(app, unless_waiting=False)
+        (folder / f"{i:015d}_x.{settings.broker_queue}.msg").write_text(["", "{", "[1]", "null", "{}"][i % 5])
+    job_id = upload(database, settings, texts(30))
+    assert ended(database, job_id).progress.duplicate == 10
+    until(lambda: messages(settings) == [])
+    assert_stored_once(database, 30)
+    assert worker.process.poll() is None
+    assert worker.stop() == 0
+
+
+def test_an_ending_worker_finishes_what_it_has_begun(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=10)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, texts(40, SLOW))
+    send_nudge(make_celery(settings))
+    until(lambda: count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'scoring'") > 0)
+    assert worker.stop() == 0
+    done = jobs.get_job(database, job_id).progress.done
+    assert 0 < done < 40
+    assert done % 10 == 0
+    assert count(database, "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL") == 0
+
+
+def test_the_scorer_is_loaded_once_and_before_the_fork(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=2)
+    worker = start_worker(settings, ["-m", "shoal_worker"])
+    until(lambda: len(worker.events("worker process ready")) == 2)
+    sample = [path.read_text() for path in sorted((ROOT / "shoal" / "sample_corpus").glob("*.md"))]
+    job_id = upload(database, settings, sample)
+    send_nudge(make_celery(settings))
+    assert ended(database, job_id).status is JobStatus.succeeded
+    assert_stored_once(database, len(sample))
+    assert [event["pid"] for event in worker.events("scorer loaded")] == [worker.pid]
+    assert {event["parent"] for event in worker.events("worker process ready")} == {worker.pid}
+    # The children map the model's files where the parent does: they were inherited, not opened again.
+    models = {pid: _mapped_models(pid) for pid in (worker.pid, *worker.children())}
+    assert models[worker.pid]
+    assert all(mapped == models[worker.pid] for mapped in models.values())
+
+
+def _mapped_models(pid: int) -> set[str]:
+    """Address and file of what a process maps of lagoon's data."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {f"{line.split()[0]} {line.split()[-1]}" for line in lines if "lagoon/data" in line}
+
+
+def test_a_worker_without_a_usable_database_says_so_and_ends(
+    settings: Settings, start_worker: StartWorker
+) -> None:
+    worker = start_worker(settings, ["-m", "shoal_worker"])
+    assert worker.process.wait(60) == 1
+    assert "shoal migrate" in worker.log.read_text()
+    assert "Traceback" not in worker.log.read_text()
+
+
+@pytest.mark.chaos
+def test_a_broker_that_forgets_everything_costs_nothing(
+    database: Database, broker_settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(broker_settings, batch_items=5)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, texts(40, SLOW))
+    app = make_celery(settings)
+    send_nudge(app)
+    until(lambda: jobs.get_job(database, job_id).progress.done >= 5)
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_purge(settings.broker_queue)
+    assert ended(database, job_id).status is JobStatus.succeeded
+    assert_stored_once(database, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_a_task_over_its_time_limit_is_ended_and_the_others_finish(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, task_time_limit=10.0, max_attempts=1)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    # A stopped process is as stuck as one can be.
+    child = worker.children()[0]
+    job_id = upload(database, settings, texts(40, SLOW))
+    send_nudge(make_celery(settings))
+    until(lambda: count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'scoring'") > 0)
+    os.kill(child, signal.SIGSTOP)
+    assert ended(database, job_id).progress.done == 40
+    assert not _lives(child)
+    assert_stored_once(database, 40)

@@ -1,0 +1,109 @@
+"""Real workers learn: one or two, killed or not, they make the same library."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from teaching_texts import SENTENCES, about, text_of
+from worker_parts import HERE, Worker, count, ended, until, upload
+
+from shoal.engine import Engine
+from shoal.export import export
+from shoal.jobs.broker import make_celery, send_nudge
+from shoal.jobs.names import JobStatus
+from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+StartWorker = Callable[..., Worker]
+COMMAND = [str(HERE / "learning_worker_script.py")]
+
+SYLLABLES = ("zor", "quen", "mir", "var", "pel", "drab", "hox", "wim", "lun", "gath")
+INVENTED = [a + b + c for a in SYLLABLES for b in SYLLABLES[:4] for c in ("blat", "thog", "dle")]
+TOPICS = sorted(SENTENCES)
+
+CONTENTS = [
+    *(
+        text_of([(TOPICS[(i + j) % 4], j, INVENTED[(7 * i + 3 * j) % 120]) for j in range(12)])
+        for i in range(60)
+    ),
+    # Equal ones, and one that can't be read.
+    *(about("fire", "zorquenblat") for _ in range(3)),
+    "# Only a heading",
+]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return dataclasses.replace(
+        settings,
+        learning=True,
+        wave_bytes=8_000,
+        batch_items=4,
+        reconcile_seconds=0.5,
+        min_occurrences_long=2,
+    )
+
+
+def reference(settings: Settings, path: Path) -> list[str]:
+    """The library as this process makes it."""
+    own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
+    with Engine(settings=own) as engine:
+        engine.ingest_many(
+            {"title": f"document {i}", "content": content, "format": "markdown"}
+            for i, content in enumerate(CONTENTS)
+        )
+        exported = list(engine.export(canonical=True))
+        assert engine.status()["n_custom_words"] > 50
+    return exported
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_workers_make_the_same_library(
+    database: Database,
+    broker_settings: Settings,
+    start_worker: StartWorker,
+    tmp_path: Path,
+    n_workers: int,
+) -> None:
+    for _ in range(n_workers):
+        start_worker(broker_settings, COMMAND).wait_for("worker process ready")
+    job_id = upload(database, broker_settings, CONTENTS)
+    send_nudge(make_celery(broker_settings))
+    job = ended(database, job_id)
+    assert (job.status, job.progress.failed, job.progress.duplicate) == (JobStatus.partial, 1, 2)
+    assert count(database, "SELECT COUNT(*) FROM waves") > 3
+    assert list(export(database, canonical=True)) == reference(broker_settings, tmp_path / "reference.db")
+    # What is gone is forgotten, and the rest brought up to date.
+    delete_id = submit_delete(database, broker_settings, list(range(1, 31)))
+    ended(database, delete_id)
+    rescored = ended(database, submit_rescore(database, broker_settings))
+    assert (rescored.status, rescored.progress.done) == (JobStatus.succeeded, 31)
+    stale = "SELECT COUNT(*) FROM chunks WHERE vocabulary_version < (SELECT MAX(version) FROM vocabulary_versions)"
+    assert count(database, stale) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_a_worker_killed_while_it_learns_is_replaced_and_the_library_is_the_same(
+    database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    job_id = upload(database, settings, CONTENTS)
+    for n in (1, 20, 45):
+        sign = tmp_path / f"stopped-{n}"
+        worker = start_worker(settings, [*COMMAND, str(sign), str(n)])
+        send_nudge(make_celery(settings))
+        until(sign.exists)
+        assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 1
+        worker.kill_all()
+    start_worker(settings, COMMAND)
+    job = ended(database, job_id)
+    assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
+    assert list(export(database, canonical=True)) == reference(settings, tmp_path / "reference.db")
+    assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 0
+    unreal = "SELECT COUNT(*) FROM word_evidence WHERE revision > (SELECT revision FROM learning)"
+    assert count(database, unreal) == 0
