@@ -1,0 +1,100 @@
+"""Every number that the documentation quotes, one benchmark after the other: `make bench`.
+
+    SHOAL_TEST_CORPORA=FOLDER make bench
+
+FOLDER holds `corpora/books`, `corpora/wikipedia` (texts to ingest), `corpora/wikipedia-vital-1k.jsonl.gz` (more
+articles, field `text`) and `collections/NAME` (retrieval test collections: corpus.jsonl, queries.jsonl,
+qrels/test.tsv). What it lacks is left out, and said so. Without the
+variable the sample corpus stands in for the books, which checks the benchmarks more than the product.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SAMPLE = HERE.parent / "shoal" / "sample_corpus"
+DEFAULT_REDIS = "redis://127.0.0.1:6379/14"
+
+
+def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] | None]]:
+    """Title and command of each benchmark; None for one whose input is missing."""
+    texts = (
+        [SAMPLE] if corpora is None else [corpora / "corpora" / "books", corpora / "corpora" / "wikipedia"]
+    )
+    texts = [folder for folder in texts if folder.is_dir()]
+    collections = sorted((corpora / "collections").glob("*/corpus.jsonl")) if corpora else []
+    longest = max(
+        (path for folder in texts for path in folder.iterdir()), key=lambda path: path.stat().st_size
+    )
+    database = str(scratch / "bench.db")
+    yield "Scorer: start, query, whole book", _script("lagoon_speed", longest)
+    running = corpora / "corpora" if corpora and (corpora / "corpora" / "wikipedia").is_dir() else None
+    yield "z-scores and confidence by length", _script("calibration", running) if running else None
+    yield "Topic boundaries", _script("topic_boundaries", running) if running else None
+    yield "Articles and their archipelagos", _script("archipelagos", running) if running else None
+    yield "Chunks are citations", _script("chunk_audit", *texts)
+    yield (
+        "Ingest in this process",
+        [sys.executable, "-m", "shoal.cli", "--db", database, "--json", "ingest-dir", str(texts[0])],
+    )
+    yield "Learning on the way in", _script("two_passes", texts[0])
+    yield "Search from a cold start", _script("cold_start", database)
+    yield "Bulk upload, embedded broker, 1 worker", _script("ingest_service", texts[0])
+    redis = os.environ.get("SHOAL_TEST_REDIS_URL", DEFAULT_REDIS)
+    yield (
+        "Bulk upload, Redis, 2 workers",
+        _script("ingest_service", texts[0], "--workers", 2, "--broker", redis) if _answers(redis) else None,
+    )
+    yield (
+        "Ranking by reefs alone",
+        _script("lagoon_table", *(path.parent for path in collections)) if collections else None,
+    )
+    folders = [texts[0], *(path.parent for path in collections)]
+    yield "What learned words are worth", _module("vocabulary_learning", *folders)
+    yield (
+        "Queries moved to the company of their words",
+        _module("query_company", *folders[1:]) if collections else None,
+    )
+
+
+def _script(name: str, *arguments: object) -> list[str]:
+    return [sys.executable, str(HERE / f"{name}.py"), *map(str, arguments)]
+
+
+def _module(name: str, *arguments: object) -> list[str]:
+    """A benchmark that uses another one."""
+    return [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
+
+
+def _answers(url: str) -> bool:
+    import redis
+
+    try:
+        return bool(redis.Redis.from_url(url, socket_connect_timeout=1).ping())
+    except redis.RedisError:
+        return False
+
+
+def main() -> int:
+    named = os.environ.get("SHOAL_TEST_CORPORA")
+    failed = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for title, command in runs(Path(named).resolve() if named else None, Path(scratch)):
+            print(f"\n== {title}", flush=True)
+            if command is None:
+                print("left out: its input is not there")
+            elif subprocess.run(command, check=False).returncode:
+                failed.append(title)
+    if failed:
+        print("\nnot within their limits: " + "; ".join(failed))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,118 @@
+"""Bulk ingestion through the whole service: `shoal up`, `shoal upload FOLDER --wait`, then the same again.
+
+    python benchmarks/ingest_service.py FOLDER [--workers N] [--broker URL]
+
+Prints one JSON object: documents, megabytes, seconds and MB/s of the first upload, how the items of both
+uploads ended, and the size of the database. Exit 1 unless every item of the first upload succeeded, and every
+item of the second was a duplicate that stored nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_TIMEOUT_S = 60.0
+SHOAL = [sys.executable, "-m", "shoal.cli"]
+
+
+@contextlib.contextmanager
+def service(folder: Path, workers: int, broker: str | None) -> Iterator[str]:
+    """A running `shoal up` on an empty database in `folder`; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = dict(os.environ) | ({"SHOAL_BROKER_URL": broker} if broker else {})
+    command = [*SHOAL, "--db", str(folder / "bench.db"), "up", "--port", str(port), "--workers", str(workers)]
+    address = f"http://127.0.0.1:{port}"
+    with (folder / "up.log").open("w") as log:
+        running = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+        try:
+            _wait_ready(address)
+            yield address
+        finally:
+            running.terminate()
+            running.wait(timeout=60)
+
+
+def _wait_ready(address: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/ready").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise SystemExit("the service did not get ready")
+
+
+def upload(source: Path, address: str) -> tuple[float, dict[str, int]]:
+    """Seconds until the job of an upload has ended, and how many items ended in which way."""
+    started = time.perf_counter()
+    subprocess.run(
+        [*SHOAL, "upload", str(source), "--server", address, "--wait"], check=False, stdout=subprocess.DEVNULL
+    )
+    seconds = time.perf_counter() - started
+    job = httpx.get(f"{address}/api/v1/jobs", params={"limit": 1}).json()["jobs"][0]
+    return seconds, {"status": job["status"], **job["progress"]}
+
+
+def measure(source: Path, workers: int, broker: str | None) -> dict[str, Any]:
+    size = sum(
+        path.stat().st_size for path in source.rglob("*") if path.suffix in {".md", ".markdown", ".txt"}
+    )
+    with tempfile.TemporaryDirectory() as scratch, service(Path(scratch), workers, broker) as address:
+        seconds, first = upload(source, address)
+        before = httpx.get(f"{address}/api/v1/status").json()
+        again, second = upload(source, address)
+        after = httpx.get(f"{address}/api/v1/status").json()
+        database_mb = (
+            sum(path.stat().st_size for path in Path(scratch).glob("bench.db*") if path.is_file()) / 1e6
+        )
+    return {
+        "broker": broker or "embedded",
+        "workers": workers,
+        "megabytes": round(size / 1e6, 2),
+        "seconds": round(seconds, 2),
+        "mb_per_s": round(size / 1e6 / seconds, 2),
+        "first": first,
+        "again_seconds": round(again, 2),
+        "again": second,
+        "n_documents": [before["n_documents"], after["n_documents"]],
+        "n_chunks": [before["n_chunks"], after["n_chunks"]],
+        "database_mb": round(database_mb, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--broker", help="for example redis://127.0.0.1:6379/14; default: the embedded broker"
+    )
+    options = parser.parse_args()
+    numbers = measure(options.folder.resolve(), options.workers, options.broker)
+    print(json.dumps(numbers))
+    stored_all = numbers["first"]["status"] == "succeeded" and not numbers["first"]["duplicate"]
+    nothing_new = (
+        numbers["again"]["duplicate"] == numbers["again"]["total"] and len(set(numbers["n_chunks"])) == 1
+    )
+    return int(not (stored_all and nothing_new))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

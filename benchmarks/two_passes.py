@@ -1,0 +1,143 @@
+"""What learning costs on the way in, and whether the number of processes shows in the library.
+
+    python benchmarks/two_passes.py SOURCE [--wave-bytes N] [--processes 1 2 4]
+
+SOURCE is a folder of texts or of a test collection (corpus.jsonl). Every run is a process of its own with
+`Engine.ingest_many` on an empty database. Prints one JSON object: of a run without and one with learning, seconds,
+MB/s, processor seconds by stage and the peak of resident memory; how many times as long learning takes; the share of
+documents whose first analysis was used again; then the SHA-256 of the canonical export for each number of processes.
+Exit 1 unless those are all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shoal.cli.intake import find_files
+from shoal.collector import relax_collector
+from shoal.engine import Engine
+from shoal.jobs import local, scoring
+from shoal.parse.decode import decode
+from shoal.settings import MIB, Settings
+
+
+def documents(source: Path) -> Iterator[dict[str, Any]]:
+    """The documents of a folder or a collection, as the arguments of `Engine.ingest`."""
+    corpus = source / "corpus.jsonl"
+    if corpus.exists():
+        for line in corpus.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if record["text"].strip():
+                yield {"title": record.get("title") or record["_id"], "content": record["text"]}
+        return
+    for file in find_files(source, recursive=False):
+        content, encoding = decode(file.path.read_bytes(), max_bytes=32 * MIB, min_confidence=0.8)
+        yield {"content": content, "encoding": encoding, "source_path": file.path.name}
+
+
+def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
+    """Take everything in, in this process or several."""
+    relax_collector()
+    stages: Counter[str] = Counter()
+    analysed = Counter[str]()
+    process, analyse_cut = local.process, scoring.analyse_cut
+
+    def timed(batch: Any, *arguments: Any) -> Any:
+        began = time.process_time()
+        try:
+            return process(batch, *arguments)
+        finally:
+            stages[batch.stage.value] += time.process_time() - began  # type: ignore[assignment]
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        analysed["again"] += 1
+        return analyse_cut(*arguments, **options)
+
+    local.process, scoring.analyse_cut = timed, counted
+    with Engine(settings=settings) as engine:
+        engine.start()
+        began = time.perf_counter()
+        with engine.intake() as intake:
+            for document in documents(source):
+                intake.add(document)
+            results = intake.finish(processes=processes)
+        seconds = time.perf_counter() - began
+        status = engine.status()
+        exported = hashlib.sha256()
+        for line in engine.export(canonical=True):
+            exported.update(f"{line}\n".encode())
+    n = sum(result.error is None and result.duplicate is None for result in results)
+    return {
+        "documents": n,
+        "chunks": status["n_chunks"],
+        "megabytes": round(status["content_bytes"] / 1e6, 2),
+        "seconds": round(seconds, 2),
+        "mb_per_s": round(status["content_bytes"] / 1e6 / seconds, 2),
+        "cpu_seconds_by_stage": {stage: round(value, 2) for stage, value in stages.items()},
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000),
+        "words_learned": status["n_custom_words"],
+        "database_mb": round(status["db_bytes"] / 1e6),
+        "analysed_once": round(1 - analysed["again"] / max(n, 1), 3),
+        "sha256": exported.hexdigest(),
+    }
+
+
+def in_a_process(source: Path, *, learning: bool, wave_bytes: int, processes: int = 1) -> dict[str, Any]:
+    command = [sys.executable, __file__, str(source), "--wave-bytes", str(wave_bytes), "--child"]
+    command += [str(int(learning)), str(processes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--wave-bytes", type=int, default=64 * MIB)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        learning, processes = map(int, arguments.child)
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Settings(
+                database_url=f"sqlite:///{folder}/bench.db",
+                learning=bool(learning),
+                wave_bytes=arguments.wave_bytes,
+            )
+            print(json.dumps(run(arguments.source, settings, processes)))
+        return 0
+    of_runs = {"wave_bytes": arguments.wave_bytes}
+    without = in_a_process(arguments.source, learning=False, **of_runs)
+    exports: dict[int, str] = {}
+    learned: dict[str, Any] = {}
+    for n in arguments.processes:
+        found = in_a_process(arguments.source, learning=True, processes=n, **of_runs)
+        exports[n] = found.pop("sha256")
+        learned = learned or found
+    without.pop("sha256")
+    ratio = round(learned["seconds"] / without["seconds"], 2)
+    print(
+        json.dumps(
+            {"without": without, "with": learned, "times_as_long": ratio, "sha256_by_processes": exports},
+            indent=2,
+        )
+    )
+    return int(len(set(exports.values())) > 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
