@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -33,15 +34,17 @@ MAX_ID = 2**63 - 1
 """The largest id that a database can be asked for."""
 
 FREE_PAGES = "PRAGMA freelist_count"
+_WAL_RETRY_S = 0.005
+"""Pause before asking for WAL mode again, seconds."""
+
 IDS_PER_STATEMENT = 500
 """Ids asked for at a time where there may be any number of them."""
 
 # Pages that are given back then shrink the file. It can only be set before the first page is written; afterwards
 # the statement has no effect, but would wait for the write lock.
 _PRAGMA_OF_EMPTY = "PRAGMA auto_vacuum = INCREMENTAL"
+_PRAGMA_OF_WAITING = f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}"
 _PRAGMAS = (
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     f"PRAGMA cache_size = -{CACHE_KIB}",
@@ -198,10 +201,27 @@ class Database:
 def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
     # The driver must not begin transactions of its own: _begin decides how each one starts.
     connection.isolation_level = None
+    connection.execute(_PRAGMA_OF_WAITING).fetchall()
     if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
         connection.execute(_PRAGMA_OF_EMPTY)
+    _enter_wal(connection)
     for pragma in _PRAGMAS:
         connection.execute(pragma).fetchall()
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Put the database into WAL mode, which lasts. Of several who do so first at once, SQLite refuses all but one
+    without waiting, whatever the busy timeout is; they see the mode set when they ask again.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(_WAL_RETRY_S)
 
 
 def _begin(connection: sa.Connection) -> None:

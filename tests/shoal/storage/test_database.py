@@ -79,11 +79,40 @@ def test_a_snapshot_that_raised_can_be_followed_by_another(database: Database) -
 
 def test_a_lock_that_is_not_to_be_had_is_told(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with database.write():
-        monkeypatch.setattr(module, "_PRAGMAS", ("PRAGMA busy_timeout = 50",))
+        monkeypatch.setattr(module, "_PRAGMA_OF_WAITING", "PRAGMA busy_timeout = 50")
         other = Database(database.url)
         with pytest.raises(DatabaseUnavailableError, match="busy"), other.write():
             pytest.fail("two writers at once")
         other.close()
+
+
+def test_a_new_database_is_waited_for_while_another_prepares_it(tmp_path: Path) -> None:
+    """Until a database is in WAL mode SQLite refuses to wait for whoever is about to bring it there."""
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE cells (x)")
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.2, lambda: other.execute("ROLLBACK"))
+    release.start()
+    database = Database(f"sqlite:///{path}")
+    with database.snapshot() as snapshot:
+        assert snapshot.value("PRAGMA journal_mode") == "wal"
+    database.close()
+    release.join()
+    other.close()
+
+
+def test_a_new_database_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE cells (x)")
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", 50)
+    database = Database(f"sqlite:///{path}")
+    with pytest.raises(DatabaseUnavailableError, match="busy"), database.snapshot():
+        pytest.fail("another holds the database")
+    database.close()
+    other.close()
 
 
 def test_snapshots_of_many_threads_do_not_mix(database: Database) -> None:
