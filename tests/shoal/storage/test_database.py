@@ -102,7 +102,9 @@ def test_a_new_database_is_waited_for_while_another_prepares_it(tmp_path: Path) 
     other.close()
 
 
-def test_a_new_database_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_database_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "new.db"
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("CREATE TABLE cells (x)")
