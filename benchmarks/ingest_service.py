@@ -29,12 +29,12 @@ SHOAL = [sys.executable, "-m", "shoal.cli"]
 
 
 @contextlib.contextmanager
-def service(folder: Path, workers: int, broker: str | None) -> Iterator[str]:
-    """A running `shoal up` on an empty database in `folder`; yields its address."""
+def service(folder: Path, workers: int, broker: str | None, **settings: str) -> Iterator[str]:
+    """A running `shoal up` on an empty database in `folder`; yields its address. `settings`: further variables."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = dict(os.environ) | ({"SHOAL_BROKER_URL": broker} if broker else {})
+    environment = dict(os.environ) | settings | ({"SHOAL_BROKER_URL": broker} if broker else {})
     command = [*SHOAL, "--db", str(folder / "bench.db"), "up", "--port", str(port), "--workers", str(workers)]
     address = f"http://127.0.0.1:{port}"
     with (folder / "up.log").open("w") as log:
