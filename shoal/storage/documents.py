@@ -50,12 +50,13 @@ INSERT_SECTION = """
 # Ids are read back rather than guessed: this works the same wherever ids come from.
 SECTION_IDS = "SELECT id FROM sections WHERE document_id = :document_id ORDER BY section_index"
 
+# An id only where the chunk had one before.
 INSERT_CHUNK = """
-    INSERT INTO chunks (document_id, section_id, chunk_index, text, start_char, end_char, start_line, end_line,
+    INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line, end_line,
                         sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
                         arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
                         vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 
@@ -121,6 +122,14 @@ FORGET_POSTINGS = """
         WHERE c.document_id = :document_id
     )
 """
+# Chunks, reefs and islands follow by their foreign keys.
+DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
+REPLACE_DOCUMENT = """
+    UPDATE documents SET title = :title, source_path = :source_path, content = :content, content_hash = :content_hash,
+        format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences, coverage = :coverage,
+        report = :report, updated_at = :now, metadata = :metadata
+    WHERE id = :document_id
+"""
 # Sections, chunks, reefs, islands and tags follow by their foreign keys.
 DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
@@ -137,11 +146,50 @@ def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: s
         existing = find_by_hash(connection, draft.content_hash)
         assert existing is not None, "a conflict of content_hash comes from a stored document"
         raise DuplicateContentError(existing)
+    _write_parts(connection, document_id, scored)
+    return int(document_id)
+
+
+def replace_document(
+    connection: sa.Connection,
+    document_id: int,
+    scored: ScoredDocument,
+    kept: Sequence[int | None],
+    *,
+    now: str,
+) -> None:
+    """Give a document that exists another content; its id and the time it was made stay.
+
+    `kept` says of each chunk which one of the document's chunks it goes on under, None for a new one. Raises
+    DuplicateContentError, having written nothing, where another document has the content.
+    """
+    existing = find_by_hash(connection, scored.draft.content_hash)
+    if existing not in (None, document_id):
+        raise DuplicateContentError(existing)
     one = {"document_id": document_id}
-    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in draft.tags])
+    for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, FORGET_POSTINGS, DELETE_SECTIONS, DELETE_TAGS):
+        connection.execute(sa.text(statement), one)
+    connection.execute(sa.text(REPLACE_DOCUMENT), {**_document_row(scored, now), **one})
+    _write_parts(connection, document_id, scored, kept)
+    # Chunks that stay have other scores.
+    for statement in (FORGET_RESCORED, NOTE_RESCORED):
+        connection.execute(sa.text(statement), one)
+
+
+def _write_parts(
+    connection: sa.Connection,
+    document_id: int,
+    scored: ScoredDocument,
+    kept: Sequence[int | None] | None = None,
+) -> None:
+    """Write all that belongs to a document, which has nothing yet. Chunks that are `kept` have ids already."""
+    one = {"document_id": document_id}
+    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
     _write_many(connection, INSERT_SECTION, _section_rows(document_id, scored.sections))
     section_ids = connection.execute(sa.text(SECTION_IDS), one).scalars().all()
-    _write_many(connection, INSERT_CHUNK, _chunk_rows(document_id, section_ids, scored))
+    ids = kept if kept is not None else [None] * len(scored.chunks)
+    rows = _chunk_rows(document_id, section_ids, scored)
+    _write_many(connection, INSERT_CHUNK, [(i, *row) for i, row in zip(ids, rows, strict=True)])
     chunk_ids = connection.execute(sa.text(CHUNK_IDS), one).scalars().all()
     numbered = list(zip(chunk_ids, scored.chunks, strict=True))
     _write_many(connection, INSERT_CHUNK_REEF, _reef_rows(numbered))
@@ -149,7 +197,6 @@ def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: s
     _write_many(connection, INSERT_CHUNK_ISLAND, _island_rows(numbered))
     connection.execute(sa.text(INDEX_TEXTS), one)
     connection.execute(sa.text(COUNT_OBSERVED), one)
-    return int(document_id)
 
 
 def rescore_chunks(
