@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 # Opens an upload.
 INSERT_JOB = sa.text("""
-    INSERT INTO jobs (kind, status, plan, created_at, updated_at, received_at, local_owner)
-    VALUES (:kind, :status, :plan, :created_at, :created_at, :received_at, :local_owner)
+    INSERT INTO jobs (kind, status, plan, created_at, updated_at, received_at, local_owner, trace_id)
+    VALUES (:kind, :status, :plan, :created_at, :created_at, :received_at, :local_owner, :trace_id)
     RETURNING id
 """)
 

@@ -24,6 +24,7 @@ from shoal.jobs.results import close_if_done
 from shoal.models import DocFormat, DocumentDraft
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
+from shoal.tracing import TRACE_ID
 
 FLUSH_BYTES = 4 * MIB
 """Text written in one transaction: about 50 ms, so that workers get their turn at the write lock."""
@@ -328,6 +329,7 @@ def _insert_job(
         "created_at": timestamp(),
         "received_at": time.time(),
         "local_owner": local_owner,
+        "trace_id": TRACE_ID.get(),
     }
     return int(connection.execute(statements.INSERT_JOB, row).scalar_one())
 
