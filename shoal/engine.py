@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from shoal.intake import Intake
     from shoal.jobs.local import Watcher
     from shoal.jobs.pipeline import Handlers
+    from shoal.learned_words import LearnedWord, WordPage
     from shoal.search.postings import KeptPostings
     from shoal.storage.records import ChunkPage, DocumentDetail, DocumentPage
 
@@ -342,6 +343,26 @@ class Engine:
                 for reef in self.scorer.reefs
             ],
         }
+
+    def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> WordPage:
+        """The words that the library has learned, with their reefs and evidence, those met most often first; with
+        `q`, those that hold it, however it is spelt. Raises QueryError for a negative limit or offset."""
+        from shoal.learned_words import list_words
+        from shoal.search.request import whole_characters
+
+        _check_page(limit, offset)
+        whole_characters("q", q or "")
+        with self.database.snapshot() as snapshot:
+            return list_words(snapshot, self.scorer, q=q, limit=limit, offset=offset)
+
+    def learned_word(self, word: str) -> LearnedWord:
+        """One learned word, however it is spelt, in singular or plural. Raises NotFoundError, which says whether it
+        is in the dictionary, QueryError."""
+        from shoal.learned_words import find_one
+        from shoal.search.request import whole_characters
+
+        with self.database.snapshot() as snapshot:
+            return find_one(snapshot, self.scorer, whole_characters("word", word))
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON; `canonical` leaves out ids, times and versions."""

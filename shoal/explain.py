@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import NotFoundError, QueryError
+from shoal.learned_words import LearnedWord, find
 from shoal.models import QueryInfo, QueryReef, SharedReef
 from shoal.search.answer import comparable, milliseconds_since
 from shoal.search.citation import find_shared_reefs
@@ -21,6 +22,9 @@ from shoal.vocabularies import scorer_for
 
 REEFS_PER_WORD = 5
 """Reefs named for each word; a word has up to a dozen, of which the last say little."""
+
+CUSTOM, LEARNED = "custom", "learned"
+"""What the scorer calls a word it was given, and what people call it."""
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
 TITLE_OF = "SELECT title FROM documents WHERE id = :document_id"
@@ -43,8 +47,9 @@ class WordReef:
 class Word:
     """A word of the query. `query[start_char:end_char] == text`.
 
-    `status`: `known`, `custom` (learned), `unknown`, `stop` (too common to say anything) or `number`. `word` is
-    the form it was found under in the vocabulary. `reefs`: strongest first.
+    `status`: `known`, `learned`, `unknown`, `stop` (too common to say anything) or `number`. `word` is
+    the form it was found under in the vocabulary. `reefs`: strongest first. `learned`: what is known of a learned
+    word, None for others.
     """
 
     text: str
@@ -53,6 +58,7 @@ class Word:
     status: str
     word: str | None
     reefs: tuple[WordReef, ...]
+    learned: LearnedWord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,7 @@ def explain(
     with database.snapshot() as snapshot:
         knowing = scorer_for(request.query, snapshot, scorer)
         profile = make_profile(request.query, knowing, reefs_per_query=settings.reefs_per_query)
+        words = explain_words(request.query, knowing, snapshot)
         conditions, warnings = comparable(snapshot, conditions, profile, scorer)
         target = None
         if document_id is not None or chunk_id is not None:
@@ -122,7 +129,7 @@ def explain(
             target = _target(snapshot, profile, conditions, request, aimed)
     return Explanation(
         query=request.query,
-        words=explain_words(request.query, knowing),
+        words=words,
         query_info=profile.info,
         reefs=profile.reefs,
         warnings=warnings,
@@ -132,15 +139,18 @@ def explain(
     )
 
 
-def explain_words(query: str, scorer: Any) -> tuple[Word, ...]:
-    """Every word of a query in order, with the reefs it adds most to."""
+def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ...]:
+    """Every word of a query in order, with the reefs it adds most to; of a learned one, what it was learned from."""
     names = {reef.id: reef.name for reef in scorer.reefs}
+    matches = scorer.explain_words(query)
+    custom = [match.word for match in matches if match.status == CUSTOM]
+    learned = find(snapshot, scorer, custom) if custom else {}
     return tuple(
         Word(
             text=match.token,
             start_char=match.start,
             end_char=match.end,
-            status=match.status,
+            status=LEARNED if match.status == CUSTOM else match.status,
             word=match.word,
             reefs=tuple(
                 WordReef(reef_id, names[reef_id], round(float(contribution), 6))
@@ -148,8 +158,9 @@ def explain_words(query: str, scorer: Any) -> tuple[Word, ...]:
                     :REEFS_PER_WORD
                 ]
             ),
+            learned=learned.get(match.word),
         )
-        for match in scorer.explain_words(query)
+        for match in matches
     )
 
 

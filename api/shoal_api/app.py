@@ -8,7 +8,19 @@ from flask.json.provider import DefaultJSONProvider
 from shoal.engine import Engine
 from shoal.jobs.broker import make_celery
 from shoal.settings import MIB, Settings
-from shoal_api import access, bulk, documents, jobs, openapi, pages, problems, search, system, trace
+from shoal_api import (
+    access,
+    bulk,
+    documents,
+    jobs,
+    openapi,
+    pages,
+    problems,
+    search,
+    system,
+    trace,
+    vocabulary,
+)
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
 from shoal_api.waiting import WaitingRoom
@@ -52,7 +64,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     access.register(app, settings)
     problems.register(app)
     api = openapi.Api(app)
-    for module in (documents, bulk, jobs, search, system):
+    for module in (documents, bulk, jobs, search, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     return app

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.results import bar, reef_bars
 from shoal.cli.terminal import one_line
+from shoal.cli.vocabulary import evidence_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 REEFS_PER_WORD = 3
 PROFILE_SHOWN = 10
-WORD_STYLES = {"known": "green", "custom": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
+WORD_STYLES = {"known": "green", "learned": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
 WORD_NOTES = {
     "stop": "too common to say anything",
     "unknown": "not in the vocabulary; takes no part in the search",
@@ -65,6 +66,21 @@ def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
     console.print(table)
     if any(word["reefs"] for word in words):
         console.print(Text(CONTRIBUTIONS, style="dim"))
+    _print_learned(console, [word["learned"] for word in words if word["learned"]])
+
+
+def _print_learned(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
+    """What the learned words of a query rest on, each once."""
+    from rich.text import Text
+
+    for word in {word["word"]: word for word in words}.values():
+        titles = [
+            f"{one_line(document['title'])} (document {document['document_id']})"
+            for document in word["evidence"]["documents"]
+        ]
+        among = f": {'; '.join(titles)}" if titles else ""
+        line = Text(one_line(word["word"]), style=WORD_STYLES["learned"])
+        console.print(line.append(f" was {evidence_line(word)}{among}", style="dim"))
 
 
 def _reefs_of(reefs: Sequence[Mapping[str, Any]], status: str) -> Text:

@@ -55,7 +55,7 @@ def list_documents(
 
     The case of ASCII letters in `q` does not matter.
     """
-    pattern = None if q is None else f"%{_literal(q.lower())}%"
+    pattern = None if q is None else f"%{literal(q.lower())}%"
     chosen = {"tag": tag, "pattern": pattern}
     rows = snapshot.rows(LIST_DOCUMENTS, {**chosen, "limit": limit, "offset": offset})
     tags = tags_of(snapshot, [row["id"] for row in rows])
@@ -167,6 +167,6 @@ def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
     )
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """`text` for LIKE, where `%` and `_` mean themselves."""
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shoal.storage.catalogue import literal
 from shoal.storage.database import IDS_PER_STATEMENT, listed
 
 if TYPE_CHECKING:
@@ -32,6 +33,36 @@ REEFS_OF = """
 """
 N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
 
+# Words as a listing shows them, those met most often first; NULL stands for any word.
+_LISTED = f"""
+    FROM custom_words w
+    WHERE w.retired = 0 AND (:pattern IS NULL OR w.word LIKE :pattern ESCAPE '!') AND {_HOLDS}
+"""
+COUNT_LISTED = "SELECT COUNT(*)" + _LISTED
+LIST = f"""
+    SELECT {_COLUMNS}, w.from_version {_LISTED} ORDER BY w.n_occurrences DESC, w.word LIMIT :limit OFFSET :offset
+"""
+FROM_VERSIONS = f"""
+    SELECT w.word, w.from_version FROM custom_words w WHERE w.word IN ({{words}}) AND w.retired = 0 AND {_HOLDS}
+"""
+# Documents whose passages hold a phrase, those with the most such passages first; and how often each of them was
+# seen to use a word in these forms: NULL where that was not kept, 0 where it does not use it.
+USERS_OF = """
+    SELECT d.id AS document_id, d.title, COUNT(*) AS n_chunks,
+           (SELECT CASE WHEN EXISTS (SELECT 1 FROM word_observations t WHERE t.observed_id = o.id) THEN (
+                SELECT COALESCE(SUM(w.n_occurrences), 0) FROM word_observations w
+                WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
+            FROM observed_documents o
+            WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences
+    FROM chunk_fts f
+    JOIN chunks c ON c.id = f.rowid
+    JOIN documents d ON d.id = c.document_id
+    WHERE chunk_fts MATCH :phrase
+    GROUP BY d.id
+    ORDER BY n_chunks DESC, d.id
+    LIMIT :limit
+"""
+
 IDS_OF = "SELECT word, MAX(word_id) AS word_id FROM custom_words WHERE word IN ({words}) GROUP BY word"
 MAX_WORD_ID = "SELECT MAX(word_id) FROM custom_words WHERE from_version <= :version"
 
@@ -56,6 +87,19 @@ class KnownWord(NamedTuple):
     word_id: int
     word: str
     learned: LearnedWord | None
+
+
+class WordUser(NamedTuple):
+    """A document that uses a word: in so many passages, so often (None where observations are not kept)."""
+
+    document_id: int
+    title: str
+    n_chunks: int
+    n_occurrences: int | None
+
+
+_MORE_USERS = 4
+"""How many times as many documents are looked at as are wanted: a few may use another word of the same stem."""
 
 
 def newest(snapshot: Snapshot) -> Version:
@@ -92,6 +136,36 @@ def count_words(snapshot: Snapshot, number: int) -> int:
     """How many words are known at a version."""
     count: int = snapshot.value(N_WORDS, {"version": number})
     return count
+
+
+def list_words(
+    snapshot: Snapshot, number: int, *, q: str | None = None, limit: int = 50, offset: int = 0
+) -> tuple[list[KnownWord], int]:
+    """Words known at a version that hold `q`, those met most often first, and how many there are on all pages."""
+    asked = {"version": number, "pattern": None if q is None else f"%{literal(q)}%"}
+    rows = snapshot.rows(LIST, {**asked, "limit": limit, "offset": offset})
+    return _known(snapshot, rows), snapshot.value(COUNT_LISTED, asked)
+
+
+def from_versions(snapshot: Snapshot, words: Iterable[str], number: int) -> dict[str, int]:
+    """Since which version each of the words known at a version is as it is."""
+    return {
+        row["word"]: row["from_version"]
+        for some, given in _slices(words)
+        for row in snapshot.rows(FROM_VERSIONS.format(words=some), given | {"version": number})
+    }
+
+
+def users_of(
+    snapshot: Snapshot, word: str, forms: Iterable[str], *, is_compound: bool, limit: int
+) -> list[WordUser]:
+    """Documents that use a learned word in one of its forms, those with the most passages first."""
+    given, parameters = listed("form", forms)
+    # The phrase is found by stem, as every word is.
+    asked = {"phrase": f'"{word}"', "kind": 2 if is_compound else 1, "limit": limit * _MORE_USERS}
+    rows = snapshot.rows(USERS_OF.format(forms=given), parameters | asked)
+    # Of another word with that stem nothing was observed under these forms.
+    return [WordUser(*row) for row in rows if row["n_occurrences"] != 0][:limit]
 
 
 def word_ids(snapshot: Snapshot, words: Collection[str]) -> dict[str, int]:

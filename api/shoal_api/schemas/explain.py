@@ -6,6 +6,7 @@ from marshmallow import fields
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import QueryInfoSchema, QueryReefSchema, SearchSchema, SharedReefSchema
+from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
 class ExplainSchema(SearchSchema):
@@ -37,13 +38,17 @@ class WordSchema(Schema):
     text = fields.String(required=True)
     start_char = fields.Integer(required=True)
     end_char = fields.Integer(required=True)
-    status = fields.String(
-        required=True, metadata={"description": "known, custom (learned), unknown, stop or number"}
-    )
+    status = fields.String(required=True, metadata={"description": "known, learned, unknown, stop or number"})
     word = fields.String(
         required=True, allow_none=True, metadata={"description": "the form it was found under"}
     )
     reefs = Records(WordReefSchema, required=True)
+    learned = fields.Nested(
+        LearnedWordSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "what is known of a learned word; null for others"},
+    )
 
 
 class KeptOutSchema(Schema):

@@ -129,7 +129,7 @@ def test_a_learned_word_finds_what_is_about_the_same(engine: Engine) -> None:
         assert reply.query_info.unknown_words == (), query
         assert reply.results[0].document_id == 1, query
     word = engine.explain("a zorblat").words[1]
-    assert (word.text, word.status, word.word) == ("zorblat", "custom", "zorblat")
+    assert (word.text, word.status, word.word) == ("zorblat", "learned", "zorblat")
     assert word.reefs
     assert engine.search("drabbix").results == []
 

@@ -1,0 +1,20 @@
+"""The words that the library has learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal_api import service
+from shoal_api.openapi import Blueprint
+from shoal_api.paths import API
+from shoal_api.schemas.vocabulary import VocabularyQuerySchema, VocabularySchema
+
+blueprint = Blueprint("vocabulary", __name__, url_prefix=API, description="Words learned from the documents")
+
+
+@blueprint.get("/vocabulary")
+@blueprint.parameters(VocabularyQuerySchema)
+@blueprint.answers(200, VocabularySchema)
+def vocabulary(query: dict[str, Any]) -> Any:
+    """Learned words with their reefs and evidence, those met most often first"""
+    return service.current().engine.vocabulary(**query)

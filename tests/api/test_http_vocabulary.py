@@ -1,0 +1,75 @@
+"""Learned words over HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, assert_problem
+from teaching_texts import about
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """A service whose library has learned: with lagoon's own scorer, because others can't."""
+    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
+    with Engine(settings=settings) as engine:
+        engine.ingest(title="Fire", content=about("fire", "zorblat", 6))
+        engine.ingest(title="Ships", content=about("sea", "hoxley wump", 5))
+        yield create_app(settings, engine=engine).test_client()
+
+
+def test_learned_words_come_with_reefs_and_evidence(taught: FlaskClient) -> None:
+    page = taught.get(f"{API}/vocabulary").get_json()
+    assert set(page) == {"words", "total", "vocabulary_version", "warnings"}
+    assert page["total"] == len(page["words"]) == 4
+    word = page["words"][0]
+    assert set(word) == {
+        "word", "is_compound", "n_occurrences", "n_documents", "specificity", "from_version", "reefs", "evidence",
+    }  # fmt: skip
+    assert (word["word"], word["n_occurrences"], word["is_compound"]) == ("zorblat", 6, False)
+    assert word["evidence"] == {
+        "n_occurrences": 6,
+        "n_documents": 1,
+        "documents": [{"document_id": 1, "title": "Fire", "n_chunks": 2, "n_occurrences": 6}],
+    }
+    assert set(word["reefs"][0]) == {"reef_id", "reef_name", "strength"}
+    assert page["vocabulary_version"] == 2
+
+
+def test_learned_words_come_page_by_page_and_by_what_they_hold(taught: FlaskClient) -> None:
+    everything = [word["word"] for word in taught.get(f"{API}/vocabulary").get_json()["words"]]
+    second = taught.get(f"{API}/vocabulary?limit=1&offset=1").get_json()
+    assert ([word["word"] for word in second["words"]], second["total"]) == ([everything[1]], 4)
+    assert taught.get(f"{API}/vocabulary?q=ZORB").get_json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [("limit=0", "limit"), ("limit=1001", "limit"), ("offset=-1", "offset"), ("word=x", "word")],
+)
+def test_a_listing_that_makes_no_sense_is_refused(taught: FlaskClient, asked: str, field: str) -> None:
+    assert_problem(taught.get(f"{API}/vocabulary?{asked}"), 422, field)
+
+
+def test_a_library_that_has_learned_nothing_lists_nothing(client: FlaskClient) -> None:
+    assert client.get(f"{API}/vocabulary").get_json() == {
+        "words": [],
+        "total": 0,
+        "vocabulary_version": 0,
+        "warnings": [],
+    }
+
+
+def test_an_explanation_says_what_a_word_was_learned_from(taught: FlaskClient) -> None:
+    words = taught.post(f"{API}/explain", json={"query": "the zorblats of a volcano"}).get_json()["words"]
+    told = {word["text"]: word["learned"] for word in words}
+    assert told["zorblats"]["evidence"]["documents"][0]["title"] == "Fire"
+    assert told["volcano"] is None
