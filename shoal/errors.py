@@ -84,6 +84,14 @@ class SchemaError(StorageError):
     """The database was written by a newer Shoal, or is not a Shoal database."""
 
 
+class DatabaseInUseError(StorageError):
+    """Something uses the database that has to be alone with it; nothing was changed."""
+
+
+class BackupError(ShoalError):
+    """A copy of a library can't be made, or can't be used."""
+
+
 class LeaseLostError(ShoalError):
     """Another worker has taken over the work; whatever was computed must not be stored."""
 

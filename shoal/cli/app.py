@@ -31,8 +31,9 @@ MODULES = {
     "documents": ("ingest", "ingest-dir", "show", "status", "delete", "tags", "rescore", "export"),
     "search": ("search", "explain"),
     "vocabulary": ("vocabulary",),
-    "service": ("up", "serve", "worker", "migrate", "settings", "version"),
+    "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
+    "maintenance": ("backup", "restore"),
     "demo": ("demo",),
 }
 """Which module of this package has which commands, in the order of the help."""

@@ -1,0 +1,91 @@
+"""Commands for keeping a library: copies of it, and its health."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.session import Session, command
+from shoal.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from shoal.backup import Watcher
+    from shoal.cli.progress import Bar
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    command(app, "backup")(backup)
+    command(app, "restore")(restore)
+
+
+def backup(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> None:
+    """Copy the whole library to a file.
+
+    Works while the service runs: the copy shows one moment, and nobody waits for it. FILE appears only once the copy
+    is whole and was checked; it is an SQLite database like the original.
+
+    \b
+        shoal backup /mnt/backups/shoal-2026-01-31.db
+        shoal restore /mnt/backups/shoal-2026-01-31.db
+    """
+    from shoal.backup import back_up
+    from shoal.cli.progress import bar
+
+    with bar(session.err, "backup", bytes_total=0) as drawn:
+        made = back_up(session.settings().database_path, file, force=force, watch=_follow(drawn))
+    if session.as_json:
+        session.emit(
+            {
+                "file": str(made.path),
+                "bytes": made.n_bytes,
+                "documents": made.n_documents,
+                "schema": made.schema,
+            }
+        )
+    session.say(
+        f"{counted(made.n_documents, 'document')} in {made.path} ({made.n_bytes / 1e6:,.1f} MB), checked"
+    )
+
+
+def restore(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `shoal backup` has made.")],
+) -> None:
+    """Make the library what it was in a backup.
+
+    Refuses while anything uses the library: stop the service and its workers first. FILE is checked before anything
+    is touched, the library as it was is kept beside the restored one, and FILE itself stays as it is.
+    """
+    from shoal.cli.progress import bar
+    from shoal.restoring import restore as restore_copy
+
+    path = session.settings().database_path
+    with bar(session.err, "restore", bytes_total=0) as drawn:
+        done = restore_copy(path, file, watch=_follow(drawn))
+    if session.as_json:
+        session.emit(
+            {
+                "file": str(file),
+                "database": str(done.copy.path),
+                "documents": done.copy.n_documents,
+                "schema_before": done.copy.schema,
+                "aside": None if done.aside is None else str(done.aside),
+            }
+        )
+    session.say(f"{done.copy.path} has {counted(done.copy.n_documents, 'document')}, as in {file}")
+    if done.aside is not None:
+        session.say(f"the library as it was before is in {done.aside}; delete it once you don't need it")
+
+
+def _follow(drawn: Bar) -> Watcher:
+    def watch(n_bytes: int, bytes_total: int) -> None:
+        drawn.move_to(n_bytes, 0, bytes_total=bytes_total, items_total=0)
+
+    return watch
