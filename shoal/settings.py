@@ -54,8 +54,21 @@ def _database(value: str) -> str | None:
     return None if value.startswith("sqlite:///") else "must begin with sqlite:/// (the only store so far)"
 
 
-def _setting(default: Any, meaning: str, check: Check | None = None) -> Any:
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
+def _keys(value: str) -> str | None:
+    # Imported here: most runs of the CLI have no keys to read.
+    from shoal.keys import parse_keys
+
+    try:
+        parse_keys(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _setting(default: Any, meaning: str, check: Check | None = None, *, secret: bool = False) -> Any:
+    """`secret`: the value is never shown."""
+    metadata = {"meaning": meaning, "check": check, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +86,57 @@ class Settings:
     data_dir: str = _setting("", "folder of the embedded broker; empty: PATH-OF-THE-DATABASE + '-data'")
     host: str = _setting("127.0.0.1", "address the API listens on")
     port: int = _setting(8000, "port the API listens on", _between(0, 65535))
+    api_keys: str = _setting(
+        "",
+        "keys of the API, by commas: `read:KEY` or `write:KEY`, or `sha256:` and the hash of the key in its place; "
+        "`shoal new-key` makes one. Empty: no key is asked for",
+        _keys,
+        secret=True,
+    )
+    api_key: str = _setting("", "key that `shoal upload` and `shoal jobs` send to a service", secret=True)
     allow_anonymous: bool = _setting(
         False, "1 lets the API listen on an address other machines can reach, although it has no keys"
     )
     workers: int = _setting(1, "worker processes that ingest", _between(1, 256))
     api_threads: int = _setting(8, "requests the API answers at the same time", _between(1, 256))
+    proxies: int = _setting(
+        0,
+        "reverse proxies in front whose `X-Forwarded-For` is believed; the address of a caller counts for the rate limit",
+        _between(0, 8),
+    )
+
+    # Limits of requests
+    rate_limit: int = _setting(
+        0,
+        "requests a minute that are answered to one key, or without keys to one address; 0: no limit",
+        _at_least(0),
+    )
+    max_queue_items: int = _setting(
+        1_000_000, "documents are refused while so many wait for the workers; 0: no limit", _at_least(0)
+    )
+    max_queue_bytes: int = _setting(
+        16 * GIB,
+        "documents are refused while so many bytes of them wait for the workers; 0: no limit",
+        _at_least(0),
+    )
+    max_event_streams: int = _setting(
+        32, "listeners to the events of jobs at the same time, beside `api_threads`", _between(0, 1024)
+    )
+    event_heartbeat_seconds: float = _setting(
+        15.0,
+        "longest silence of an event stream; proxies end connections that are silent for longer",
+        _at_least(0.05),
+    )
+    event_stream_seconds: float = _setting(
+        3600.0, "an event stream ends after this long; browsers connect again by themselves", _at_least(0.1)
+    )
 
     # Limits of input
     max_query_chars: int = _setting(4096, "longest query, characters", _at_least(1))
+    # A hundred words take 0.3 s in 100,000 chunks, and tell no more than the first dozens.
+    max_query_terms: int = _setting(
+        64, "most different words of a query that are searched for; its subject is told from all", _between(1, 1000)
+    )
     max_top_k: int = _setting(100, "most results a search may ask for", _between(1, 10_000))
     max_title_chars: int = _setting(512, "longest title, characters", _at_least(1))
     max_source_path_chars: int = _setting(1024, "longest source path, characters", _at_least(1))
@@ -210,7 +266,7 @@ class Settings:
         chosen = {name: value for name, value in overrides.items() if value is not None}
         values.update(chosen)
         problems += [
-            f"{PREFIX}{name.upper()}={_as_given(name, value, chosen, given)!r}: {message}"
+            f"{_quoted(name, _as_given(name, value, chosen, given))}: {message}"
             for name, value in values.items()
             if (check := _FIELDS[name].metadata["check"]) and (message := check(value))
         ]
@@ -239,6 +295,14 @@ class Settings:
         }
 
 
+def shown(name: str, text: str) -> str:
+    """The value of a variable as it may be shown: neither a secret nor the password in an address."""
+    field = _FIELDS.get(name.removeprefix(PREFIX).lower())
+    if field is not None and field.metadata["secret"]:
+        return "(hidden)" if text else ""
+    return re.sub(r"(://[^/@\s]*:)[^/@\s]+@", r"\1***@", text)
+
+
 def describe() -> list[dict[str, str]]:
     """Name, type, default and meaning of every setting, in order, as text."""
     return [
@@ -257,6 +321,14 @@ _FIELDS: dict[str, dataclasses.Field[Any]] = {field.name: field for field in dat
 
 def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _quoted(name: str, value: Any) -> str:
+    """`NAME=value`, as it may be shown."""
+    variable = PREFIX + name.upper()
+    if _FIELDS[name].metadata["secret"]:
+        return variable
+    return f"{variable}={shown(variable, value)!r}" if isinstance(value, str) else f"{variable}={value!r}"
 
 
 def _as_given(name: str, value: Any, chosen: Mapping[str, Any], given: Mapping[str, str]) -> Any:
@@ -288,5 +360,5 @@ def _parse(given: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             values[name] = getattr(env, str(field.type))(name.upper())
         except environs.EnvError:
             kind = {"int": "a whole number", "float": "a number", "bool": "0 or 1"}[str(field.type)]
-            mistakes.append(f"{variable}={given[variable]!r}: must be {kind}")
+            mistakes.append(f"{_quoted(name, given[variable])}: must be {kind}")
     return values, mistakes

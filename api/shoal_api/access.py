@@ -1,34 +1,134 @@
-"""Who may talk to a service that has no keys: this machine, and no web page of somebody else's.
+"""Who may talk to the service: whoever has a key; where there are no keys, this machine.
 
-A service on 127.0.0.1 is still reached by the browser of whoever runs it. A foreign page can send it forms
-(cross-site requests) or point a name of its own at 127.0.0.1 (DNS rebinding). Both are refused here.
+With keys, all but a few public pages asks for `Authorization: Bearer KEY`. Browsers send that for no page but one
+that has the key, so neither the name a request goes to nor the site it comes from matters then.
+
+A service without keys on 127.0.0.1 is still reached by the browser of whoever runs it. A foreign page can send it
+forms (cross-site requests) or point a name of its own at 127.0.0.1 (DNS rebinding). Both are refused here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import flask
+import structlog
 
 from shoal.binding import is_loopback
+from shoal.keys import ApiKey, Scope, find_key, parse_keys
 from shoal.settings import Settings
+from shoal_api.limits import RateLimit
+from shoal_api.paths import API
 from shoal_api.problems import ProblemError
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
+READING_POSTS = frozenset({f"{API}/search", f"{API}/explain"})
+"""Rules whose POST changes nothing: their arguments are too many for an address."""
+
+PUBLIC = frozenset({"/health", "/ready", "/docs", "/openapi.json", "/static/<path:filename>"})
+"""Rules that ask for no key: whether the service is well, and what it is. No byte of anybody's documents."""
+
+CONSOLE = "console"
+"""The blueprint of the pages for people: without a key they show their frame and nothing else."""
+
+SCHEME = "Bearer"
+REALM = 'Bearer realm="shoal"'
+
+DESCRIPTION = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "a key of `SHOAL_API_KEYS`; a service that has none asks for none",
+}
+"""The security scheme of the OpenAPI document."""
+
 
 def register(app: flask.Flask, settings: Settings) -> None:
-    """Refuse what a foreign web page makes a browser send."""
+    """Refuse whoever may not, and whoever asks too often."""
+    keys = parse_keys(settings.api_keys)
+    limit = RateLimit(settings.rate_limit)
 
     @app.before_request
     def guard() -> None:
         request = flask.request
-        if not settings.allow_anonymous and not is_loopback(_name(request.host)):
-            raise ProblemError(
-                403,
-                "this service answers to localhost only; set SHOAL_ALLOW_ANONYMOUS=1 if it stands behind a proxy",
-            )
-        origin = request.headers.get("Origin")
-        if request.method not in READING and origin and origin.split("://")[-1] != request.host:
-            raise ProblemError(403, "requests that change something are not taken from other sites' pages")
+        if not keys:
+            _only_from_here(request, settings)
+        key = _key_of(request, keys)
+        flask.g.may_read = not keys or key is not None
+        if is_public(request):
+            return
+        if key is not None:
+            structlog.contextvars.bind_contextvars(key=key.name)
+        # Before a wrong key is refused, so that nobody tries keys without end.
+        limit.take(f"key {key.name}" if key else request.remote_addr or "")
+        if keys and not _is_frame(request):
+            _check_scope(request, key)
+
+
+def shows_frame_only() -> bool:
+    """Whether the request at hand, of a page of the console, may see no more than the page without its contents."""
+    return not flask.g.get("may_read", False)
+
+
+def is_public(request: flask.Request) -> bool:
+    """Whether a request needs no key. What leads nowhere is told so, but not where the API is."""
+    if request.url_rule is None:
+        return not request.path.startswith("/api/")
+    return request.url_rule.rule in PUBLIC
+
+
+def _is_frame(request: flask.Request) -> bool:
+    """Whether a browser asks for a page of the console by its address, which carries no key. The page asks for it."""
+    is_page = request.blueprint == CONSOLE or request.path == "/"
+    return is_page and request.method in READING and "Authorization" not in request.headers
+
+
+def _key_of(request: flask.Request, keys: Sequence[ApiKey]) -> ApiKey | None:
+    """The key that a request carries; None if it has none, or none that is known."""
+    scheme, _, presented = request.headers.get("Authorization", "").partition(" ")
+    if not keys or scheme.lower() != SCHEME.lower():
+        return None
+    return find_key(keys, presented.strip())
+
+
+def _check_scope(request: flask.Request, key: ApiKey | None) -> None:
+    if key is None:
+        given = "Authorization" in request.headers
+        raise ProblemError(
+            401,
+            "this key is not known here; send one of the service's as `Authorization: Bearer KEY`"
+            if given
+            else "this service asks for a key: send it as `Authorization: Bearer KEY`",
+            headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if given else REALM},
+        )
+    if key.scope is not Scope.write and not _only_reads(request):
+        raise ProblemError(
+            403,
+            "this key may read and search, but change nothing",
+            headers={"WWW-Authenticate": f'{REALM}, error="insufficient_scope", scope="write"'},
+        )
+
+
+def _only_reads(request: flask.Request) -> bool:
+    if request.method in READING:
+        return True
+    return request.url_rule is not None and request.url_rule.rule in READING_POSTS
+
+
+def _only_from_here(request: flask.Request, settings: Settings) -> None:
+    """Refuse what a foreign web page makes a browser send."""
+    if not settings.allow_anonymous and not is_loopback(_name(request.host)):
+        raise ProblemError(
+            403,
+            "this service has no keys and answers to localhost only; set SHOAL_API_KEYS, or SHOAL_ALLOW_ANONYMOUS=1 "
+            "if it stands behind a proxy that keeps strangers away",
+        )
+    if request.method in READING:
+        return
+    origin = request.headers.get("Origin")
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    if (origin and origin.split("://")[-1] != request.host) or site not in ("same-origin", "none"):
+        raise ProblemError(403, "requests that change something are not taken from other sites' pages")
 
 
 def _name(host: str) -> str:

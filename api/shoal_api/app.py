@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import flask
 from flask.json.provider import DefaultJSONProvider
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from shoal.engine import Engine
 from shoal.jobs.broker import make_celery
+from shoal.jobs.progress import Paces
 from shoal.settings import MIB, Settings
 from shoal_api import (
     access,
     bulk,
     documents,
     jobs,
+    limits,
     openapi,
     pages,
     problems,
@@ -21,6 +24,7 @@ from shoal_api import (
     trace,
     vocabulary,
 )
+from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
 from shoal_api.waiting import WaitingRoom
@@ -59,9 +63,15 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         celery=make_celery(settings),
         metrics=metrics,
         waiting=WaitingRoom(settings.api_threads, settings.max_wait_seconds),
+        listeners=Listeners(settings),
+        paces=Paces(),
     )
+    if settings.proxies:
+        # The address alone: the name and scheme that a proxy forwards may be its client's invention.
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)  # type: ignore[method-assign]
     trace.register(app, metrics)
     access.register(app, settings)
+    limits.register(app, engine.database, settings)
     problems.register(app)
     api = openapi.Api(app)
     for module in (documents, bulk, jobs, search, vocabulary, system):

@@ -13,7 +13,7 @@ from flask_smorest.utils import prepare_response
 from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
-from shoal_api import problems, strict_json
+from shoal_api import access, problems, strict_json
 from shoal_api.schemas.common import ProblemSchema
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -25,6 +25,8 @@ reasons for every match. Uploads are accepted as *jobs* and worked off in the ba
 
 Errors are `application/problem+json` (RFC 9457) with a `trace_id`, which every answer also carries as the header
 `X-Trace-Id`. `POST`s that create something take an `Idempotency-Key`: the same key and body give the same job.
+Where the service has keys, send one as `Authorization: Bearer KEY`: 401 without a known one, 403 where it may only
+read. 429 says that requests came too often or that the queue is full; `Retry-After` says when to come again.
 A `Prefer` header that makes no sense, such as `wait=abc`, is ignored, as RFC 7240 asks for.
 """
 
@@ -41,8 +43,9 @@ FAILURES = {
 """What an error means where an operation names it."""
 
 OTHER_FAILURES = (
-    "Any other error: 400 for an address that is not UTF-8, 403 from a page of another site, 405 for a wrong "
-    "method, 500 for a mistake of the service, 503 while its database is busy or away, 507 without space"
+    "Any other error: 400 for an address that is not UTF-8, 401 without a known key where keys are asked for, 403 with "
+    "a key that may only read or from a page of another site, 405 for a wrong method, 429 for too many requests or a "
+    "full queue, 500 for a mistake of the service, 503 while its database is busy or away, 507 without space"
 )
 
 
@@ -181,5 +184,10 @@ def configuration() -> Mapping[str, Any]:
         "API_VERSION": __version__,
         "OPENAPI_VERSION": "3.1.0",
         "OPENAPI_URL_PREFIX": "/",
-        "API_SPEC_OPTIONS": {"info": {"description": DESCRIPTION}},
+        "API_SPEC_OPTIONS": {
+            "info": {"description": DESCRIPTION},
+            "components": {"securitySchemes": {"key": access.DESCRIPTION}},
+            # Either is enough: whether the service has keys, its document can't say.
+            "security": [{"key": []}, {}],
+        },
     }

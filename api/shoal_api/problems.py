@@ -137,7 +137,7 @@ def _internal() -> ProblemError:
     return ProblemError(500, "something went wrong in the service; its log tells more under this trace_id")
 
 
-_DETAILS = {
+DETAILS = {
     400: "the request is malformed",
     404: "there is nothing at this address",
     405: "this address does not support the method; `Allow` lists those it does",
@@ -145,6 +145,9 @@ _DETAILS = {
     413: "the body is larger than this service takes",
     414: "the address is too long",
     415: "the service cannot read a body of this content type",
+    417: "the service does not know what the header `Expect` asks for",
+    431: "the headers are too many or too long",
+    501: "the service knows no such transfer coding; send the body plainly or in chunks",
 }
 
 
@@ -161,7 +164,7 @@ def _http_error(error: HTTPException) -> Response:
         return fields_problem(wrong, error.code).response()
     if isinstance(error, ClientDisconnected):
         return ProblemError(400, "the body broke off").response()
-    return ProblemError(error.code, _DETAILS.get(error.code, error.name.lower()), headers=headers).response()
+    return ProblemError(error.code, DETAILS.get(error.code, error.name.lower()), headers=headers).response()
 
 
 def _unexpected(error: BaseException) -> Response:

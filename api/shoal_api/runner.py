@@ -7,14 +7,11 @@ process holds one copy of the scorer. gunicorn's master restarts it should it ev
 from __future__ import annotations
 
 import errno
-import logging
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from gunicorn.app.base import BaseApplication
-from gunicorn.glogging import Logger
-from gunicorn.workers.gthread import ThreadWorker
 
 from shoal import logs
 from shoal.binding import check_binding
@@ -24,6 +21,7 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal_api.app import create_app
 from shoal_api.bodies import whole_bodies
+from shoal_api.connections import OPTIONS, ConnectionLog, Worker, taking_turns
 from shoal_api.service import EXTENSION, Service
 
 if TYPE_CHECKING:
@@ -49,6 +47,10 @@ def serve(settings: Settings) -> None:
     logs.configure(settings, service="api")
     listener = bind(settings.host, settings.port)
     _prepare_database(settings)
+    if settings.api_key and not settings.api_keys:
+        structlog.get_logger("shoal.api").warning(
+            "the service has no keys: SHOAL_API_KEY is what commands send, its own are SHOAL_API_KEYS"
+        )
     host, port = listener.getsockname()[:2]
     structlog.get_logger("shoal.api").info("listening", url=url(host, port), threads=settings.api_threads)
     _Gunicorn(settings, listener).run()
@@ -102,29 +104,6 @@ def _prepare_database(settings: Settings) -> None:
         database.close()
 
 
-class _Logger(Logger):  # type: ignore[misc]
-    """gunicorn's lines go the way of all others."""
-
-    def setup(self, cfg: Any) -> None:
-        super().setup(cfg)
-        self.error_log.handlers.clear()
-        self.error_log.propagate = True
-        # Which process started and which ended is of interest only when looking for trouble.
-        self.error_log.setLevel(max(logging.getLogger().level, logging.WARNING))
-
-
-class _Worker(ThreadWorker):  # type: ignore[misc]
-    """Sends those who wait for a job home before it ends, instead of waiting with them."""
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        self.app.stop_waiting()
-        super().handle_exit(sig, frame)
-
-    def handle_quit(self, sig: int, frame: Any) -> None:
-        self.app.stop_waiting()
-        super().handle_quit(sig, frame)
-
-
 class _Gunicorn(BaseApplication):  # type: ignore[misc]
     def __init__(self, settings: Settings, listener: socket.socket) -> None:
         self._settings = settings
@@ -134,21 +113,23 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]
 
     def stop_waiting(self) -> None:
         if self._service is not None:
-            self._service.waiting.close()
+            self._service.end()
 
     def load_config(self) -> None:
         options = {
             "bind": [f"fd://{self._listener.fileno()}"],
             "workers": 1,
-            "worker_class": _Worker,
-            "threads": self._settings.api_threads,
+            "worker_class": Worker,
+            # Listeners to events sit in threads of their own; `taking_turns` holds the others to `api_threads`.
+            "threads": self._settings.api_threads + self._settings.max_event_streams,
             "timeout": 120,
             "graceful_timeout": GRACE_SECONDS,
             "keepalive": KEEPALIVE_SECONDS,
-            "logger_class": _Logger,
+            "logger_class": ConnectionLog,
             "proc_name": "shoal-api",
             # Newer versions open a socket for remote control in the home folder.
             "control_socket_disable": True,
+            **OPTIONS,
         }
         for name, value in options.items():
             if name in self.cfg.settings:
@@ -159,7 +140,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]
         app = create_app(self._settings)
         self._service = app.extensions[EXTENSION]
         _warm(self._service)
-        return whole_bodies(app.wsgi_app)
+        return whole_bodies(taking_turns(app.wsgi_app, self._settings.api_threads))
 
 
 def _warm(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""What the views work with: one engine, the job protocol, the nudge, the waiting room."""
+"""What the views work with: one engine, the job protocol, the nudge, the places for those who wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import flask
 
 from shoal.engine import Engine
 from shoal.jobs.broker import nudger
+from shoal.jobs.progress import Paces
 from shoal.settings import Settings
+from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
 from shoal_api.waiting import WaitingRoom
 
@@ -25,10 +27,17 @@ class Service:
     celery: Any
     metrics: Metrics
     waiting: WaitingRoom
+    listeners: Listeners
+    paces: Paces
 
     def nudge(self) -> None:
         """Tell a worker that there is work. A broker that is away costs a delay, never the work."""
         nudger(self.celery)()
+
+    def end(self) -> None:
+        """Send those who wait or listen home: the service is about to end."""
+        self.waiting.close()
+        self.listeners.close()
 
 
 def current() -> Service:

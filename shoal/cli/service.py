@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
     command(app, "worker")(worker)
     command(app, "migrate")(migrate)
     command(app, "settings")(show_settings)
+    command(app, "new-key")(new_key)
     command(app, "version")(version)
 
 
@@ -108,15 +109,15 @@ def migrate(session: Session) -> None:
 def show_settings(session: Session) -> None:
     """List every setting.
 
-    With its value, default and meaning. Settings are environment variables.
+    With its value, default and meaning. Settings are environment variables. Keys and passwords are not shown.
     """
-    from shoal.settings import describe
+    from shoal.settings import describe, shown
 
     values = session.settings().environment()
     listed = [
         {
             "name": setting["name"],
-            "value": values.get(setting["name"], setting["default"]),
+            "value": shown(setting["name"], values.get(setting["name"], setting["default"])),
             "default": setting["default"],
             "type": setting["type"],
             "meaning": setting["meaning"],
@@ -129,6 +130,28 @@ def show_settings(session: Session) -> None:
     from shoal.cli.tables import print_settings
 
     print_settings(session.out, listed)
+
+
+def new_key(
+    session: Session,
+    read: Annotated[bool, typer.Option("--read", help="A key that may read and search only.")] = False,
+) -> None:
+    """Make a key for the API.
+
+    It is random and kept nowhere: give it to the service in SHOAL_API_KEYS, as it is or hashed, and to whoever
+    may use the service, who sends it as `Authorization: Bearer KEY` (commands: SHOAL_API_KEY).
+
+    \b
+        shoal new-key --read
+    """
+    from shoal import keys
+
+    key, scope = keys.new_key(), keys.Scope.read if read else keys.Scope.write
+    if session.as_json:
+        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{keys.hashed(key)}"})
+    session.say(f"key:                {key}")
+    session.say(f"in SHOAL_API_KEYS:  {scope}:{key}")
+    session.say(f"or, hashed:         {scope}:{keys.hashed(key)}")
 
 
 def version(session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from shoal.errors import NotFoundError
 from shoal.jobs import statements
-from shoal.jobs.names import FINAL, ItemStatus, JobKind, JobStatus, Stage
+from shoal.jobs.names import FINAL, WAVE_DONE, ItemStatus, JobKind, JobStatus, Stage, plan_from_json
 from shoal.storage.database import Database
 
 POLL_SECONDS = 0.05
@@ -20,13 +21,14 @@ a core, and a person notices no delay."""
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Items and bytes of a job. `done` counts every item that has ended, whatever its end; of those `failed` and
-    `duplicate`. `done == total` and `bytes_done == bytes_total` once the job has ended."""
+    """Items and bytes of a job. `done` counts every item that has ended, whatever its end; of those `failed`,
+    `duplicate` and `canceled`. `done == total` and `bytes_done == bytes_total` once the job has ended."""
 
     total: int
     done: int
     failed: int
     duplicate: int
+    canceled: int
     bytes_total: int
     bytes_done: int
 
@@ -45,6 +47,7 @@ class Job:
     finished_at: str | None
     error: str | None
     revision: int
+    plan: tuple[Stage, ...]
 
     @property
     def ended(self) -> bool:
@@ -65,6 +68,26 @@ class JobItem:
     document_id: int | None
     attempts: int
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSeen:
+    """A slice of a job; `stage` is None once it has been through all of them. `pending` of its `total` items have not
+    ended the stage."""
+
+    stage: Stage | None
+    total: int
+    pending: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Documents that are accepted and not done, in how many jobs."""
+
+    jobs: int
+    items: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +113,55 @@ def get_job(database: Database, job_id: int) -> Job:
 
 
 def list_jobs(
-    database: Database, status: JobStatus | None = None, limit: int = 50, offset: int = 0
+    database: Database,
+    status: JobStatus | Collection[JobStatus] | None = None,
+    limit: int = 50,
+    offset: int = 0,
+    *,
+    kinds: Collection[JobKind] = (),
 ) -> list[Job]:
-    """Jobs, the newest first."""
-    wanted = {"status": status.value if status else None, "limit": limit, "offset": offset}
+    """Jobs in this status or any of several, and of any of these kinds (none: all), the newest first."""
+    wanted = {**_wanted(status, kinds), "limit": limit, "offset": offset}
     with database.read() as connection:
         return [_job(row) for row in connection.execute(statements.JOBS, wanted).mappings()]
 
 
-def count_jobs(database: Database, status: JobStatus | None = None) -> int:
+def count_jobs(
+    database: Database,
+    status: JobStatus | Collection[JobStatus] | None = None,
+    *,
+    kinds: Collection[JobKind] = (),
+) -> int:
     """How many jobs `list_jobs` has on all its pages."""
     with database.read() as connection:
-        found = connection.execute(statements.COUNT_JOBS, {"status": status.value if status else None})
-        return int(found.scalar_one())
+        return int(connection.execute(statements.COUNT_JOBS, _wanted(status, kinds)).scalar_one())
+
+
+def _wanted(
+    status: JobStatus | Collection[JobStatus] | None, kinds: Collection[JobKind]
+) -> dict[str, list[str]]:
+    statuses = [status] if isinstance(status, JobStatus) else status
+    return {
+        "statuses": [each.value for each in statuses or JobStatus],
+        "kinds": [each.value for each in kinds or JobKind],
+    }
+
+
+def get_waves(database: Database, job_id: int) -> list[WaveSeen]:
+    """The waves of a job in their order."""
+    with database.read() as connection:
+        rows = connection.execute(statements.WAVES, {"job_id": job_id}).all()
+    return [
+        WaveSeen(None if row.stage == WAVE_DONE else Stage(row.stage), row.total, row.pending, row.bytes)
+        for row in rows
+    ]
+
+
+def waiting(database: Database) -> Waiting:
+    """What the workers have before them."""
+    with database.read() as connection:
+        row = connection.execute(statements.WAITING).one()
+    return Waiting(*row)
 
 
 def get_items(
@@ -141,12 +200,14 @@ def workers_seen(database: Database, within_seconds: float) -> list[WorkerSeen]:
         return [WorkerSeen(**row) for row in rows]
 
 
-def wait_for_change(database: Database, job_id: int, revision: int, seconds: float) -> Job:
+def wait_for_change(
+    database: Database, job_id: int, revision: int, seconds: float, *, poll: float = POLL_SECONDS
+) -> Job:
     """The job as soon as its revision is another than `revision`, or as it is after `seconds`.
 
     Raises NotFoundError. Holds no transaction while it waits.
     """
-    return _wait(database, job_id, seconds, lambda job: job.revision != revision)
+    return _wait(database, job_id, seconds, lambda job: job.revision != revision, poll)
 
 
 def wait_for_end(database: Database, job_id: int, seconds: float) -> Job:
@@ -154,14 +215,14 @@ def wait_for_end(database: Database, job_id: int, seconds: float) -> Job:
     return _wait(database, job_id, seconds, lambda job: job.ended)
 
 
-def _wait(database: Database, job_id: int, seconds: float, enough: Any) -> Job:
+def _wait(database: Database, job_id: int, seconds: float, enough: Any, poll: float = POLL_SECONDS) -> Job:
     deadline = time.monotonic() + seconds
     while True:
         job = get_job(database, job_id)
         left = deadline - time.monotonic()
         if enough(job) or left <= 0:
             return job
-        time.sleep(min(POLL_SECONDS, left))
+        time.sleep(min(poll, left))
 
 
 def _job(row: sa.RowMapping) -> Job:
@@ -176,6 +237,7 @@ def _job(row: sa.RowMapping) -> Job:
             done=ended,
             failed=row["n_failed"],
             duplicate=row["n_duplicate"],
+            canceled=row["n_canceled"],
             bytes_total=row["bytes_total"],
             bytes_done=row["bytes_done"],
         ),
@@ -184,6 +246,7 @@ def _job(row: sa.RowMapping) -> Job:
         finished_at=row["finished_at"],
         error=row["error"],
         revision=row["revision"],
+        plan=plan_from_json(row["plan"]),
     )
 
 

@@ -316,16 +316,26 @@ LOCAL_RESULTS = sa.text("""
     FROM job_items i LEFT JOIN documents d ON d.id = i.document_id
     WHERE i.job_id = :job_id ORDER BY i.seq
 """)
+_LISTED: tuple[sa.BindParameter[str], ...] = (
+    sa.bindparam("statuses", expanding=True),
+    sa.bindparam("kinds", expanding=True),
+)
 JOBS = sa.text("""
     SELECT * FROM jobs
-    WHERE status NOT IN ('receiving', 'dropped') AND local_owner IS NULL
-      AND (:status IS NULL OR status = :status)
+    WHERE status IN :statuses AND kind IN :kinds AND local_owner IS NULL
     ORDER BY id DESC LIMIT :limit OFFSET :offset
-""")
+""").bindparams(*_LISTED)
 COUNT_JOBS = sa.text("""
-    SELECT COUNT(*) FROM jobs
-    WHERE status NOT IN ('receiving', 'dropped') AND local_owner IS NULL
-      AND (:status IS NULL OR status = :status)
+    SELECT COUNT(*) FROM jobs WHERE status IN :statuses AND kind IN :kinds AND local_owner IS NULL
+""").bindparams(*_LISTED)
+WAVES = sa.text("SELECT stage, total, pending, bytes FROM waves WHERE job_id = :job_id ORDER BY n")
+# Documents that wait for the workers, whose texts take room; what is only deleted or scored again takes none.
+WAITING = sa.text("""
+    SELECT COUNT(*) AS jobs,
+           COALESCE(SUM(total - n_succeeded - n_failed - n_duplicate - n_canceled), 0) AS items,
+           COALESCE(SUM(bytes_total - bytes_done), 0) AS bytes
+    FROM jobs
+    WHERE status IN ('enqueued', 'processing') AND kind NOT IN ('delete', 'rescore') AND local_owner IS NULL
 """)
 ITEMS = sa.text("""
     SELECT i.seq, i.title, i.source_path, i.n_bytes, i.status, i.document_id, i.attempts, i.error, w.stage

@@ -36,8 +36,13 @@ def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
         "done": 1,
         "failed": 1,
         "duplicate": 0,
+        "canceled": 0,
         "bytes_total": job["progress"]["bytes_total"],
-        "bytes_done": job["progress"]["bytes_done"],
+        "bytes_done": len('{"content": ""}\n'),
+        "fraction": 0.0,
+        "items_per_second": None,
+        "bytes_per_second": None,
+        "seconds_left": None,
     }
     assert job["started_at"] is None
     assert job["finished_at"] is None
@@ -46,6 +51,9 @@ def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
     assert job["status"] == "partial"
     assert job["progress"]["done"] == 3
     assert job["progress"]["bytes_done"] == job["progress"]["bytes_total"]
+    assert job["progress"]["fraction"] == 1
+    assert job["progress"]["seconds_left"] == 0
+    assert job["progress"]["items_per_second"] > 0
     assert job["created_at"] <= job["started_at"] <= job["finished_at"]
     assert job["finished_at"].endswith("Z")
 

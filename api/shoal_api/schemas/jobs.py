@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal_api.schemas.common import Moment, PageSchema, Schema
+from shoal.jobs.names import JobKind
+from shoal_api.schemas.common import CommaList, Moment, PageSchema, Schema
 
+JOB_KINDS = tuple(kind.value for kind in JobKind)
 JOB_STATUSES = ("enqueued", "processing", "succeeded", "partial", "failed", "canceled")
 ITEM_STATUSES = (
     "enqueued",
@@ -24,13 +26,37 @@ class ProgressSchema(Schema):
     done = fields.Integer(required=True, metadata={"description": "items that have ended, however"})
     failed = fields.Integer(required=True)
     duplicate = fields.Integer(required=True)
+    canceled = fields.Integer(required=True)
     bytes_total = fields.Integer(required=True)
-    bytes_done = fields.Integer(required=True)
+    bytes_done = fields.Integer(required=True, metadata={"description": "of items that have ended"})
+    fraction = fields.Float(
+        required=True,
+        metadata={
+            "description": "of the work that is done, 0 to 1; documents that were looked at but are not stored yet "
+            "count half"
+        },
+    )
+    items_per_second = fields.Float(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "of the last minute, once it has ended of all its time; null before it begins"
+        },
+    )
+    bytes_per_second = fields.Float(
+        required=True, allow_none=True, metadata={"description": "likewise, counted as `fraction` is"}
+    )
+    seconds_left = fields.Float(
+        required=True,
+        allow_none=True,
+        metadata={"description": "at that pace; null while nothing can be said"},
+    )
 
 
 class JobLinksSchema(Schema):
     self = fields.String(required=True)
     items = fields.String(required=True)
+    events = fields.String(required=True)
 
 
 class JobSchema(Schema):
@@ -58,7 +84,18 @@ class JobListSchema(Schema):
 
 
 class JobQuerySchema(PageSchema):
-    status = fields.String(validate=validate.OneOf(JOB_STATUSES))
+    status = CommaList(
+        fields.String(validate=validate.OneOf(JOB_STATUSES)),
+        metadata={
+            "description": f"only jobs in this status, or in any of several, by commas: {', '.join(JOB_STATUSES)}"
+        },
+    )
+    kind = CommaList(
+        fields.String(validate=validate.OneOf(JOB_KINDS)),
+        metadata={
+            "description": f"only jobs of this kind, or of any of several, by commas: {', '.join(JOB_KINDS)}"
+        },
+    )
 
 
 class WaitQuerySchema(Schema):
