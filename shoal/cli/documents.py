@@ -129,6 +129,12 @@ def show(
         int | None,
         typer.Option("--chunk", metavar="N", min=0, help="Only passage #N, with its text."),
     ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the document as its topics, from beginning to end, to a file."
+        ),
+    ] = None,
 ) -> None:
     """Show one document, passage by passage.
 
@@ -138,7 +144,11 @@ def show(
         shoal show 1            where its passages are and what they are about
         shoal show 1 --text     what they say, too
         shoal show 1 --chunk 4  passage #4 alone
+        shoal show 1 --svg a.svg  a picture of what it is about where
     """
+    if svg is not None:
+        _draw(session, document_id, svg)
+        return
     with session.engine() as engine:
         detail = json_form(engine.document(document_id))
         wanted = {} if chunk is None else {"limit": 1, "offset": chunk}
@@ -152,6 +162,18 @@ def show(
     from shoal.cli.tables import print_document
 
     print_document(session.out, detail, chunks, reefs=reefs, with_text=text or chunk is not None)
+
+
+def _draw(session: Session, document_id: int, file: Path) -> None:
+    from shoal.charts.ribbon import read_ribbon, ribbon_svg
+
+    with session.engine() as engine, engine.database.snapshot() as snapshot:
+        picture = ribbon_svg(read_ribbon(snapshot, document_id, engine.scorer))
+    _write_file([picture], file)
+    if session.as_json:
+        session.emit({"document_id": document_id, "svg": str(file)})
+    else:
+        session.out.print(f"{file}: the topics of document {document_id}", highlight=False)
 
 
 def status(session: Session) -> None:

@@ -444,3 +444,22 @@ def test_ctrl_c_is_quiet(shoal: Shoal, library: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Engine, "status", interrupted)
     assert shoal("--db", library, "status") == (130, "", "")
+
+
+def test_a_document_is_drawn_to_a_file(shoal: Shoal, library: Path) -> None:
+    ran = shoal("--db", library, "show", 1, "--svg", "topics.svg")
+    assert ran.code == 0
+    assert "topics.svg" in ran.out
+    picture = Path("topics.svg").read_text()
+    assert picture.startswith("<svg ")
+    assert "chunks by island" in picture
+    assert shoal("--db", library, "show", 1, "--svg", "topics.svg", "--json").json["document_id"] == 1
+
+
+def test_a_picture_that_cannot_be_written_says_so(shoal: Shoal, library: Path) -> None:
+    ran = shoal("--db", library, "show", 1, "--svg", "no/such/folder.svg")
+    assert ran.code == 1
+    assert "cannot write to" in ran.err
+    assert "Traceback" not in ran.err
+    assert shoal("--db", library, "show", 999, "--svg", "topics.svg").code == 1
+    assert list(Path.cwd().iterdir()) == []

@@ -1,0 +1,87 @@
+"""What a library is about, in numbers for people: the main reefs of documents, and the best chunks of a reef."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+
+MAIN_REEFS = """
+    SELECT document_id, top_reef_id, top_reef_name, COUNT(*) AS n FROM chunks
+    WHERE document_id IN ({ids}) AND top_reef_id IS NOT NULL
+    GROUP BY document_id, top_reef_id, top_reef_name
+    ORDER BY document_id, n DESC, top_reef_id
+"""
+CHUNKS_OF_REEF = """
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, r.z_score, p.weight,
+           SUBSTR(c.text, 1, :n_chars) AS beginning
+    FROM (SELECT chunk_id, weight FROM reef_postings WHERE reef_id = :reef_id
+          ORDER BY weight DESC, chunk_id LIMIT :limit) p
+    JOIN chunks c ON c.id = p.chunk_id
+    JOIN documents d ON d.id = c.document_id
+    JOIN chunk_reefs r ON r.chunk_id = c.id AND r.reef_id = :reef_id
+    ORDER BY p.weight DESC, c.id
+"""
+TAGS = "SELECT tag, COUNT(*) AS n FROM document_tags GROUP BY tag ORDER BY n DESC, tag LIMIT :limit"
+BEGINNING_CHARS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class MainReef:
+    """A reef that leads `n_chunks` chunks of a document."""
+
+    reef_id: int
+    reef_name: str
+    n_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReefChunk:
+    """A chunk that is about a reef. `share`: how much of its profile that reef is, 0..1."""
+
+    chunk_id: int
+    chunk_index: int
+    document_id: int
+    document_title: str
+    start_line: int
+    end_line: int
+    z_score: float
+    share: float
+    beginning: str
+
+
+def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[int, tuple[MainReef, ...]]:
+    """The `n` reefs that lead most chunks of each document, by document id."""
+    found: dict[int, list[MainReef]] = {}
+    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        for document_id, reef_id, name, count in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
+            reefs = found.setdefault(document_id, [])
+            if len(reefs) < n:
+                reefs.append(MainReef(reef_id, name, count))
+    return {document_id: tuple(reefs) for document_id, reefs in found.items()}
+
+
+def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefChunk, ...]:
+    """The chunks in whose profiles a reef has the largest part, the purest first."""
+    rows = snapshot.rows(CHUNKS_OF_REEF, {"reef_id": reef_id, "limit": limit, "n_chars": BEGINNING_CHARS})
+    return tuple(
+        ReefChunk(
+            chunk_id=row["id"],
+            chunk_index=row["chunk_index"],
+            document_id=row["document_id"],
+            document_title=row["title"],
+            start_line=row["start_line"],
+            end_line=row["end_line"],
+            z_score=row["z_score"],
+            share=row["weight"] / 1_000_000,
+            beginning=row["beginning"],
+        )
+        for row in rows
+    )
+
+
+def frequent_tags(snapshot: Snapshot, limit: int) -> tuple[tuple[str, int], ...]:
+    """Tags with the number of their documents, the most frequent first."""
+    return tuple((row["tag"], row["n"]) for row in snapshot.rows(TAGS, {"limit": limit}))

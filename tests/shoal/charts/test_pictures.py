@@ -1,0 +1,112 @@
+"""Pictures are well-formed, harmless whatever a title says, and in proportion to what they show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from fake_scorer import FakeScorer
+
+import lagoon
+from shoal.charts.palette import UNKNOWN, island_colours
+from shoal.charts.reef_map import HEADING, HEIGHT, WIDTH, lay_out, map_svg
+from shoal.charts.ribbon import (
+    N_BINS,
+    N_LEVELS,
+    levels,
+    presence_by_reef,
+    read_ribbon,
+    ribbon_svg,
+    row_svg,
+    strip_svg,
+)
+from shoal.engine import Engine
+from shoal.errors import NotFoundError
+
+HOSTILE = '<script>alert("&")</script>'
+TEXT = "Lava rose in the volcano and ash fell. " * 12 + "\n\n" + "The judge read the law to the court. " * 12
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer())
+
+
+@pytest.fixture(scope="module")
+def scorer() -> lagoon.Scorer:
+    return lagoon.load()
+
+
+def test_islands_differ_in_colour_and_keep_to_their_archipelago(scorer: lagoon.Scorer) -> None:
+    colours = island_colours(scorer.islands)
+    assert len(set(colours.values())) == len(scorer.islands) == len(colours)
+    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours.values())
+
+
+def test_a_ribbon_covers_the_document_and_names_its_islands(engine: Engine) -> None:
+    stored = engine.ingest(content=TEXT, title="Fire and law")
+    with engine.database.snapshot() as snapshot:
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
+    chunks = engine.chunks(stored.id or 0).chunks
+    assert [(p.start_char, p.end_char) for p in ribbon.pieces] == [(c.start_char, c.end_char) for c in chunks]
+    assert sum(share for _, _, share in ribbon.islands) == pytest.approx(1.0)
+    assert ribbon.islands == tuple(sorted(ribbon.islands, key=lambda island: -island[2]))
+    main = ribbon.rows[0]
+    first, second = sum(main.levels[: N_BINS // 2]), sum(main.levels[N_BINS // 2 :])
+    assert max(first, second) > 3 * min(first, second), "one half is about fire, the other about law"
+
+
+def test_pictures_are_well_formed_and_hold_no_markup_of_a_title(engine: Engine) -> None:
+    stored = engine.ingest(content=TEXT, title=HOSTILE)
+    with engine.database.snapshot() as snapshot:
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
+    for svg in (strip_svg(ribbon), ribbon_svg(ribbon), *map(row_svg, ribbon.rows)):
+        tree = ET.fromstring(svg)
+        assert not [element for element in tree.iter() if element.tag.endswith("script")]
+        assert "style=" not in svg
+    assert ET.fromstring(strip_svg(ribbon)).get("aria-label") == f"The topics of {HOSTILE}"
+
+
+def test_text_of_unknown_words_is_drawn_in_a_colour_of_its_own(engine: Engine) -> None:
+    stored = engine.ingest(content="Xq zv. " * 3, title="?")
+    with engine.database.snapshot() as snapshot:
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
+    assert UNKNOWN in strip_svg(ribbon)
+    assert ribbon.rows == ()
+
+
+def test_there_is_no_ribbon_of_no_document(engine: Engine) -> None:
+    with engine.database.snapshot() as snapshot, pytest.raises(NotFoundError):
+        read_ribbon(snapshot, 7, engine.scorer)
+
+
+def test_presence_is_shared_out_by_characters() -> None:
+    n_chars = N_BINS * 10
+    presence = presence_by_reef([((0, 15), 3, 2.0)], n_chars)[3]
+    assert presence[:3] == pytest.approx([20.0, 10.0, 0.0])
+    assert sum(presence) == pytest.approx(15 * 2.0)
+
+
+def test_levels_keep_the_least_presence_visible() -> None:
+    assert levels([0.0, 0.001, 5.0, 10.0]) == (0, 1, round(N_LEVELS / 2), N_LEVELS)
+    assert levels([0.0, 0.0]) == (0, 0)
+
+
+def test_the_map_is_filled_and_larger_where_more_chunks_are(scorer: lagoon.Scorer) -> None:
+    busy = scorer.reefs[5].id
+    reefs = lay_out(scorer, {busy: 900, scorer.reefs[6].id: 30})
+    assert sum(box.width * box.height for box in reefs.boxes) == pytest.approx(WIDTH * (HEIGHT - HEADING))
+    assert len(reefs.boxes) == len(scorer.reefs)
+    area = {box.reef_id: box.width * box.height for box in reefs.boxes}
+    assert area[busy] == max(area.values())
+    assert area[busy] == pytest.approx(area[scorer.reefs[6].id] * 30)
+
+
+def test_an_empty_library_has_a_map_of_equal_parts_with_a_link_for_every_reef(scorer: lagoon.Scorer) -> None:
+    reefs = lay_out(scorer, {})
+    areas = {round(box.width * box.height, 3) for box in reefs.boxes}
+    assert len(areas) == 1
+    links = re.findall(r'href="/reefs/(\d+)"', map_svg(reefs, "/reefs/{}"))
+    assert sorted(map(int, links)) == [reef.id for reef in scorer.reefs]
