@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -21,15 +20,13 @@ from shoal.jobs import statements
 from shoal.jobs.claims import WaveRef
 from shoal.jobs.discovery import Discovery
 from shoal.jobs.pipeline import NotPreparedError
-from shoal.learning.evidence import Evidence
+from shoal.learning.evidence import Evidence, total
 from shoal.learning.observations import EvidenceRow
 from shoal.learning.vocabulary import Changes, LearnedWord, changes, learn, related
 from shoal.storage import evidence, new_words, observations, vocabulary
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.vocabulary import KnownWord, Version
 
-ROWS_SUMMED = 20_000
-"""Rows of observations that are added up at a time: some 20 MB of them."""
 WORDS_DECIDED = 50_000
 """Words that are decided at a time, where all of them are."""
 EVIDENCE_ROWS = 2_000
@@ -210,8 +207,8 @@ class Learning:
 
     def _learn(self, snapshot: Snapshot, start: _Start, lesson: Lesson) -> None:
         """Write what the texts change in the sums and in the vocabulary, under the names of the lesson to come."""
-        gained = _sum(observations.rows_of(snapshot, lesson.texts.gained))
-        lost = _sum(observations.rows_of(snapshot, lesson.texts.lost))
+        gained = total(observations.rows_of(snapshot, lesson.texts.gained))
+        lost = total(observations.rows_of(snapshot, lesson.texts.lost))
         touched = {*gained.words, *lost.words, *start.words_void}
         touched |= related(touched)
         before = self._in_force(snapshot, start, [TOTALS, *sorted(touched)])
@@ -231,7 +228,7 @@ class Learning:
             self._write_words(snapshot, lesson, rest, totals + of_rest)
 
     def _in_force(self, snapshot: Snapshot, start: _Start, words: Sequence[str]) -> Evidence:
-        return _sum(evidence.in_force(snapshot, [] if start.is_void else words, start.revision))
+        return total(evidence.in_force(snapshot, [] if start.is_void else words, start.revision))
 
     def _write_evidence(self, lesson: Lesson, changed: set[tuple[int, str]], after: Evidence) -> None:
         rows = [row for row in after.rows() if (row.kind, row.word) in changed]
@@ -298,20 +295,6 @@ def _write_slice(
     new_words.delete_superseded(connection, words, floor)
     new_words.write_learned(connection, learned, version, now=now)
     new_words.write_retired(connection, retired, version, now=now)
-
-
-def _sum(rows: Iterator[EvidenceRow]) -> Evidence:
-    """The sum of any number of rows; equal amounts are added first, so that each row is seldom added again."""
-    sums: list[tuple[int, Evidence]] = []
-    while some := list(islice(rows, ROWS_SUMMED)):
-        level, total = 0, Evidence.of(some)
-        while sums and sums[-1][0] <= level:
-            level, total = level + 1, sums.pop()[1] + total
-        sums.append((level, total))
-    total = Evidence.of([])
-    for _, one in reversed(sums):
-        total = one + total
-    return total
 
 
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ rows came.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,10 @@ N_PARTS = 5
 """compounds.PartCounts; 0 where a row has none."""
 
 Key = tuple[int, str]
+
+
+ROWS_SUMMED = 20_000
+"""Rows of observations that are added up at a time: some 20 MB of them."""
 
 
 class EvidenceError(ValueError):
@@ -118,6 +122,20 @@ class Evidence:
         if min(total.counts.min(initial=0), total.parts.min(initial=0), total.sums.min(initial=0)) < 0:
             raise EvidenceError("withdrawn observations are not part of the running sums")
         return total
+
+
+def total(rows: Iterator[EvidenceRow]) -> Evidence:
+    """The sum of any number of rows; equal amounts are added first, so that each row is seldom added again."""
+    sums: list[tuple[int, Evidence]] = []
+    while some := list(itertools.islice(rows, ROWS_SUMMED)):
+        level, summed = 0, Evidence.of(some)
+        while sums and sums[-1][0] <= level:
+            level, summed = level + 1, sums.pop()[1] + summed
+        sums.append((level, summed))
+    whole = Evidence.of([])
+    for _, one in reversed(sums):
+        whole = one + whole
+    return whole
 
 
 _NO_PARTS = (0,) * N_PARTS
