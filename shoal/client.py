@@ -31,6 +31,7 @@ MIN_POLL_SECONDS = 0.1
 """Shortest time between two looks at a job that keeps changing; fast enough for a smooth progress bar."""
 PATIENCE_SECONDS = 30.0
 """How long a service that does not answer is asked again, while a job is followed. A restart takes less."""
+KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 ENDED = ("succeeded", "partial", "failed", "canceled")
 
 Sent = Callable[[int], None]
@@ -38,16 +39,23 @@ Seen = Callable[[Mapping[str, Any]], None]
 
 
 class ClientError(ShoalError):
-    """The service refused a request or could not be reached. `status` is None where there was no answer."""
+    """The service refused a request or could not be reached. `status` is None where there was no answer; `retry_after`
+    is how many seconds the service asks to wait, 0 where it says nothing of that."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after = retry_after
 
     @property
     def is_away(self) -> bool:
         """Whether the service could not be reached or cannot do its work now, rather than refused."""
-        return self.status in (None, httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE)
+        return self.status in (
+            None,
+            httpx.codes.TOO_MANY_REQUESTS,
+            httpx.codes.BAD_GATEWAY,
+            httpx.codes.SERVICE_UNAVAILABLE,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,23 @@ class UploadFile:
 class Client:
     """One service. Not to be shared between threads."""
 
-    def __init__(self, server: str, *, timeout: float = 60.0, patience: float = PATIENCE_SECONDS) -> None:
-        """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `timeout` in seconds a step."""
+    def __init__(
+        self,
+        server: str,
+        *,
+        key: str | None = None,
+        timeout: float = 60.0,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `key` is one of the service's API
+        keys, where it has any; `timeout` in seconds a step."""
         self.server = (server if "://" in server else f"http://{server}").rstrip("/")
         self._patience = patience
+        if key and not (key.isascii() and key.isprintable()):
+            raise ClientError("this is no API key: it holds characters that no key has")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            self._http = httpx.Client(base_url=self.server, timeout=timeout)
+            self._http = httpx.Client(base_url=self.server, timeout=timeout, headers=headers)
         except (httpx.InvalidURL, ValueError) as error:
             raise ClientError(f"{server!r} is not the address of a service") from error
 
@@ -188,9 +207,10 @@ class Client:
                     answer = self._http.get(API + path, params=dict(query), headers=dict(headers))
                 return answer if answer.status_code == httpx.codes.NOT_MODIFIED else _checked(answer)
             except ClientError as error:
-                if not error.is_away or time.monotonic() + pause > deadline:
+                wait = max(pause, error.retry_after)
+                if not error.is_away or time.monotonic() + wait > deadline:
                     raise
-            time.sleep(pause)
+            time.sleep(wait)
             pause = min(pause * 2, 2.0)
 
     def _reaching(self) -> _Reaching:
@@ -314,7 +334,15 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     fields = problem.get("errors") if isinstance(problem.get("errors"), dict) else {}
     reasons = [f"{name}: {_reasons(why)}" for name, why in (fields or {}).items()]
     message = "; ".join([str(problem.get("detail") or problem["title"]), *reasons])
-    raise ClientError(message, answer.status_code)
+    if answer.status_code == httpx.codes.UNAUTHORIZED:
+        message += f" ({KEY_HINT})"
+    raise ClientError(message, answer.status_code, _retry_after(answer))
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    """Seconds of `Retry-After`; 0 where it is absent or a date, which no service of ours sends."""
+    value = answer.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else 0.0
 
 
 def _reasons(why: Any) -> str:

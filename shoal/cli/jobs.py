@@ -33,6 +33,16 @@ STATUSES = (
 )
 
 Server = Annotated[str, typer.Option("--server", metavar="URL", help="Address of the service.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        envvar="SHOAL_API_KEY",
+        show_envvar=False,
+        help="API key, where the service has any. Better in SHOAL_API_KEY: others see command lines.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +55,7 @@ def upload(
     session: Session,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
     server: Server = DEFAULT_SERVER,
+    key: Key = None,
     tags: Annotated[
         str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
     ] = None,
@@ -68,7 +79,7 @@ def upload(
     from shoal.cli.progress import bar
     from shoal.client import Client
 
-    with Client(server) as client:
+    with Client(server, key=key) as client:
         size = sum(file.size for file in files)
         with bar(session.err, "upload", bytes_total=size) as drawn:
             job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
@@ -86,6 +97,7 @@ def jobs(
     session: Session,
     job_id: Annotated[int | None, typer.Argument(metavar="[ID]", help="One job, with its items.")] = None,
     server: Server = DEFAULT_SERVER,
+    key: Key = None,
     status: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +113,7 @@ def jobs(
     """
     from shoal.client import Client
 
-    with Client(server) as client:
+    with Client(server, key=key) as client:
         if job_id is None:
             page = client.jobs(status=status, limit=limit, offset=offset)
         else:

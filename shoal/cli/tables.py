@@ -166,8 +166,25 @@ def print_job(console: Console, job: Mapping[str, Any]) -> None:
         f"{name} {job[name + '_at']}" for name in ("created", "started", "finished") if job[name + "_at"]
     ]
     console.print(Text(", ".join(times), style="dim"))
+    if pace := _pace(job["progress"]):
+        console.print(Text(pace, style="dim"))
     if job["error"]:
         console.print(Text(one_line(job["error"]), style="red"))
+
+
+def _pace(progress: Mapping[str, Any]) -> str:
+    """How quickly a job goes and how long it will take, as far as the service tells."""
+    parts = []
+    if progress.get("fraction") is not None and progress["done"] < progress["total"]:
+        parts.append(f"{progress['fraction']:.0%} of the work done")
+    if progress.get("bytes_per_second"):
+        parts.append(f"{progress['bytes_per_second'] / 1e6:.2f} MB/s")
+    if progress.get("items_per_second"):
+        parts.append(f"{progress['items_per_second']:,.1f} documents/s")
+    if progress.get("seconds_left"):
+        minutes, seconds = divmod(round(progress["seconds_left"]), 60)
+        parts.append(f"about {minutes:,} min {seconds} s left" if minutes else f"about {seconds} s left")
+    return ", ".join(parts)
 
 
 def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: int) -> None:
