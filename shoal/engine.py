@@ -176,6 +176,48 @@ class Engine:
                 intake.add(document)
             return intake.finish()
 
+    def replace(
+        self,
+        document_id: int,
+        *,
+        content: str,
+        title: str | None = None,
+        format: DocFormat | str | None = None,  # noqa: A002
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source_path: str | None = None,
+    ) -> IngestResult:
+        """Give a document new content under its id. What is None stays as it is; chunks whose text is the same keep
+        their ids. A search sees the old document or the new one.
+
+        Where content, title and format are what they were, nothing is scored again. Raises NotFoundError,
+        DuplicateContentError where another document has this content, or another DocumentError; the document is then as
+        it was.
+        """
+        from shoal.jobs.replacing import new_content, settle_without_work
+
+        with self.database.snapshot() as snapshot:
+            draft = new_content(
+                snapshot,
+                _storable(document_id),
+                self.settings,
+                content=content,
+                title=title,
+                format=format,
+                tags=tags,
+                metadata=metadata,
+                source_path=source_path,
+            )
+        if settle_without_work(self.database, document_id, draft):
+            detail = self.document(document_id)
+            stored = detail.document
+            return IngestResult(
+                document_id, stored.title, stored.n_chunks, stored.tags, warnings=detail.report.warnings
+            )
+        with self.intake() as intake:
+            intake.replace(document_id, draft)
+            return intake.finish_one()
+
     def intake(self) -> Intake:
         """Takes documents one by one; `ingest_many` for whoever doesn't have them at hand, or wants to watch."""
         from shoal.intake import Intake

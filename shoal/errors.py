@@ -56,6 +56,14 @@ class DuplicateContentError(DocumentError):
         self.document_id = document_id
 
 
+class DocumentGoneError(DocumentError):
+    """The document that was to be given new content was deleted meanwhile."""
+
+    def __init__(self, document_id: int) -> None:
+        super().__init__(f"document {document_id} was deleted before its new content was stored")
+        self.document_id = document_id
+
+
 class QueryError(ShoalError):
     """A search cannot be run as asked. `field` names the argument at fault."""
 

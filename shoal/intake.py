@@ -69,6 +69,11 @@ class Intake:
         self._upload.add(draft)
         self._n += 1
 
+    def replace(self, document_id: int, draft: DocumentDraft) -> None:
+        """Take a draft that is to replace the content of a document that is stored."""
+        self._upload.replace(document_id, draft)
+        self._n += 1
+
     def refuse(self, title: str, error: Exception | str) -> None:
         """Note a document that can't be taken, with the reason."""
         self._refused[self._n] = IngestResult(id=None, title=title, n_chunks=0, tags=(), error=str(error))

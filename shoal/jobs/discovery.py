@@ -276,12 +276,17 @@ def rows_to_withdraw(
     return discovery().look_again(draft, observed.source) or []
 
 
-def delete_document(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> bool:
-    """Delete a document, once `rows_to_withdraw` are kept; False if there is none."""
+def keep_rows(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> None:
+    """Keep `rows_to_withdraw` of a document whose text is about to go."""
     if rows:
         snapshot = snapshot_of(connection)
         content_hash = documents.hash_of(connection, document_id)
         observed = content_hash and observations.find_live(snapshot, content_hash)
         if observed and _is_lost(snapshot, observed):
             observations.write_rows(connection, observed.id, rows)
+
+
+def delete_document(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> bool:
+    """Delete a document, once `rows_to_withdraw` are kept; False if there is none."""
+    keep_rows(connection, document_id, rows)
     return documents.delete_document(connection, document_id)

@@ -13,6 +13,7 @@ TASK_WORK = "shoal.work"
 
 class JobKind(enum.StrEnum):
     ingest = "ingest"
+    replacing = "replace"
     delete = "delete"
     rescore = "rescore"
 

@@ -75,17 +75,19 @@ def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handler
     # Imported here: it pulls in the parsers, which a process that only accepts jobs does not need.
     from shoal.jobs.discovery import Discovering, Discovery, FirstLooks, Surveying
     from shoal.jobs.learn import Learning
+    from shoal.jobs.replacing import Replacing
     from shoal.jobs.rescoring import Rescoring
     from shoal.jobs.scoring import Deleting, Scoring, VersionedScores
     from shoal.vocabularies import Vocabularies
 
     discovery, kept = Discovery(scorer, settings), FirstLooks()
     vocabularies = Vocabularies(database, scorer)
+    scoring = Scoring(database, VersionedScores(vocabularies, settings, kept), discovery)
     prune = settings.observations == "prune"
     return {
         Stage.discover: Discovering(database, discovery, kept),
         Stage.learn: Learning(database, discovery, prune=prune),
-        Stage.score: Scoring(database, VersionedScores(vocabularies, settings, kept), discovery),
+        Stage.score: Replacing(database, scoring),
         Stage.survey: Surveying(database, discovery),
         Stage.relearn: Learning(database, discovery, prune=prune, afresh=True),
         Stage.rescore: Rescoring(database, vocabularies, settings),

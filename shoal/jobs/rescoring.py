@@ -11,13 +11,14 @@ from shoal.chunking import analyse_cut, scored_document
 from shoal.errors import DocumentError, NotFoundError
 from shoal.jobs.claims import WorkItem
 from shoal.jobs.names import ItemStatus
+from shoal.jobs.pipeline import NotPreparedError
 from shoal.jobs.results import Outcome
 from shoal.models import Chunk, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import documents
 from shoal.storage.catalogue import get_draft
 from shoal.storage.chunks import get_chunks
-from shoal.storage.database import Database
+from shoal.storage.database import Database, snapshot_of
 from shoal.storage.records import StoredChunk
 from shoal.vocabularies import Vocabularies
 
@@ -55,12 +56,19 @@ class Rescoring:
         while rescored is not None and len(rescored.due) > CHUNKS_WRITTEN:
             some, rescored.due[:] = rescored.due[:CHUNKS_WRITTEN], rescored.due[CHUNKS_WRITTEN:]
             with self._database.write() as connection:
-                _write(connection, item.document_id, rescored.document, some)
+                is_still = _is_still(connection, item.document_id, rescored.document)
+                if is_still:
+                    _write(connection, item.document_id, rescored.document, some)
+            if not is_still:
+                rescored = self._rescore(item.document_id, version)
         return rescored
 
     def store(self, connection: sa.Connection, item: WorkItem, prepared: Rescored | None) -> Outcome:
         assert item.document_id is not None, "an item of a rescore names its document"
         if prepared is not None and documents.exists(connection, item.document_id):
+            if not _is_still(connection, item.document_id, prepared.document):
+                # It was given other content since.
+                raise NotPreparedError
             _write(connection, item.document_id, prepared.document, prepared.due)
             found = prepared.document
             documents.update_coverage(connection, item.document_id, found.coverage, found.warnings)
@@ -89,6 +97,13 @@ class Rescoring:
             if _is_stale(old, base.data_checksum, version)
         ]
         return Rescored(scored, due)
+
+
+def _is_still(connection: sa.Connection, document_id: int, scored: ScoredDocument) -> bool:
+    """Whether a document is the one that was scored."""
+    draft = scored.draft
+    told = (draft.content_hash, draft.title, draft.format.value)
+    return documents.identity(snapshot_of(connection), document_id) == told
 
 
 def _write(connection: sa.Connection, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:

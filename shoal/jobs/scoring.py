@@ -95,6 +95,7 @@ class Scoring:
 
     def __init__(self, database: Database, score: Score, discovery: Discovery | None = None) -> None:
         """With a `discovery`, what the document says of words is in the evidence once it is stored."""
+        self.discovery = discovery
         self._database = database
         self._score = score
         self._discovery = discovery if discovery is not None and discovery.is_possible else None
@@ -105,6 +106,11 @@ class Scoring:
         with self._database.snapshot() as snapshot:
             if documents.document_with(snapshot, item.content_hash) is not None:
                 return None
+        return self.scored(item)
+
+    def scored(self, item: WorkItem) -> Scored:
+        """The text of an item, read and scored. Raises LeaseLostError once the item has ended."""
+        with self._database.snapshot() as snapshot:
             draft = draft_of(snapshot, item)
             cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
             is_unseen = self._is_unseen(snapshot, item)
@@ -124,16 +130,25 @@ class Scoring:
         if prepared is None:
             # The original was deleted since `prepare` saw it: this text takes its place.
             raise NotPreparedError
-        if self._is_unseen(snapshot_of(connection), item):
-            if prepared.seen is None:
-                raise NotPreparedError
-            seen, wave = prepared.seen, (item.job_id, item.wave)
-            observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
+        self.observe(connection, item, prepared.seen)
         document_id = documents.insert_document(connection, prepared.document, now=now)
-        if self._prune:
+        self.prune(connection, item)
+        return Outcome(ItemStatus.succeeded, document_id)
+
+    def observe(self, connection: sa.Connection, item: WorkItem, seen: Seen | None) -> None:
+        """Note what the text of an item says of words, where that is not noted. Raises NotPreparedError."""
+        assert item.content_hash is not None, "an accepted document has a hash"
+        if self._is_unseen(snapshot_of(connection), item):
+            if seen is None:
+                raise NotPreparedError
+            wave = item.job_id, item.wave
+            observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
+
+    def prune(self, connection: sa.Connection, item: WorkItem) -> None:
+        """Remove what the text of an item, stored by now, says of words, where that is in the sums and not to be kept."""
+        if self._prune and item.content_hash is not None:
             observed = observations.find_live(snapshot_of(connection), item.content_hash)
             observations.execute_for(connection, observations.PRUNE, [observed.id] if observed else [])
-        return Outcome(ItemStatus.succeeded, document_id)
 
     def _is_unseen(self, snapshot: Snapshot, item: WorkItem) -> bool:
         """Whether a text that should be learned from is not noted: what was noted of an equal one was withdrawn, or

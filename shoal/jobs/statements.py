@@ -127,6 +127,17 @@ _EARLIER = """EXISTS (
           AND j.status IN ('enqueued', 'processing')
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
+# Whether an earlier open item is to give new content to the document that item `i` is about: the one that it replaces
+# itself, or the one that has its content up to now.
+_REPLACED_EARLIER = """EXISTS (
+        SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
+        WHERE r.document_id IN (i.document_id, (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash))
+          AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
+          AND r.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
+          AND (r.job_id, r.seq) < (i.job_id, i.seq)
+          AND j.status IN ('enqueued', 'processing')
+          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
+
 # The same, without those whose content an earlier item has that was not looked at: one of the two is to be.
 READY_UNSEEN = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
@@ -135,13 +146,24 @@ READY_UNSEEN = sa.text(f"""
     ORDER BY i.seq
 """)
 
-# The same, without those whose content an earlier open item has: they wait for what becomes of it.
+# The same, without those whose content an earlier open item has, or whose document one replaces: they wait for what
+# becomes of it.
 READY_ORIGINALS = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
       AND NOT {_EARLIER.format(states="")}
+      AND NOT {_REPLACED_EARLIER}
     ORDER BY i.seq
 """)
+
+# Whether a document is to be given new content by an accepted item.
+IS_BEING_REPLACED = """
+    SELECT EXISTS (
+        SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
+        WHERE r.document_id = :document_id AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
+          AND r.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
+          AND j.status IN ('enqueued', 'processing') AND j.local_owner IS NULL)
+"""
 
 CLAIM_ITEM = sa.text("""
     UPDATE job_items SET status = :running, lease_owner = :owner, lease_expires_at = :expires, alone = :alone,

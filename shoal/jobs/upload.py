@@ -92,6 +92,11 @@ class Upload:
         """Take a document. Raises InvalidFieldError over `max_upload_items`, UploadDroppedError, StorageError."""
         self._put(_accepted_item(draft, self._waves.place(draft.n_bytes)))
 
+    def replace(self, document_id: int, draft: DocumentDraft) -> None:
+        """Take the new content of a document that is stored. Raises as `add`."""
+        item = _accepted_item(draft, self._waves.place(draft.n_bytes))
+        self._put({**item, "document_id": document_id})
+
     def add_stored(self, document_id: int, title: str, source_path: str | None, n_bytes: int) -> None:
         """Take a document that is stored, for a job that rescores: all of them make one wave. Raises as `add`."""
         self._put(_item_of_document(document_id, title, source_path, n_bytes, wave=0))
@@ -200,6 +205,20 @@ def submit_one(
     """Accept one document as a job in one durable transaction; the job's id. Raises IdempotencyError, StorageError."""
     items = [{**_accepted_item(draft, wave=0), "seq": 0}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
+
+
+def submit_replacement(
+    database: Database,
+    settings: Settings,
+    document_id: int,
+    draft: DocumentDraft,
+    *,
+    idempotency_key: str | None = None,
+    request_hash: str | None = None,
+) -> int:
+    """Accept the new content of a document that is stored as a job; its id. Raises as `submit_one`."""
+    items = [{**_accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
+    return _submit(database, settings, JobKind.replacing, items, idempotency_key, request_hash)
 
 
 def submit_rescore(

@@ -36,6 +36,13 @@ COUNT_OBSERVED = """
 """
 DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0")
 
+# What the chunks of a document depend on.
+IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
+CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
+HEAD = "SELECT source_path, metadata FROM documents WHERE id = :document_id"
+UPDATE_HEAD = """
+    UPDATE documents SET source_path = :source_path, metadata = :metadata, updated_at = :now WHERE id = :document_id
+"""
 SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
 TAGS = "SELECT tag FROM document_tags WHERE document_id = :document_id ORDER BY tag"
 INSERT_TAG = "INSERT INTO document_tags (document_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -261,6 +268,35 @@ def hash_of(connection: sa.Connection, document_id: int) -> str | None:
     """The SHA-256 (hex) of a document's content; None if there is none."""
     found: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
     return found
+
+
+def identity(snapshot: Snapshot, document_id: int) -> tuple[str, str, str] | None:
+    """SHA-256 (hex) of the content, title and format of a document; None if there is none."""
+    row = snapshot.first(IDENTITY, {"document_id": document_id})
+    return None if row is None else tuple(row)
+
+
+def chunk_texts(snapshot: Snapshot, document_id: int) -> list[tuple[int, str]]:
+    """Ids and texts of the chunks of a document in their order."""
+    return [(row[0], row[1]) for row in snapshot.tuples(CHUNK_TEXTS, {"document_id": document_id})]
+
+
+def chunk_ids(snapshot: Snapshot, document_id: int) -> tuple[int, ...]:
+    """Ids of the chunks of a document in their order."""
+    return tuple(row[0] for row in snapshot.tuples(CHUNK_IDS, {"document_id": document_id}))
+
+
+def update_head(connection: sa.Connection, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
+    """Take over tags, source path and metadata of a draft, for a document that exists; True if they are others."""
+    one = {"document_id": document_id}
+    head = (draft.source_path, _json(draft.metadata))
+    before = tuple(connection.execute(sa.text(HEAD), one).one())
+    tags = set(connection.execute(sa.text(TAGS), one).scalars())
+    if before == head and tags == set(draft.tags):
+        return False
+    row = {**one, "source_path": head[0], "metadata": head[1], "now": now}
+    connection.execute(sa.text(UPDATE_HEAD), row)
+    return set_tags(connection, document_id, draft.tags, now=now)
 
 
 def merge_tags(connection: sa.Connection, document_id: int, tags: Iterable[str], *, now: str) -> bool:

@@ -33,7 +33,6 @@ from shoal.jobs.cancel import cancel
 from shoal.jobs.claims import Batch, claim
 from shoal.jobs.names import Stage
 from shoal.jobs.pipeline import Handlers, handlers_for, process
-from shoal.jobs.scoring import Scoring
 from shoal.jobs.upload import Upload, submit_delete
 from shoal.models import DocFormat
 from shoal.settings import Settings
@@ -446,6 +445,5 @@ def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database
     off = dataclasses.replace(settings, learning=False)
     upload(database, off, [FIRE, LAW])
     using = handlers(database, off)
-    assert isinstance(using[Stage.score], Scoring)
     work_off(database, off, using)
     assert [line for line in canonical(database) if '"chunk"' in line] == expected
