@@ -242,7 +242,7 @@ class Engine:
         query: str,
         *,
         top_k: int = 10,
-        mode: SearchMode | str = SearchMode.reef,
+        mode: SearchMode | str = SearchMode.hybrid,
         tags: Sequence[str] | None = None,
         min_confidence: float | None = None,
         filters: SearchFilters | Mapping[str, Any] | None = None,
@@ -255,6 +255,10 @@ class Engine:
         fusion: str = "blend",
     ) -> SearchResponse:
         """The chunks that match the query best, best first, with what they matched by.
+
+        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded words and
+        title:words; nothing in it is an error. `preset` (`balanced`, `precise`, `conceptual`), or `weights` for
+        `lexical`, `reef` and `bonus`, say what counts in a hybrid search; `fusion` is `blend` or `rrf`.
 
         `tags` and `min_confidence` are short for the filters of the same name and can't be given twice.
         `max_per_document=None` lifts that limit. `include_scores` fills `shared_reefs`; `context` adds that many
@@ -303,6 +307,7 @@ class Engine:
             self.scorer,
             self.settings,
             make_request(query, settings=self.settings, **search),
+            self._postings,
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
         )

@@ -9,16 +9,16 @@ from typing import Any
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.learned_words import LearnedWord, find
-from shoal.models import QueryInfo, QueryReef, SharedReef
-from shoal.search.answer import comparable, milliseconds_since
-from shoal.search.citation import find_shared_reefs
-from shoal.search.conditions import CURRENT_DATA, Conditions, make_conditions
-from shoal.search.profile import QueryProfile, make_profile
-from shoal.search.reef import Ranked, count_before, rank_within
+from shoal.models import QueryInfo, QueryReef, Scores, SearchMode, SharedReef
+from shoal.search.answer import milliseconds_since, rank_for
+from shoal.search.citation import find_shared_reefs, reef_part, scores_of
+from shoal.search.conditions import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
+from shoal.search.postings import KeptPostings
+from shoal.search.ranking import Ranked, Ranking, chunks_of
 from shoal.search.request import SearchRequest
+from shoal.search.understanding import Understood, understand
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
-from shoal.vocabularies import scorer_for
 
 REEFS_PER_WORD = 5
 """Reefs named for each word; a word has up to a dozen, of which the last say little."""
@@ -27,6 +27,7 @@ CUSTOM, LEARNED = "custom", "learned"
 """What the scorer calls a word it was given, and what people call it."""
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
+CHECKSUM_OF = "SELECT data_checksum FROM chunks WHERE id = :chunk_id"
 TITLE_OF = "SELECT title FROM documents WHERE id = :document_id"
 FIRST_CHUNK_OF = (
     "SELECT id, document_id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index LIMIT 1"
@@ -63,8 +64,8 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """A reason why a chunk is not among the results: `no shared reef`, `filter`, `other data`,
-    `max_per_document` or `top_k`; `message` says it in words."""
+    """A reason why a chunk is not among the results: `no match` (by words, or by words and reefs), `no shared reef`,
+    `other data`, `filter`, `phrase`, `title`, `excluded`, `max_per_document` or `top_k`; `message` says it in words."""
 
     reason: str
     message: str
@@ -75,7 +76,7 @@ class Target:
     """What became of one chunk: the one asked about, or the best one of the document asked about.
 
     `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `score` is
-    0.0 without a shared reef.
+    0.0 without a match, `scores` its parts.
     """
 
     document_id: int
@@ -86,6 +87,7 @@ class Target:
     n_shared_reefs: int
     shared_reefs: tuple[SharedReef, ...]
     kept_out: tuple[KeptOut, ...]
+    scores: Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def explain(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
+    kept: KeptPostings,
     *,
     document_id: int | None = None,
     chunk_id: int | None = None,
@@ -119,20 +122,22 @@ def explain(
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
-        knowing = scorer_for(request.query, snapshot, scorer)
-        profile = make_profile(request.query, knowing, reefs_per_query=settings.reefs_per_query)
-        words = explain_words(request.query, knowing, snapshot)
-        conditions, warnings = comparable(snapshot, conditions, profile, scorer)
+        understood = understand(snapshot, scorer, settings, request)
+        words = explain_words(understood.parsed.about, understood.scorer, snapshot)
         target = None
         if document_id is not None or chunk_id is not None:
-            aimed = _aim(snapshot, profile, document_id, chunk_id)
-            target = _target(snapshot, profile, conditions, request, aimed)
+            ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
+            aimed = _aim(snapshot, ranking, document_id, chunk_id)
+            demands = conditions.and_of_query(
+                understood.parsed, with_required=request.mode is not SearchMode.reef
+            )
+            target = _target(snapshot, understood, ranking, demands, request, aimed, scorer.data_checksum)
     return Explanation(
         query=request.query,
         words=words,
-        query_info=profile.info,
-        reefs=profile.reefs,
-        warnings=warnings,
+        query_info=understood.profile.info,
+        reefs=understood.reefs,
+        warnings=understood.warnings,
         target=target,
         trace_id=uuid.uuid4().hex,
         took_ms=milliseconds_since(started),
@@ -164,74 +169,96 @@ def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ..
     )
 
 
-def _aim(snapshot: Snapshot, profile: QueryProfile, document_id: int | None, chunk_id: int | None) -> Ranked:
-    """The chunk asked about, or the one of the document that has most in common with the query."""
+def _aim(snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id: int | None) -> Ranked:
+    """The chunk asked about, or the one of the document that matches the query best."""
     if chunk_id is not None:
         row = snapshot.first(CHUNK_OF, {"chunk_id": chunk_id})
         if row is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
         if document_id not in (None, row["document_id"]):
             raise QueryError("chunk_id", f"chunk {chunk_id} is not part of document {document_id}")
-    else:
-        row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id})
-        if row is None:
-            raise NotFoundError(f"there is no document {document_id}")
-    within = rank_within(snapshot, profile.reefs, row["document_id"])
-    if chunk_id is None and within:
-        return within[0]
-    found = (one for one in within if one.chunk_id == row["id"])
-    return next(found, Ranked(row["id"], row["document_id"], overlap=0, n_shared=0))
+        return ranking.of(chunk_id, row["document_id"])
+    row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id})
+    if row is None:
+        raise NotFoundError(f"there is no document {document_id}")
+    best = ranking.best_of(chunks_of(snapshot, row["document_id"]))
+    return ranking.of(row["id"] if best is None else best, row["document_id"])
 
 
 def _target(
-    snapshot: Snapshot, profile: QueryProfile, conditions: Conditions, request: SearchRequest, aimed: Ranked
+    snapshot: Snapshot,
+    understood: Understood,
+    ranking: Ranking,
+    conditions: Conditions,
+    request: SearchRequest,
+    aimed: Ranked,
+    data_checksum: str,
 ) -> Target:
-    kept_out = _kept_out(snapshot, conditions, aimed)
+    kept_out = _kept_out(snapshot, understood, conditions, request.mode, aimed)
     rank = None
     if not kept_out:
-        rank, kept_out = _place(snapshot, profile, conditions, request, aimed)
+        rank, kept_out = _place(ranking, request, aimed)
+    part = {aimed.chunk_id: reef_part(aimed, request.mode, understood)}
+    shared = find_shared_reefs(snapshot, part, understood.reefs, data_checksum)
     return Target(
         document_id=aimed.document_id,
         document_title=snapshot.value(TITLE_OF, {"document_id": aimed.document_id}),
         chunk_id=aimed.chunk_id,
         rank=rank,
         score=aimed.score,
-        n_shared_reefs=aimed.n_shared,
-        shared_reefs=find_shared_reefs(snapshot, [aimed.chunk_id], profile.reefs).get(aimed.chunk_id, ()),
+        n_shared_reefs=len(shared.get(aimed.chunk_id, ())),
+        shared_reefs=shared.get(aimed.chunk_id, ()),
         kept_out=tuple(kept_out),
+        scores=scores_of(aimed, request.mode),
     )
 
 
-def _kept_out(snapshot: Snapshot, conditions: Conditions, aimed: Ranked) -> list[KeptOut]:
+def _kept_out(
+    snapshot: Snapshot, understood: Understood, conditions: Conditions, mode: SearchMode, aimed: Ranked
+) -> list[KeptOut]:
     """What keeps a chunk from being ranked at all."""
     reasons = []
-    if not aimed.n_shared:
+    if mode is SearchMode.reef:
+        matches = bool(aimed.n_shared)
+    else:
+        matches = aimed.score > 0
+    if not matches and _is_of_other_data(snapshot, understood, aimed):
+        reasons.append(KeptOut("other data", "it was scored with other lagoon data than the query"))
+    elif not matches and mode is SearchMode.reef:
         reasons.append(KeptOut("no shared reef", "it has no reef in common with the query"))
+    elif not matches:
+        what = "no word" if mode is SearchMode.lexical else "neither word nor reef"
+        reasons.append(KeptOut("no match", f"it has {what} in common with the query"))
     for name, condition in conditions.by_filter.items():
         asked = {**conditions.parameters, "chunk_id": aimed.chunk_id}
-        if snapshot.first(MEETS.format(condition=condition), asked):
-            continue
-        if name == CURRENT_DATA:
-            reasons.append(KeptOut("other data", "it was scored with other lagoon data than the query"))
-        else:
-            reasons.append(KeptOut("filter", f"it does not meet the filter {name}"))
+        if not snapshot.first(MEETS.format(condition=condition), asked):
+            reasons.append(_not_met(name))
     return reasons
 
 
-def _place(
-    snapshot: Snapshot, profile: QueryProfile, conditions: Conditions, request: SearchRequest, aimed: Ranked
-) -> tuple[int | None, list[KeptOut]]:
+def _is_of_other_data(snapshot: Snapshot, understood: Understood, aimed: Ranked) -> bool:
+    if understood.other_data is None:
+        return False
+    return bool(snapshot.value(CHECKSUM_OF, {"chunk_id": aimed.chunk_id}) != understood.other_data)
+
+
+def _not_met(name: str) -> KeptOut:
+    if name == EXCLUDED:
+        return KeptOut(name, "it holds a word that the query leaves out")
+    if name == PHRASE:
+        return KeptOut(name, "it does not hold the phrase that stands in quotation marks")
+    if name == TITLE:
+        return KeptOut(name, "its title does not hold what the query wants in a title")
+    return KeptOut("filter", f"it does not meet the filter {name}")
+
+
+def _place(ranking: Ranking, request: SearchRequest, aimed: Ranked) -> tuple[int | None, list[KeptOut]]:
     """The place of an eligible chunk among the results, and what keeps it from the page asked for."""
     most = request.max_per_document
-    within = Conditions(
-        {**conditions.by_filter, "document": "c.document_id = :aimed_document"},
-        {**conditions.parameters, "aimed_document": aimed.document_id},
-    )
-    better = count_before(snapshot, profile.reefs, within, aimed, max_per_document=None)
-    if most is not None and better >= most:
-        message = f"{better} chunks of the same document match better; a document may have {most} results"
+    rank = ranking.rank_of(aimed.chunk_id, most)
+    if rank is None:
+        message = f"better chunks of the same document match; a document may have {most} results"
         return None, [KeptOut("max_per_document", message)]
-    rank = 1 + count_before(snapshot, profile.reefs, conditions, aimed, max_per_document=most)
     last = request.offset + request.top_k
     if rank > last:
         return rank, [KeptOut("top_k", f"it is number {rank:,}; only the first {last:,} were asked for")]

@@ -20,7 +20,7 @@ class DocFormat(enum.StrEnum):
 
 
 class SearchMode(enum.StrEnum):
-    """Which signals rank a search. Only `reef` exists until the lexical signal lands."""
+    """Which signals rank a search: words, reefs, or both."""
 
     hybrid = "hybrid"
     reef = "reef"
@@ -216,12 +216,14 @@ class SearchFilters:
 
 @dataclass(frozen=True, slots=True)
 class SharedReef:
-    """A reef that query and chunk have in common, with both z-scores."""
+    """A reef that query and chunk have in common, with both z-scores. `share` is what it adds to the result's
+    `match_score`; 0 where reefs took no part in it."""
 
     reef_id: int
     reef_name: str
     chunk_z: float
     query_z: float
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,12 @@ class ContextChunk:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The parts of a result's score; a signal that took no part is None."""
+    """The parts of a result's score; a signal that took no part is None.
+
+    `lexical`, `reef` and `bonus` are 0..1: of the best in the library for this query, or by rank where rankings were
+    fused. Each times its weight (`SearchResponse.weights`) adds up to the `final` score of a hybrid search. `final` is
+    what results are ordered by. `lexical_raw` is BM25, `reef_raw` the overlap of the profiles.
+    """
 
     final: float
     reef: float | None = None
@@ -292,8 +299,11 @@ class QueryInfo:
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
+    """`weights`: what each signal counted in the blend, adding up to 1; all 0 where there was nothing to search by."""
+
     results: Sequence[SearchResult]
     query_info: QueryInfo
     trace_id: str
     took_ms: float
     warnings: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)

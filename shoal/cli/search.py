@@ -31,8 +31,8 @@ def search(
     query: Query,
     mode: Annotated[
         str,
-        typer.Option(metavar="/".join(MODES), help="What ranks: reefs, words, or both. Only reef so far."),
-    ] = SearchMode.reef.value,
+        typer.Option(metavar="/".join(MODES), help="What ranks: words (lexical), reefs, or both."),
+    ] = SearchMode.hybrid.value,
     top_k: Annotated[int, typer.Option(min=1, help="How many results.")] = 10,
     tags: Annotated[
         str | None, typer.Option(metavar="A,B", help="Only documents that carry all of these tags.")

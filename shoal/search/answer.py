@@ -6,16 +6,15 @@ import time
 import uuid
 from typing import Any
 
-from shoal.models import SearchResponse
-from shoal.search import postings, reef
+from shoal.models import SearchMode, SearchResponse
+from shoal.search import postings
 from shoal.search.citation import cite
 from shoal.search.conditions import Conditions, make_conditions
-from shoal.search.profile import QueryProfile, make_profile
-from shoal.search.reef import any_other_data, count_other_data
+from shoal.search.ranking import Ranking, rank
 from shoal.search.request import SearchRequest
+from shoal.search.understanding import Understood, understand
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
-from shoal.vocabularies import scorer_for
 
 
 def answer(
@@ -28,44 +27,40 @@ def answer(
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
-        knowing = scorer_for(request.query, snapshot, scorer)
-        profile = make_profile(request.query, knowing, reefs_per_query=settings.reefs_per_query)
-        conditions, warnings = comparable(snapshot, conditions, profile, scorer)
-        ranked = _rank(snapshot, profile, conditions, request, kept.of(snapshot, scorer.n_reefs))
-        results = cite(snapshot, ranked[request.offset :], profile.reefs, request)
+        understood = understand(snapshot, scorer, settings, request)
+        ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
+        last = request.offset + request.top_k
+        ranked = ranking.first(last, request.max_per_document)[request.offset :]
+        results = cite(snapshot, ranked, understood, request, scorer.data_checksum)
     return SearchResponse(
         results=results,
-        query_info=profile.info,
+        query_info=understood.profile.info,
         trace_id=uuid.uuid4().hex,
         took_ms=milliseconds_since(started),
-        warnings=warnings,
+        warnings=understood.warnings,
+        weights=understood.weights._asdict(),
     )
 
 
-def _rank(
+def rank_for(
     snapshot: Snapshot,
-    profile: QueryProfile,
+    understood: Understood,
     conditions: Conditions,
     request: SearchRequest,
-    kept: postings.Postings | None,
-) -> list[reef.Ranked]:
-    if not profile.reefs:
-        return []
-    n, most = request.offset + request.top_k, request.max_per_document
-    if kept is None:
-        return reef.rank(snapshot, profile.reefs, conditions, n=n, max_per_document=most)
-    return postings.rank(snapshot, kept, profile.reefs, conditions, n=n, max_per_document=most)
-
-
-def comparable(
-    snapshot: Snapshot, conditions: Conditions, profile: QueryProfile, scorer: Any
-) -> tuple[Conditions, tuple[str, ...]]:
-    """The conditions and warnings of a search, which leaves out chunks scored with other data than the query."""
-    if not any_other_data(snapshot, scorer.data_checksum):
-        return conditions, profile.warnings
-    n = count_other_data(snapshot, scorer.data_checksum)
-    left_out = f"{n:,} {'chunk was' if n == 1 else 'chunks were'} scored with other lagoon data and left out"
-    return conditions.and_current_data(scorer.data_checksum), (*profile.warnings, left_out)
+    kept: postings.KeptPostings,
+    n_reefs: int,
+) -> Ranking:
+    """The ranking of a search, whatever page of it was asked for."""
+    needed = request.mode is not SearchMode.lexical and bool(understood.reefs)
+    with_required = request.mode is not SearchMode.reef
+    return rank(
+        snapshot,
+        understood,
+        conditions.and_of_query(understood.parsed, with_required=with_required),
+        kept.of(snapshot, n_reefs) if needed else None,
+        mode=request.mode,
+        fusion=request.fusion,
+    )
 
 
 def milliseconds_since(started: float) -> float:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.models import QueryReef, Scores, SearchResult, SharedReef
-from shoal.search.highlights import find_highlights, word_stems
-from shoal.search.reef import Ranked
+from shoal.models import QueryReef, Scores, SearchMode, SearchResult, SharedReef
+from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.ranking import Ranked
+from shoal.search.reef import MILLIONTHS
 from shoal.search.request import SearchRequest
+from shoal.search.understanding import Understood
 from shoal.storage.catalogue import tags_of
 from shoal.storage.chunks import get_neighbours
 from shoal.storage.database import Snapshot, listed
@@ -22,15 +25,22 @@ CITE = """
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
+# Reefs of other data have nothing to do with those of a query.
 SHARED_REEFS = """
-    SELECT chunk_id, reef_id, reef_name, z_score FROM chunk_reefs
-    WHERE chunk_id IN ({ids}) AND reef_id IN ({reefs})
+    SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, p.weight
+    FROM chunks c
+    JOIN chunk_reefs r ON r.chunk_id = c.id
+    JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
+    WHERE c.id IN ({ids}) AND r.reef_id IN ({reefs}) AND c.data_checksum = :data_checksum
 """
-PROVENANCE = ("reef",)
 
 
 def cite(
-    snapshot: Snapshot, ranked: Sequence[Ranked], reefs: Sequence[QueryReef], request: SearchRequest
+    snapshot: Snapshot,
+    ranked: Sequence[Ranked],
+    understood: Understood,
+    request: SearchRequest,
+    data_checksum: str,
 ) -> list[SearchResult]:
     """The results of a search, in the order of the ranking."""
     if not ranked:
@@ -38,35 +48,73 @@ def cite(
     ids, parameters = listed("id", (one.chunk_id for one in ranked))
     rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
     tags = tags_of(snapshot, sorted({one.document_id for one in ranked}))
-    shared = (
-        find_shared_reefs(snapshot, [one.chunk_id for one in ranked], reefs)
-        if request.include_scores
-        else None
-    )
-    highlights = find_highlights([rows[one.chunk_id]["text"] for one in ranked], word_stems(request.query))
+    shared: dict[int, tuple[SharedReef, ...]] = {}
+    # A search by words has not looked at reefs so far.
+    if request.include_scores or request.mode is SearchMode.lexical:
+        parts = {one.chunk_id: reef_part(one, request.mode, understood) for one in ranked}
+        shared = find_shared_reefs(snapshot, parts, understood.reefs, data_checksum)
+    texts = [rows[one.chunk_id]["text"] for one in ranked]
+    highlights = find_highlights(texts, make_marked(understood.parsed, request.mode))
     return [
-        _result(snapshot, one, rows[one.chunk_id], tags, shared, spans, request)
+        _result(snapshot, one, rows[one.chunk_id], tags, shared.get(one.chunk_id, ()), spans, request)
         for one, spans in zip(ranked, highlights, strict=True)
     ]
 
 
+def reef_part(ranked: Ranked, mode: SearchMode, understood: Understood) -> float:
+    """What reefs add to a chunk's score."""
+    if mode is SearchMode.reef:
+        return ranked.score
+    return understood.weights.reef * ranked.reef if mode is SearchMode.hybrid else 0.0
+
+
+def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
+    """The parts of a chunk's score; None for the signal that a mode does not use."""
+    by_words, by_reefs = mode is not SearchMode.reef, mode is not SearchMode.lexical
+    return Scores(
+        final=ranked.score,
+        reef=ranked.reef if by_reefs else None,
+        lexical=ranked.lexical if by_words else None,
+        bonus=ranked.bonus,
+        reef_raw=ranked.reef_raw if by_reefs else None,
+        lexical_raw=ranked.lexical_raw if by_words else None,
+    )
+
+
 def find_shared_reefs(
-    snapshot: Snapshot, chunk_ids: Sequence[int], reefs: Sequence[QueryReef]
+    snapshot: Snapshot, parts: Mapping[int, float], reefs: Sequence[QueryReef], data_checksum: str
 ) -> dict[int, tuple[SharedReef, ...]]:
-    """The reefs each chunk has in common with the query, those that add most to its score first."""
-    if not reefs:
+    """The reefs that each chunk has in common with the query, those that add most to its score first.
+
+    `parts`, by chunk id, is what reefs add to its score: the shares of its reefs add up to that.
+    """
+    if not reefs or not parts:
         return {}
-    ids, parameters = listed("id", chunk_ids)
+    ids, parameters = listed("id", parts)
     reef_ids, reef_parameters = listed("reef", (reef.reef_id for reef in reefs))
-    query_z = {reef.reef_id: reef.z_score for reef in reefs}
-    found: dict[int, list[SharedReef]] = {}
-    statement = SHARED_REEFS.format(ids=ids, reefs=reef_ids)
-    for chunk_id, reef_id, name, z in snapshot.rows(statement, parameters | reef_parameters):
-        found.setdefault(chunk_id, []).append(SharedReef(reef_id, name, z, query_z[reef_id]))
-    return {
-        chunk_id: tuple(sorted(shared, key=lambda reef: (-reef.chunk_z * reef.query_z, reef.reef_id)))
-        for chunk_id, shared in found.items()
-    }
+    asked = {**parameters, **reef_parameters, "data_checksum": data_checksum}
+    query = {reef.reef_id: reef for reef in reefs}
+    found: dict[int, list[tuple[int, SharedReef]]] = {}
+    for chunk_id, reef_id, name, z, weight in snapshot.rows(
+        SHARED_REEFS.format(ids=ids, reefs=reef_ids), asked
+    ):
+        in_query = query[reef_id]
+        overlap = weight * round(in_query.z_score * MILLIONTHS)
+        shared = SharedReef(reef_id, name, z, in_query.z_score)
+        found.setdefault(chunk_id, []).append((overlap, shared))
+    return {chunk_id: _with_shares(shared, parts[chunk_id]) for chunk_id, shared in found.items()}
+
+
+def _with_shares(shared: Sequence[tuple[int, SharedReef]], part: float) -> tuple[SharedReef, ...]:
+    total = sum(overlap for overlap, _ in shared) or 1
+    in_order = sorted(shared, key=lambda pair: (-pair[0], pair[1].reef_id))
+    return tuple(dataclasses.replace(reef, share=part * overlap / total) for overlap, reef in in_order)
+
+
+def provenance_of(ranked: Ranked) -> tuple[str, ...]:
+    """The signals that found a chunk."""
+    found = (("lexical", ranked.lexical_raw > 0), ("reef", ranked.n_shared > 0))
+    return tuple(name for name, has_part in found if has_part)
 
 
 def _result(
@@ -74,7 +122,7 @@ def _result(
     ranked: Ranked,
     row: Any,
     tags: Mapping[int, tuple[str, ...]],
-    shared: Mapping[int, tuple[SharedReef, ...]] | None,
+    shared: tuple[SharedReef, ...],
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
 ) -> SearchResult:
@@ -86,7 +134,7 @@ def _result(
     return SearchResult(
         text=row["text"],
         match_score=ranked.score,
-        n_shared_reefs=ranked.n_shared,
+        n_shared_reefs=len(shared) if request.mode is SearchMode.lexical else ranked.n_shared,
         document_id=ranked.document_id,
         document_title=row["title"],
         source_path=row["source_path"],
@@ -102,9 +150,9 @@ def _result(
         top_reef_name=row["top_reef_name"],
         tags=tags.get(ranked.document_id, ()),
         highlights=highlights,
-        scores=Scores(final=ranked.score, reef=ranked.score, reef_raw=ranked.score),
-        provenance=PROVENANCE,
-        shared_reefs=None if shared is None else shared.get(ranked.chunk_id, ()),
+        scores=scores_of(ranked, request.mode),
+        provenance=provenance_of(ranked),
+        shared_reefs=shared if request.include_scores else None,
         before=before,
         after=after,
     )

@@ -9,10 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoal.errors import QueryError
 from shoal.models import SearchFilters, TagsMatch
+from shoal.search.lexical import all_of, any_of
+from shoal.search.query_language import ParsedQuery
 from shoal.search.request import N_ARCHIPELAGOS
-from shoal.storage.database import listed
+from shoal.storage.database import Snapshot, listed
+from shoal.storage.packed import packed_ids
 
 OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"
 WITH_TAGS = """c.document_id IN (
@@ -21,6 +27,12 @@ WITH_TAGS = """c.document_id IN (
 CURRENT_DATA = "current data"
 """Stands among the filters for the condition that no one asked for."""
 OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
+
+PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
+"""Stand among the filters for what the query itself demands."""
+WITH_TERMS = "c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :{name})"
+LEFT_OUT = "SELECT rowid AS id FROM chunk_fts WHERE chunk_fts MATCH :excluded"
+WITHOUT_TERMS = f"c.id NOT IN ({LEFT_OUT})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,32 @@ class Conditions:
     def eligible(self) -> str:
         """A query of the ids of the chunks that meet all conditions."""
         return "SELECT c.id FROM chunks c WHERE " + " AND ".join(self.by_filter.values())
+
+    def met_by(self, snapshot: Snapshot, chunk_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the chunks meet all conditions."""
+        met = np.ones(len(chunk_ids), dtype=np.bool_)
+        demanding = {name: one for name, one in self.by_filter.items() if name != EXCLUDED}
+        if demanding:
+            met &= np.isin(
+                chunk_ids, packed_ids(snapshot, Conditions(demanding, {}).eligible, self.parameters)
+            )
+        if EXCLUDED in self.by_filter:
+            # The few that go, rather than all that stay.
+            met &= ~np.isin(chunk_ids, packed_ids(snapshot, LEFT_OUT, self.parameters))
+        return met
+
+    def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> Conditions:
+        """These, and what a query demands: without its excluded terms and, if so wanted, with its phrases and title
+        terms."""
+        found, parameters = dict(self.by_filter), dict(self.parameters)
+        phrases = [term for term in parsed.required if not term.in_title]
+        titles = [term for term in parsed.required if term.in_title]
+        for name, terms in ((PHRASE, phrases), (TITLE, titles)):
+            if terms and with_required:
+                found[name], parameters[name] = WITH_TERMS.format(name=name), all_of(terms)
+        if parsed.excluded:
+            found[EXCLUDED], parameters[EXCLUDED] = WITHOUT_TERMS, any_of(parsed.excluded)
+        return Conditions(found, parameters)
 
     def and_current_data(self, data_checksum: str) -> Conditions:
         """These, and that the chunk was scored with this build of lagoon's data."""

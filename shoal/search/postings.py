@@ -10,6 +10,7 @@ and documents whose chunks get new scores are noted in `rescored_documents`, eac
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ from numpy.typing import NDArray
 from shoal.errors import StorageError
 from shoal.models import QueryReef
 from shoal.search.conditions import Conditions
-from shoal.search.reef import DEEPER, FIRST_DEPTH, MILLIONTHS, Ranked
+from shoal.search.order import Order
+from shoal.search.reef import MILLIONTHS, Overlaps, Ranked
 from shoal.storage.database import Database, Snapshot
 
 SEARCHES_BEFORE_LOADING = 3
@@ -93,13 +95,47 @@ class State(NamedTuple):
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Postings:
     """The postings of one state of the library: `n_chunks` chunks, of which `last_id` is or was the newest, with the
     scores as of `revision`."""
 
     blocks: tuple[Block, ...]
     state: State
+
+    @functools.cached_property
+    def chunk_ids(self) -> NDArray[np.int64]:
+        """The ids of all chunks, ascending."""
+        return self._together("chunk_ids")[self._order]
+
+    @functools.cached_property
+    def document_ids(self) -> NDArray[np.int64]:
+        """The document of each of these chunks."""
+        return self._together("document_ids")[self._order]
+
+    @functools.cached_property
+    def places_of_blocks(self) -> tuple[NDArray[np.int64], ...]:
+        """For each block the places of its chunks in `chunk_ids`."""
+        return tuple(np.searchsorted(self.chunk_ids, block.chunk_ids) for block in self.blocks)
+
+    @property
+    def n_bytes(self) -> int:
+        """What they take in memory."""
+        arrays = [getattr(block, name) for block in self.blocks for name in Block.__slots__]
+        in_order = [self.chunk_ids, self.document_ids, self._order, *self.places_of_blocks]
+        return sum(array.nbytes for array in (*arrays, *in_order))
+
+    def documents_of(self, chunk_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The documents of chunks that are all here."""
+        return self.document_ids[np.searchsorted(self.chunk_ids, chunk_ids)]
+
+    @functools.cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self._together("chunk_ids"), kind="stable")
+
+    def _together(self, name: str) -> NDArray[np.int64]:
+        arrays = [getattr(block, name) for block in self.blocks]
+        return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
 NOTHING = Postings((), State(0, 0, 0))
@@ -184,72 +220,38 @@ def rank(
     max_per_document: int | None,
 ) -> list[Ranked]:
     """As `shoal.search.reef.rank`."""
-    eligible = _ids(snapshot, conditions.eligible, conditions.parameters) if conditions else None
-    found = [_overlaps(block, reefs, eligible) for block in postings.blocks]
-    if not found:
-        return []
-    chunk_ids, document_ids, overlaps, n_shared = (
-        np.concatenate(arrays) for arrays in zip(*found, strict=True)
-    )
-    best = _best(chunk_ids, document_ids, overlaps, n, n if max_per_document is None else max_per_document)
+    found = overlaps(postings, reefs)
+    keys = found.overlaps.astype(np.float64)
+    eligible = found.n_shared > 0
+    if conditions:
+        eligible &= conditions.met_by(snapshot, found.chunk_ids)
+    order = Order(found.chunk_ids, keys, eligible, postings.documents_of)
+    best = order.first(n, max_per_document)
+    documents = postings.documents_of(found.chunk_ids[best])
     return [
-        Ranked(int(chunk_ids[i]), int(document_ids[i]), int(overlaps[i]), int(n_shared[i]))
-        for i in best.tolist()
+        Ranked(int(found.chunk_ids[i]), int(document), int(found.overlaps[i]), int(found.n_shared[i]))
+        for i, document in zip(best.tolist(), documents.tolist(), strict=True)
     ]
 
 
-def _overlaps(
-    block: Block, reefs: Sequence[QueryReef], eligible: NDArray[np.int64] | None
-) -> tuple[NDArray[Any], ...]:
-    """Chunk ids, document ids, overlaps and numbers of shared reefs of the eligible chunks that share any."""
-    runs = [(int(block.starts[r.reef_id]), int(block.starts[r.reef_id + 1])) for r in reefs]
-    places = np.concatenate([block.places[start:end] for start, end in runs])
-    # Whole numbers below 2**53: floating-point addition is exact.
-    products = np.concatenate(
-        [
-            block.weights[start:end] * float(round(reef.z_score * MILLIONTHS))
-            for reef, (start, end) in zip(reefs, runs, strict=True)
-        ]
-    )
-    n = len(block.chunk_ids)
-    n_shared = np.bincount(places, minlength=n)
-    overlaps = np.bincount(places, weights=products, minlength=n)
-    chosen = n_shared > 0
-    if eligible is not None:
-        chosen &= np.isin(block.chunk_ids, eligible)
-    return block.chunk_ids[chosen], block.document_ids[chosen], overlaps[chosen], n_shared[chosen]
-
-
-def _best(
-    chunk_ids: NDArray[np.int64],
-    document_ids: NDArray[np.int64],
-    overlaps: NDArray[np.float64],
-    n: int,
-    max_per_document: int,
-) -> NDArray[np.int64]:
-    """Where the first `n` results are, best first. Sorts no more than it must."""
-    depth = max(FIRST_DEPTH, 2 * n)
-    while True:
-        if depth < len(overlaps):
-            least = np.partition(overlaps, len(overlaps) - depth)[len(overlaps) - depth]
-            places = np.flatnonzero(overlaps >= least)
-        else:
-            places = np.arange(len(overlaps))
-        places = places[np.lexsort((chunk_ids[places], -overlaps[places]))]
-        results = places[_places_in_document(document_ids[places]) < max_per_document][:n]
-        if len(results) == n or len(places) == len(overlaps):
-            return results
-        depth *= DEEPER
-
-
-def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each element how many before it have the same value."""
-    by_document = np.argsort(document_ids, kind="stable")
-    in_order = document_ids[by_document]
-    firsts = np.searchsorted(in_order, in_order, side="left")
-    places = np.empty(len(document_ids), dtype=np.int64)
-    places[by_document] = np.arange(len(document_ids)) - firsts
-    return places
+def overlaps(postings: Postings, reefs: Sequence[QueryReef]) -> Overlaps:
+    """As `shoal.search.reef.overlaps`, with all chunks: those that share nothing have 0."""
+    n = len(postings.chunk_ids)
+    sums, n_shared = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for block, where in zip(postings.blocks, postings.places_of_blocks, strict=True):
+        runs = [(int(block.starts[r.reef_id]), int(block.starts[r.reef_id + 1])) for r in reefs]
+        places = np.concatenate([block.places[start:end] for start, end in runs])
+        # Whole numbers below 2**53: floating-point addition is exact.
+        products = np.concatenate(
+            [
+                block.weights[start:end] * float(round(reef.z_score * MILLIONTHS))
+                for reef, (start, end) in zip(reefs, runs, strict=True)
+            ]
+        )
+        length = len(block.chunk_ids)
+        n_shared[where] = np.bincount(places, minlength=length)
+        sums[where] = np.bincount(places, weights=products, minlength=length)
+    return Overlaps(postings.chunk_ids, sums, n_shared)
 
 
 def _state(snapshot: Snapshot) -> State:

@@ -1,4 +1,4 @@
-"""What a query is about: its reefs, the words that were understood, and what its author should know."""
+"""What a query is about: its reefs and the words that were understood."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ MAX_NAMED_WORDS = 10
 class QueryProfile:
     """A query as the scorer sees it.
 
-    `reefs` have z > 0, strongest first, at most `reefs_per_query`. `warnings` say why a search may find little.
+    `reefs` have z > 0, strongest first, at most `reefs_per_query`.
     """
 
     reefs: tuple[QueryReef, ...]
     info: QueryInfo
     matched_words: int
-    warnings: tuple[str, ...]
 
 
 def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
@@ -40,19 +39,10 @@ def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfi
         top_reefs=reefs[:N_INFO_REEFS],
         unknown_words=unknown,
     )
-    return QueryProfile(reefs, info, topic.matched_words, _warnings(topic, unknown))
+    return QueryProfile(reefs, info, int(topic.matched_words))
 
 
-def _warnings(topic: Any, unknown: tuple[str, ...]) -> tuple[str, ...]:
-    if not topic.matched_words:
-        if not unknown:
-            return ("the query holds only common words or numbers, which say nothing about a subject",)
-        return (f"no word of the query is known ({_named(unknown)}), so nothing can be found by reefs",)
-    if unknown:
-        return (f"not known, and without effect on the ranking: {_named(unknown)}",)
-    return ()
-
-
-def _named(words: tuple[str, ...]) -> str:
+def named(words: tuple[str, ...]) -> str:
+    """Some words, the first of them by name."""
     shown = ", ".join(words[:MAX_NAMED_WORDS])
     return shown if len(words) <= MAX_NAMED_WORDS else f"{shown} and {len(words) - MAX_NAMED_WORDS} more"

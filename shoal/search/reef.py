@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.models import QueryReef
 from shoal.search.conditions import Conditions
 from shoal.storage.database import Snapshot
+from shoal.storage.packed import packed_columns, packed_ids
 
 # The overlap with every chunk that shares a reef: each reef of the query is one contiguous run of postings.
 SCORED = """
@@ -27,6 +31,11 @@ SCORED = """
     )
 """
 RESTRICTION = "AND +p.chunk_id IN ({eligible})"
+
+# All of these as three long columns.
+ALL_OVERLAPS = """
+    WITH {scored} SELECT group_concat(chunk_id), group_concat(overlap), group_concat(n_shared) FROM scored
+"""
 
 # Chunks get their place within their document among the best `depth`: few of them need to be looked at.
 RANK = """
@@ -73,6 +82,7 @@ ANY_OTHER_DATA = """
         OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
 """
 COUNT_OTHER_DATA = "SELECT COUNT(*) FROM chunks WHERE data_checksum <> :data_checksum"
+OTHER_DATA = "SELECT id FROM chunks WHERE data_checksum <> :data_checksum"
 
 MILLIONTHS = 1_000_000
 """Query z-scores are handed over in millionths, as weights are stored: with six digits."""
@@ -96,6 +106,29 @@ class Ranked:
     def score(self) -> float:
         """The overlap with the query; more is better, and 0 is none."""
         return self.overlap / MILLIONTHS**2
+
+
+class Overlaps(NamedTuple):
+    """chunk_ids  i64 (n,), ascending
+    overlaps   i64 (n,): in millionths of millionths
+    n_shared   i64 (n,): reefs in common with the query
+    """
+
+    chunk_ids: NDArray[np.int64]
+    overlaps: NDArray[np.int64]
+    n_shared: NDArray[np.int64]
+
+
+NO_OVERLAPS = Overlaps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def overlaps(snapshot: Snapshot, reefs: Sequence[QueryReef]) -> Overlaps:
+    """The overlap of every chunk that shares a reef."""
+    if not reefs:
+        return NO_OVERLAPS
+    unrestricted = Conditions({}, {})
+    statement = ALL_OVERLAPS.format(scored=_scored(reefs, unrestricted))
+    return Overlaps(*packed_columns(snapshot, statement, _parameters(reefs, unrestricted)))
 
 
 def rank(
@@ -159,6 +192,11 @@ def count_other_data(snapshot: Snapshot, data_checksum: str) -> int:
     """How many chunks were scored with other data than this."""
     count: int = snapshot.value(COUNT_OTHER_DATA, {"data_checksum": data_checksum})
     return count
+
+
+def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
+    """The chunks that were scored with other data than this."""
+    return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
 
 
 def _scored(reefs: Sequence[QueryReef], conditions: Conditions) -> str:

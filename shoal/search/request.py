@@ -25,6 +25,9 @@ MAX_PER_DOCUMENT = 10_000
 MAX_IDS = 10_000
 """Most ids in one filter; every database takes this many parameters in one statement."""
 N_ARCHIPELAGOS = 4
+MAX_WEIGHT = 1_000_000
+MIN_WEIGHT = 1e-6
+"""Weights count in proportion. Between these their sums and quotients are numbers too."""
 
 
 class Preset(enum.StrEnum):
@@ -49,7 +52,8 @@ SIGNALS = ("lexical", "reef", "bonus")
 class SearchRequest:
     """The arguments of `Engine.search`, valid and in their final types.
 
-    `preset`, `weights` and `fusion` say how signals are blended; a search by one signal does not use them.
+    `preset`, `weights` and `fusion` say how signals are blended; a search by one signal does not use them. `weights`
+    stand in place of the preset; a signal without one has none.
     """
 
     query: str
@@ -70,7 +74,7 @@ def make_request(
     *,
     settings: Settings,
     top_k: object = 10,
-    mode: object = SearchMode.reef,
+    mode: object = SearchMode.hybrid,
     tags: object = None,
     min_confidence: object = None,
     filters: object = None,
@@ -86,7 +90,7 @@ def make_request(
     return SearchRequest(
         query=_query(query, settings),
         top_k=_whole("top_k", top_k, 1, settings.max_top_k),
-        mode=_mode(mode),
+        mode=_choice("mode", mode, SearchMode),
         filters=_with_shorthands(make_filters(filters, settings), tags, min_confidence, settings),
         max_per_document=(
             None
@@ -160,13 +164,6 @@ def whole_characters(field: str, text: str) -> str:
     return text
 
 
-def _mode(mode: object) -> SearchMode:
-    chosen = _choice("mode", mode, SearchMode)
-    if chosen is not SearchMode.reef:
-        raise QueryError("mode", f"{chosen.value} is not available yet; use {SearchMode.reef.value}")
-    return chosen
-
-
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 
 
@@ -226,6 +223,10 @@ def _weights(weights: object) -> dict[str, float] | None:
         checked[name] = _number(f"weights.{name}", value)
         if checked[name] < 0:
             raise QueryError(f"weights.{name}", "must not be negative")
+        if checked[name] > MAX_WEIGHT:
+            raise QueryError(f"weights.{name}", f"must be at most {MAX_WEIGHT:,}")
+    if not any(weight >= MIN_WEIGHT for weight in checked.values()):
+        raise QueryError("weights", "give at least one signal a weight above 0")
     return checked
 
 

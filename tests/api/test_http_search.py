@@ -48,11 +48,11 @@ def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: d
     assert result["section_path"] == ["Fire"]
     assert sorted(result["tags"]) == ["nature", "rock"]
     assert result["top_reef_name"] == "volcanoes and rocks"
-    assert result["provenance"] == ["reef"]
+    assert result["provenance"] == ["lexical", "reef"]
     assert set(result["scores"]) == {"lexical", "reef", "bonus", "final", "lexical_raw", "reef_raw"}
     assert result["scores"]["final"] == result["match_score"]
-    assert result["scores"]["lexical"] is None
-    assert set(result["shared_reefs"][0]) == {"reef_id", "reef_name", "chunk_z", "query_z"}
+    assert 0 < result["scores"]["reef"] <= 1
+    assert set(result["shared_reefs"][0]) == {"reef_id", "reef_name", "chunk_z", "query_z", "share"}
     assert len(result["shared_reefs"]) == result["n_shared_reefs"]
     assert [chunk["text"] for chunk in result["after"]] == [FLOWER]
     assert result["before"] == []

@@ -266,7 +266,7 @@ def test_a_query_without_a_known_word_finds_nothing_and_says_why(engine: Engine)
         ("qwertz asdf", "qwertz"),
         ("?!", "common words"),
     ):
-        reply = engine.search(query)
+        reply = engine.search(query, mode="reef")
         assert reply.results == []
         assert words in reply.warnings[0], reply.warnings
     reply = engine.search("rain qwertz")
@@ -284,13 +284,18 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
         assert engine.status()["n_stale_chunks"] == 0
     with Engine(settings=settings, scorer=Newer()) as engine:
         lava = engine.ingest(title="Both", content="Rain and lava and storm.")
-        reply = engine.search("rain and storm")
+        reply = engine.search("rain and storm", mode="reef")
         assert {result.document_id for result in reply.results} == {lava.id}
         assert "scored with other lagoon data" in reply.warnings[0]
         assert engine.status()["n_stale_chunks"] == 1
-        target = engine.explain("rain", document_id=1).target
+        target = engine.explain("rain", document_id=1, mode="reef").target
         assert target is not None
         assert [one.reason for one in target.kept_out] == ["other data"]
+        # Its words can still be compared.
+        both = {r.document_id: r for r in engine.search("rain and storm", include_scores=True).results}
+        assert set(both) == {1, lava.id}
+        assert (both[1].scores.reef, both[1].n_shared_reefs, both[1].shared_reefs) == (0.0, 0, ())
+        assert both[1].provenance == ("lexical",)
 
 
 def test_status_counts_what_is_there(engine: Engine) -> None:

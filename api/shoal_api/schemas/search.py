@@ -9,7 +9,7 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
-from shoal.search.request import MAX_IDS, N_ARCHIPELAGOS, Fusion, Preset
+from shoal.search.request import MAX_IDS, MAX_WEIGHT, N_ARCHIPELAGOS, Fusion, Preset
 from shoal_api.schemas.common import (
     MAX_ID,
     CommaList,
@@ -28,7 +28,7 @@ FORMATS = [each.value for each in DocFormat]
 
 DEFAULTS: dict[str, Any] = {
     "top_k": 10,
-    "mode": SearchMode.reef.value,
+    "mode": SearchMode.hybrid.value,
     "max_per_document": 3,
     "include_scores": False,
     "context": 0,
@@ -37,15 +37,14 @@ DEFAULTS: dict[str, Any] = {
     "fusion": Fusion.blend.value,
 }
 
-ONLY_REEF = "only for `hybrid` searches, so without effect as long as there is only `reef`"
+ONLY_HYBRID = "without effect on other modes than `hybrid`"
 
 ABOUT: dict[str, str] = {
     "top_k": "most results to answer, 1 to 100",
-    "mode": "which signals rank the results. Only `reef` (shared topics) exists so far; "
-    "`hybrid` and `lexical` are known names that answer 422",
-    "preset": f"which signal a blend leans on; {ONLY_REEF}",
-    "weights": f"the weights of the blend, in place of a preset; {ONLY_REEF}",
-    "fusion": f"how several rankings become one; {ONLY_REEF}",
+    "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), or both as `hybrid`",
+    "preset": f"which signal a blend leans on; {ONLY_HYBRID}",
+    "weights": f"the weights of the blend, in place of a preset; {ONLY_HYBRID}",
+    "fusion": f"how several rankings become one; {ONLY_HYBRID}",
     "max_per_document": "most results out of one document: with 3 the best three of its chunks at most, so that one "
     "long document does not fill the page; 1 to 10,000",
     "include_scores": "adds `shared_reefs` to every result: the topics that query and chunk share, with both z-scores",
@@ -136,11 +135,11 @@ def filters(data: dict[str, Any]) -> SearchFilters:
 
 
 class WeightsSchema(Schema):
-    """The weights of the blend, where a preset does not do."""
+    """The weights of the blend, where a preset does not do. They count in proportion; a signal without one has none."""
 
-    lexical = StrictFloat(validate=between(0, 1))
-    reef = StrictFloat(validate=between(0, 1))
-    bonus = StrictFloat(validate=between(0, 1))
+    lexical = StrictFloat(validate=between(0, MAX_WEIGHT))
+    reef = StrictFloat(validate=between(0, MAX_WEIGHT))
+    bonus = StrictFloat(validate=between(0, MAX_WEIGHT))
 
 
 def _choice(name: str, choices: Sequence[str]) -> fields.String:
@@ -224,13 +223,13 @@ class ScoresSchema(Schema):
     """The parts of the score; null for a signal that took no part."""
 
     lexical = fields.Float(
-        required=True, allow_none=True, metadata={"description": "null as long as there is only `reef`"}
+        required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `reef`"}
     )
     reef = fields.Float(required=True, allow_none=True)
     bonus = fields.Float(required=True)
     final = fields.Float(required=True)
     lexical_raw = fields.Float(
-        required=True, allow_none=True, metadata={"description": "null as long as there is only `reef`"}
+        required=True, allow_none=True, metadata={"description": "null in mode `reef`"}
     )
     reef_raw = fields.Float(required=True, allow_none=True)
 
@@ -240,6 +239,9 @@ class SharedReefSchema(Schema):
     reef_name = fields.String(required=True)
     chunk_z = fields.Float(required=True)
     query_z = fields.Float(required=True)
+    share = fields.Float(
+        required=True, metadata={"description": "what the reef adds to `match_score`; 0 in mode `lexical`"}
+    )
 
 
 class ContextChunkSchema(Schema):

@@ -111,7 +111,6 @@ def test_wrong_usage_ends_with_2_and_a_reason_and_makes_no_database(
     ("arguments", "named"),
     [
         (["--top-k", "1000"], "--top-k: must be between 1 and 100"),
-        (["--mode", "hybrid"], "--mode: hybrid is not available yet"),
         (["--mode", "dense"], "--mode: 'dense' is not one of"),
         (["--preset", "bold"], "--preset: 'bold' is not one of"),
     ],

@@ -97,7 +97,7 @@ def test_it_says_when_better_chunks_of_the_same_document_come_first(settings: Se
 
 def test_it_says_when_nothing_is_shared(engine: Engine) -> None:
     for query in ("qwertz", "nectar of the hive"):
-        target = engine.explain(query, document_id=5).target
+        target = engine.explain(query, document_id=5, mode="reef").target
         assert target is not None
         assert (target.rank, target.score, target.shared_reefs) == (None, 0.0, ())
         assert [one.reason for one in target.kept_out] == ["no shared reef"]

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.search.highlights import find_highlights, word_stems
+from shoal.models import SearchMode
+from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
 CONTENT = """# Weather
@@ -64,8 +66,8 @@ def test_neighbours_come_with_a_result_on_request(engine: Engine) -> None:
     assert engine.search("volcano lava").results[0].before == ()
 
 
-def test_shared_reefs_add_up_to_the_score(engine: Engine) -> None:
-    reply = engine.search("rain and lava", include_scores=True, top_k=10, max_per_document=None)
+def test_shared_reefs_add_up_to_the_score_of_a_search_by_reefs(engine: Engine) -> None:
+    reply = engine.search("rain and lava", mode="reef", include_scores=True, max_per_document=None)
     norms = {chunk.id: sum(r.z_score**2 for r in chunk.reefs) ** 0.5 for chunk in engine.chunks(1).chunks}
     assert len(reply.results) > 1
     for result in reply.results:
@@ -87,11 +89,11 @@ texts = st.lists(st.text(alphabet="abs -'.\nRÉé🌧", max_size=30), max_size=6
 
 @given(texts=texts, query=st.text(alphabet="abs RÉé", max_size=10))
 def test_highlights_lie_on_whole_words_of_their_own_text(texts: list[str], query: str) -> None:
-    stems = word_stems(query)
-    found = find_highlights(texts, stems)
+    marked = make_marked(parse_query(query, max_terms=9), SearchMode.reef)
+    found = find_highlights(texts, marked)
     assert len(found) == len(texts)
     for text, spans in zip(texts, found, strict=True):
-        assert spans == find_highlights([text], stems)[0]
+        assert spans == find_highlights([text], marked)[0]
         for start, end in spans:
             assert 0 <= start < end <= len(text)
             assert not text[start:end].isspace()

@@ -14,7 +14,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.clock import timestamp
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search import postings, reef
+from shoal.search import order, postings, reef
 from shoal.search.conditions import Conditions, make_conditions
 from shoal.search.reef import Ranked
 from shoal.storage import documents
@@ -147,7 +147,7 @@ def test_one_document_cannot_crowd_out_the_others_however_long_it_is(
     database: Database, monkeypatch: pytest.MonkeyPatch, rank: Rank
 ) -> None:
     """The best chunks are all of one document: the ranking has to go deeper than its first look."""
-    for module in (reef, postings):
+    for module in (reef, order):
         monkeypatch.setattr(module, "FIRST_DEPTH", 2)
         monkeypatch.setattr(module, "DEEPER", 2)
     flat = (0.0, 0.0, 0.0, 0.0)

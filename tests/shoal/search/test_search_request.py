@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import QueryError
-from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
+from shoal.models import DocFormat, SearchFilters, TagsMatch
 from shoal.search.conditions import make_conditions
 from shoal.search.request import MAX_IDS, make_request
 from shoal.settings import Settings
@@ -39,8 +39,6 @@ NAN = float("nan")
         ("top_k", {"top_k": None}),
         ("mode", {"mode": "fuzzy"}),
         ("mode", {"mode": 3}),
-        ("mode", {"mode": "hybrid"}),
-        ("mode", {"mode": SearchMode.lexical}),
         ("max_per_document", {"max_per_document": 0}),
         ("max_per_document", {"max_per_document": 1.5}),
         ("include_scores", {"include_scores": 1}),
@@ -54,6 +52,9 @@ NAN = float("nan")
         ("weights.color", {"weights": {"color": 1}}),
         ("weights.reef", {"weights": {"reef": -0.5}}),
         ("weights.reef", {"weights": {"reef": NAN}}),
+        ("weights.reef", {"weights": {"reef": 1e300}}),
+        ("weights", {"weights": {}}),
+        ("weights", {"weights": {"lexical": 0, "reef": 0.0}}),
         ("tags", {"tags": "biology"}),
         ("tags", {"tags": [1]}),
         ("tags", {"tags": [""]}),

@@ -1,0 +1,159 @@
+"""What people type, taken apart: words, "exact phrases", -excluded, title:word.
+
+Nothing typed is an error. What does not read as one of these is plain text, and no character of the query reaches the
+full-text index but letters, digits and marks on them, each term in quotes.
+
+    words           rank; a passage need not hold them
+    "a phrase"      its words side by side, in any inflection; a passage must hold it
+    title:word      a word, or title:"a phrase", of the document's title; a passage must have it
+    -word           no passage that holds it; also -"a phrase", -title:word
+
+Signs count only at the start of a word, so 5"x3", well-known and a - b are plain text.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import Stemmer
+
+from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
+
+_PIECE = re.compile(
+    r"""[(\[{]+(?=-?(?:title:)?["“])                # brackets around what follows
+      | (?<![^\s(\[{])                             # at the start of a word
+        (?P<sign>-(?=["“\w]))? (?P<title>title:(?=["“\w]))?
+        (?:"(?P<straight>[^"]*)" | “(?P<curly>[^“”]*)” | (?P<word>\S+))
+      | (?P<rest>\S+)                              # what stands behind a quotation mark
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_MARKS = ("Mn", "Mc", "Me")
+_APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Tokens that stand side by side, each a run of letters and digits; one of them is a word."""
+
+    tokens: tuple[str, ...]
+    in_title: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A query taken apart.
+
+    about     as long as the query, blank where it says what to leave out, and instead of signs: what it is about
+    terms     distinct words, compounds, phrases and title terms, which rank; stop words only as parts of others
+    required  those of them that a passage must have
+    excluded  terms that no result holds
+    n_ignored words beyond the first `max_terms`, which take no part
+    """
+
+    about: str
+    terms: tuple[Term, ...]
+    required: tuple[Term, ...]
+    excluded: tuple[Term, ...]
+    n_ignored: int = 0
+
+
+def parse_query(query: str, *, max_terms: int) -> ParsedQuery:
+    """Take a query apart; at most `max_terms` of its terms rank. Never fails, linear in its length."""
+    about = list(query)
+    words: list[Term] = []
+    required: list[Term] = []
+    excluded: list[Term] = []
+    for piece in _PIECE.finditer(query):
+        phrase = piece["straight"] if piece["straight"] is not None else piece["curly"]
+        text = phrase if phrase is not None else piece["word"] or piece["rest"] or ""
+        tokens = tuple(tokens_of(text))
+        in_title = piece["title"] is not None
+        if piece["sign"] and tokens:
+            excluded.append(Term(tokens, in_title))
+            _blank(about, piece.start(), piece.end())
+            continue
+        if in_title:
+            _blank(about, piece.start("title"), piece.end("title"))
+        if in_title or phrase is not None:
+            required += [Term(tokens, in_title)] if tokens else []
+        else:
+            words += _words(text, tokens)
+    required = _distinct(required)
+    terms = _distinct([*required, *words])
+    return ParsedQuery(
+        about="".join(about),
+        terms=tuple(terms[:max_terms]),
+        required=tuple(required),
+        excluded=tuple(_distinct(excluded)),
+        n_ignored=max(0, len(terms) - max_terms),
+    )
+
+
+def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
+    """Tokens with case, diacritics and inflection taken off, as the full-text index does it."""
+    return tuple(_stemmer().stemWords([folded(token) for token in tokens]))
+
+
+def tokens_of(text: str) -> list[str]:
+    """Runs of letters and digits with the marks on them."""
+    found: list[str] = []
+    start = None
+    for i, character in enumerate(text):
+        if character.isalnum() or (start is not None and unicodedata.category(character) in _MARKS):
+            start = i if start is None else start
+        elif start is not None:
+            found.append(text[start:i])
+            start = None
+    return found if start is None else [*found, text[start:]]
+
+
+def folded(token: str) -> str:
+    """A token in lower case without diacritics."""
+    if token.isascii():
+        return token.lower()
+    decomposed = unicodedata.normalize("NFD", token.lower())
+    return "".join(one for one in decomposed if not unicodedata.category(one).startswith("M"))
+
+
+@functools.cache
+def _stemmer() -> Stemmer.Stemmer:
+    # Without a cache of its own, which concurrent calls would share.
+    return Stemmer.Stemmer("porter", 0)
+
+
+def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
+    """The terms of plain text without white space: its words and, of several such as `well-known`, `B-17` or `3.14`,
+    all of them side by side too, because that is more telling than each."""
+    form = text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
+    if is_stop_word(form):
+        return
+    stem = without_clitic(form)
+    if len(tokens) > 1 and stem != form:
+        tokens = tuple(tokens_of(text[: text.translate(_APOSTROPHES).lower().find(stem) + len(stem)]))
+    if len(tokens) > 1:
+        yield Term(tokens)
+    for token in tokens:
+        # What a letter of "U.S." or "e-mail" says, it says beside the others.
+        if token.lower() not in STOP_WORDS and (len(tokens) == 1 or len(token) > 1):
+            yield Term((token,))
+
+
+def _distinct(terms: Iterable[Term]) -> list[Term]:
+    """The first of those that differ by no more than inflection."""
+    found: dict[tuple[tuple[str, ...], bool], Term] = {}
+    for term in terms:
+        found.setdefault((stems_of(term.tokens), term.in_title), term)
+    return list(found.values())
+
+
+def _blank(characters: list[str], start: int, end: int) -> None:
+    characters[start:end] = " " * (end - start)

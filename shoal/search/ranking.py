@@ -1,0 +1,202 @@
+"""The ranking of a whole library for one query, with every part of every score.
+
+Each signal scores every chunk that it finds; filters come after that, so they change which chunks are results and nothing
+else. The reef signal comes from the postings a process keeps or from SQL, with the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.models import SearchMode
+from shoal.search import postings, reef
+from shoal.search.blend import Weights, blend, parts
+from shoal.search.bonus import bonuses
+from shoal.search.conditions import Conditions
+from shoal.search.lexical import BILLIONTHS, NO_MATCHES, match_scores
+from shoal.search.order import DocumentsOf, Order
+from shoal.search.reef import MILLIONTHS, NO_OVERLAPS
+from shoal.search.request import Fusion
+from shoal.search.understanding import Understood
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+DOCUMENTS_OF = "SELECT id, document_id FROM chunks WHERE id IN ({ids})"
+CHUNKS_OF = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY id"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A chunk in a ranking. `score` is what it is ordered by: the blend in a hybrid search, else the raw score of the
+    signal. `lexical`, `reef` and `bonus` are parts of a blend, 0..1; the raw ones BM25 and overlap. A signal that took
+    no part, or did not find the chunk, is 0."""
+
+    chunk_id: int
+    document_id: int
+    score: float
+    lexical: float
+    reef: float
+    bonus: float
+    lexical_raw: float
+    reef_raw: float
+    n_shared: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All chunks that some signal found, by ascending id, each array with an element for each.
+
+    lexical_raw  BM25 in billionths
+    reef_raw     overlap in millionths of millionths
+    n_shared     reefs in common with the query
+    lexical, reef, bonus, final   0..1; final is 0 unless signals were blended
+    order        what is a result, and before what
+    """
+
+    mode: SearchMode
+    weights: Weights
+    chunk_ids: Ints
+    lexical_raw: Ints
+    reef_raw: Ints
+    n_shared: Ints
+    lexical: Doubles
+    reef: Doubles
+    bonus: Doubles
+    final: Doubles
+    order: Order
+
+    def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
+        """The first results, best first, at most `max_per_document` of a document; equal scores by chunk id."""
+        places = self.order.first(n, max_per_document)
+        documents = self.order.documents_of(self.chunk_ids[places])
+        return [
+            self._ranked(place, document)
+            for place, document in zip(places.tolist(), documents.tolist(), strict=True)
+        ]
+
+    def of(self, chunk_id: int, document_id: int) -> Ranked:
+        """One chunk, whether a result or not; all 0 where no signal found it."""
+        place = self._place(chunk_id)
+        if place is None:
+            return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return self._ranked(place, document_id)
+
+    def rank_of(self, chunk_id: int, max_per_document: int | None) -> int | None:
+        """The place of a chunk among the results, from 1; the place it would have if filters let it be one. None for
+        a chunk that no signal found, or with that many better results in its document."""
+        place = self._place(chunk_id)
+        return None if place is None else self.order.rank(place, max_per_document)
+
+    def best_of(self, chunk_ids: Ints) -> int | None:
+        """The best of some chunks, whether results or not; None where no signal found any."""
+        places = np.flatnonzero(np.isin(self.chunk_ids, chunk_ids))
+        if not len(places):
+            return None
+        return int(self.chunk_ids[places[np.argmax(self.order.keys[places])]])
+
+    def _place(self, chunk_id: int) -> int | None:
+        place = int(np.searchsorted(self.chunk_ids, chunk_id))
+        return place if place < len(self.chunk_ids) and self.chunk_ids[place] == chunk_id else None
+
+    def _ranked(self, place: int, document_id: int) -> Ranked:
+        lexical_raw = int(self.lexical_raw[place]) / BILLIONTHS
+        reef_raw = int(self.reef_raw[place]) / MILLIONTHS**2
+        final = float(self.final[place])
+        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw, SearchMode.hybrid: final}
+        return Ranked(
+            int(self.chunk_ids[place]),
+            document_id,
+            score[self.mode],
+            float(self.lexical[place]),
+            float(self.reef[place]),
+            float(self.bonus[place]),
+            lexical_raw,
+            reef_raw,
+            int(self.n_shared[place]),
+        )
+
+
+def rank(
+    snapshot: Snapshot,
+    understood: Understood,
+    conditions: Conditions,
+    loaded: postings.Postings | None,
+    *,
+    mode: SearchMode,
+    fusion: Fusion,
+) -> Ranking:
+    """Rank a library. `loaded` are its postings in memory; without them SQL reads them."""
+    by_reefs, by_words = NO_OVERLAPS, NO_MATCHES
+    if mode is not SearchMode.lexical and understood.reefs:
+        by_reefs = _overlaps(snapshot, understood, loaded)
+    if mode is not SearchMode.reef:
+        by_words = match_scores(snapshot, understood.parsed.terms)
+    chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
+    lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
+    lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores
+    places = np.searchsorted(chunk_ids, by_reefs.chunk_ids)
+    reef_raw[places], n_shared[places] = by_reefs.overlaps, by_reefs.n_shared
+    lexical, reefs = parts(lexical_raw, fusion), parts(reef_raw, fusion)
+    bonus, final = np.zeros(len(chunk_ids)), np.zeros(len(chunk_ids))
+    weights = understood.weights
+    if mode is SearchMode.lexical:
+        keys, found = lexical_raw.astype(np.float64), lexical_raw > 0
+    elif mode is SearchMode.reef:
+        keys, found = reef_raw.astype(np.float64), n_shared > 0
+    else:
+        if weights.bonus:
+            bonus = bonuses(snapshot, understood.parsed.terms, chunk_ids)
+        keys = final = blend(lexical, reefs, bonus, weights)
+        found = final > 0
+    if conditions:
+        found &= conditions.met_by(snapshot, chunk_ids)
+    documents_of = _documents_in(snapshot) if loaded is None else loaded.documents_of
+    order = Order(chunk_ids, keys, found, documents_of)
+    return Ranking(
+        mode, weights, chunk_ids, lexical_raw, reef_raw, n_shared, lexical, reefs, bonus, final, order
+    )
+
+
+def chunks_of(snapshot: Snapshot, document_id: int) -> Ints:
+    """The ids of a document's chunks."""
+    return np.array(
+        [row[0] for row in snapshot.rows(CHUNKS_OF, {"document_id": document_id})], dtype=np.int64
+    )
+
+
+def _overlaps(snapshot: Snapshot, understood: Understood, loaded: postings.Postings | None) -> reef.Overlaps:
+    if loaded is None:
+        found = reef.overlaps(snapshot, understood.reefs)
+    else:
+        found = postings.overlaps(loaded, understood.reefs)
+    if understood.other_data is None:
+        return found
+    # Reefs of other data have nothing to do with those of the query.
+    comparable = ~np.isin(found.chunk_ids, reef.other_data(snapshot, understood.other_data))
+    return reef.Overlaps(*(array[comparable] for array in found))
+
+
+def _united(first: Ints, second: Ints) -> Ints:
+    """The ids that are in one or both, ascending."""
+    if not len(second) or not len(first):
+        return first if len(first) else second
+    places = np.searchsorted(first, second)
+    missing = second[(places == len(first)) | (first[np.minimum(places, len(first) - 1)] != second)]
+    return np.union1d(first, missing) if len(missing) else first
+
+
+def _documents_in(snapshot: Snapshot) -> DocumentsOf:
+    def documents_of(chunk_ids: Ints) -> Ints:
+        found: dict[int, int] = {}
+        ids = chunk_ids.tolist()
+        for start in range(0, len(ids), IDS_PER_STATEMENT):
+            names, parameters = listed("id", ids[start : start + IDS_PER_STATEMENT])
+            found.update(snapshot.tuples(DOCUMENTS_OF.format(ids=names), parameters))
+        return np.array([found[one] for one in ids], dtype=np.int64)
+
+    return documents_of

@@ -1,0 +1,106 @@
+"""What a search is about: the query taken apart, its profile, what each signal counts, and what to tell its author."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.models import QueryReef, SearchMode
+from shoal.search.blend import DOUBTFUL, PRESETS, Weights, choose_weights, trust
+from shoal.search.profile import QueryProfile, make_profile, named
+from shoal.search.query_language import ParsedQuery, parse_query
+from shoal.search.reef import any_other_data, count_other_data
+from shoal.search.request import Fusion, SearchRequest
+from shoal.settings import Settings
+from shoal.storage.database import Snapshot
+from shoal.vocabularies import scorer_for
+
+ONE_SIGNAL = {
+    SearchMode.lexical: Weights(lexical=1.0, reef=0.0, bonus=0.0),
+    SearchMode.reef: Weights(lexical=0.0, reef=1.0, bonus=0.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """scorer      knows the learned words of the query
+    weights     of the signals, adding up to 1, or all 0 where there is nothing to search by
+    other_data  the checksum of the scorer's data if some chunks were scored with other data, else None
+    """
+
+    parsed: ParsedQuery
+    profile: QueryProfile
+    scorer: Any
+    weights: Weights
+    other_data: str | None
+    warnings: tuple[str, ...]
+
+    @property
+    def reefs(self) -> tuple[QueryReef, ...]:
+        """The query's profile, as far as it takes part in a search."""
+        return self.profile.reefs
+
+
+def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest) -> Understood:
+    """Read a query in the state of the library that is to be searched."""
+    parsed = parse_query(request.query, max_terms=settings.max_query_terms)
+    knowing = scorer_for(parsed.about, snapshot, scorer)
+    profile = make_profile(parsed.about, knowing, reefs_per_query=settings.reefs_per_query)
+    weights = ONE_SIGNAL.get(request.mode) or choose_weights(
+        request.preset, request.weights, request.fusion, profile.matched_words
+    )
+    by_reefs = request.mode is not SearchMode.lexical
+    other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
+    warnings = _warnings(parsed, profile, request)
+    if other_data is not None:
+        n = count_other_data(snapshot, other_data)
+        chunks = (
+            f"{n:,} {'chunk was' if n == 1 else 'chunks were'} scored with other lagoon data and left out"
+        )
+        warnings.append(chunks if request.mode is SearchMode.reef else f"{chunks} of the search by reefs")
+    return Understood(parsed, profile, knowing, weights, other_data, tuple(warnings))
+
+
+def _warnings(parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest) -> list[str]:
+    if parsed.excluded and not parsed.about.strip():
+        return ["the query only says what to leave out, so nothing can be found"]
+    if request.mode is SearchMode.reef:
+        return _of_reefs(profile)
+    found = []
+    if not parsed.terms:
+        found.append(
+            "the query holds only common words, which say nothing about a subject; "
+            "in quotation marks they are searched for side by side"
+        )
+    if parsed.n_ignored:
+        n = len(parsed.terms)
+        found.append(f"only the first {n:,} different words of the query are searched for")
+    if request.mode is SearchMode.hybrid and parsed.terms:
+        found += _of_hybrid(profile, request)
+    return found
+
+
+def _of_reefs(profile: QueryProfile) -> list[str]:
+    unknown = profile.info.unknown_words
+    if not profile.matched_words and not unknown:
+        return ["the query holds only common words or numbers, which say nothing about a subject"]
+    if not profile.matched_words:
+        return [f"no word of the query is known ({named(unknown)}), so nothing can be found by reefs"]
+    return [f"not known, and without effect on the ranking: {named(unknown)}"] if unknown else []
+
+
+def _of_hybrid(profile: QueryProfile, request: SearchRequest) -> list[str]:
+    unknown = profile.info.unknown_words
+    if not profile.matched_words:
+        which = f" ({named(unknown)})" if unknown else ""
+        return [f"no word of the query is known{which}, so results are ranked by its words alone"]
+    found = [f"not known to the topic model, so found by spelling alone: {named(unknown)}"] if unknown else []
+    asked = PRESETS[request.preset]
+    if request.weights is None and request.fusion is Fusion.blend and asked.reef:
+        faith = trust(profile.matched_words)
+        if faith < DOUBTFUL:
+            found.append(
+                "the query says little about a subject, so shared reefs count "
+                f"{faith:.0%} of what they count otherwise"
+            )
+    return found
