@@ -135,7 +135,9 @@ class Settings:
     max_query_chars: int = _setting(4096, "longest query, characters", _at_least(1))
     # A hundred words take 0.3 s in 100,000 chunks, and tell no more than the first dozens.
     max_query_terms: int = _setting(
-        64, "most different words of a query that are searched for; its subject is told from all", _between(1, 1000)
+        64,
+        "most different words of a query that are searched for; its subject is told from all",
+        _between(1, 1000),
     )
     max_top_k: int = _setting(100, "most results a search may ask for", _between(1, 10_000))
     max_title_chars: int = _setting(512, "longest title, characters", _at_least(1))

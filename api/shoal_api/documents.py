@@ -9,9 +9,11 @@ from werkzeug.wrappers import Response
 
 from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
+from shoal.errors import NotFoundError
 from shoal.jobs import jobs as protocol
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.upload import submit_delete, submit_one
+from shoal.jobs.names import ItemStatus, JobKind
+from shoal.jobs.replacing import is_being_replaced, new_content, settle_without_work
+from shoal.jobs.upload import submit_delete, submit_duplicate, submit_one, submit_replacement
 from shoal.models import DocumentDraft
 from shoal.parse.draft import make_draft
 from shoal.settings import KIB, Settings
@@ -29,6 +31,7 @@ from shoal_api.schemas.documents import (
     DocumentInputSchema,
     DocumentListSchema,
     DocumentQuerySchema,
+    NewContentSchema,
     StoredSchema,
     TagQuerySchema,
     TagsSchema,
@@ -84,27 +87,32 @@ def add_document(data: dict[str, Any]) -> Response:
     Answers 202 with a job; with `Prefer: wait=N` 201 with the document, if it is stored in time.
     """
     here = service.current()
+    database, settings = here.engine.database, here.settings
     key = idempotency.key(flask.request)
     request_hash = idempotency.fingerprint("document", data)
     job = idempotency.earlier_job(here, key, request_hash)
     if job is None:
-        draft = make_draft(**data, settings=here.settings)
+        draft = make_draft(**data, settings=settings)
         existing = _merge_into_existing(here, draft)
-        if existing is not None:
+        if existing is None:
+            job_id = submit_one(database, settings, draft, idempotency_key=key, request_hash=request_hash)
+            here.nudge()
+        elif key is None:
             return _stored(here, existing, duplicate=True)
-        job_id = submit_one(
-            here.engine.database, here.settings, draft, idempotency_key=key, request_hash=request_hash
-        )
-        here.nudge()
-        job = protocol.get_job(here.engine.database, job_id)
+        else:
+            job_id = submit_duplicate(database, settings, existing, draft, key, request_hash)
+        job = protocol.get_job(database, job_id)
     return _await_document(here, job)
 
 
 def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
-    """The document that has this content already, given the draft's tags too; None if there is none."""
+    """The document that has this content already, given the draft's tags too; None if there is none, or it is about
+    to get other content."""
     database = here.engine.database
     with database.read() as connection:
         found = storage.find_by_hash(connection, draft.content_hash)
+    if found is not None and is_being_replaced(database, found):
+        return None
     if found is None or not draft.tags:
         return found
     with database.write() as connection:
@@ -119,24 +127,37 @@ def _await_document(here: Service, job: protocol.Job) -> Response:
     """What `Prefer: wait` asks for, or the job where it asks for nothing or the time is over."""
     wait = preferred_wait(flask.request.headers.get("Prefer"))
     if wait is None:
-        return jobs.accepted(job)
+        return _duplicate_of(here, job) or jobs.accepted(job)
     job_id = job.id
     job = here.waiting.wait(
         wait,
         lambda seconds: protocol.wait_for_end(here.engine.database, job_id, seconds),
         lambda now: now.ended,
     )
-    if job.ended:
-        item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
-        if item.status is ItemStatus.failed:
-            raise _failure(job, item)
-        if item.document_id is not None:
-            response = _stored(here, item.document_id, duplicate=item.status is ItemStatus.duplicate)
-            response.headers["Preference-Applied"] = f"wait={wait}"
-            return response
-    response = jobs.accepted(job)
+    response = (_outcome(here, job) if job.ended else None) or jobs.accepted(job)
     response.headers["Preference-Applied"] = f"wait={wait}"
     return response
+
+
+def _duplicate_of(here: Service, job: protocol.Job) -> Response | None:
+    """The document that a job of one document found to have its content; None while nothing else is asked of it than
+    to be a job."""
+    return _outcome(here, job) if job.ended and job.progress.duplicate else None
+
+
+def _outcome(here: Service, job: protocol.Job) -> Response | None:
+    """The document that a job of one document ended with; None if it is not there any more. Raises a problem where
+    the job failed."""
+    item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
+    if item.status is ItemStatus.failed:
+        raise _failure(job, item)
+    if item.document_id is None:
+        return None
+    is_old = item.status is ItemStatus.duplicate or job.kind is JobKind.replacing
+    try:
+        return _stored(here, item.document_id, duplicate=item.status is ItemStatus.duplicate, is_old=is_old)
+    except NotFoundError:
+        return None
 
 
 def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
@@ -149,8 +170,8 @@ def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
     return problem
 
 
-def _stored(here: Service, document_id: int, *, duplicate: bool) -> Response:
-    """201 for a new document, 200 for one that was there."""
+def _stored(here: Service, document_id: int, *, duplicate: bool, is_old: bool = True) -> Response:
+    """201 for a new document, 200 for one that was there. Raises NotFoundError."""
     detail = here.engine.document(document_id)
     answer = {
         "id": document_id,
@@ -161,7 +182,7 @@ def _stored(here: Service, document_id: int, *, duplicate: bool) -> Response:
         "warnings": detail.report.warnings,
     }
     response = flask.jsonify(StoredSchema().dump(answer))
-    response.status_code = 200 if duplicate else 201
+    response.status_code = 200 if is_old else 201
     response.headers["Location"] = f"{DOCUMENTS}/{document_id}"
     return response
 
@@ -245,6 +266,31 @@ def delete_document(document_id: int) -> Response:
     if not service.current().engine.delete_document(document_id):
         raise ProblemError(404, f"there is no document {document_id}")
     return Response(status=204)
+
+
+@blueprint.put(f"/<{ID}:document_id>")
+@blueprint.body(NewContentSchema)
+@blueprint.answers(200, StoredSchema, description="Replaced (with `Prefer: wait`), or nothing was to be done")
+@blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
+@blueprint.fails(400, 404, 409, 413, 415)
+@blueprint.describe(parameters=[PREFER])
+def replace_document(data: dict[str, Any], document_id: int) -> Response:
+    """Replace the content of a document
+
+    Its id stays, and so do the ids of chunks whose text is the same. Fields that are left out stay as they are.
+    Answers 202 with a job; until that has ended, the document is as it was. Where content, title and format are what
+    they were, the other fields are taken over at once and the answer is 200 with `duplicate`. Content that another
+    document has answers 409.
+    """
+    here = service.current()
+    database = here.engine.database
+    with database.snapshot() as snapshot:
+        draft = new_content(snapshot, document_id, here.settings, **data)
+    if settle_without_work(database, document_id, draft):
+        return _stored(here, document_id, duplicate=True)
+    job_id = submit_replacement(database, here.settings, document_id, draft)
+    here.nudge()
+    return _await_document(here, protocol.get_job(database, job_id))
 
 
 @blueprint.put(f"/<{ID}:document_id>/tags")

@@ -100,10 +100,10 @@ def for_error(error: errors.ShoalError) -> ProblemError:
             return ProblemError(413, str(error))
         case errors.DuplicateContentError():
             return ProblemError(409, str(error))
+        case errors.NotFoundError() | errors.DocumentGoneError():
+            return ProblemError(404, str(error))
         case errors.DocumentError():
             return ProblemError(422, str(error))
-        case errors.NotFoundError():
-            return ProblemError(404, str(error))
         case errors.IdempotencyError():
             return ProblemError(409, "this Idempotency-Key was used before for another request")
         case errors.UploadDroppedError():

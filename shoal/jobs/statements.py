@@ -51,8 +51,9 @@ ACCEPT_JOB = sa.text("""
         total       = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id),
         bytes_total = (SELECT COALESCE(SUM(n_bytes), 0) FROM job_items i WHERE i.job_id = :job_id),
         n_failed    = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id AND i.status = 'failed'),
+        n_duplicate = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id AND i.status = 'duplicate'),
         bytes_done  = (SELECT COALESCE(SUM(n_bytes), 0) FROM job_items i
-                       WHERE i.job_id = :job_id AND i.status = 'failed')
+                       WHERE i.job_id = :job_id AND i.status IN ('failed', 'duplicate'))
     WHERE id = :job_id AND status = 'receiving'
 """)
 

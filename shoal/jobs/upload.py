@@ -8,7 +8,6 @@ returned, every item ends with a result whatever dies.
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,9 +18,10 @@ import sqlalchemy as sa
 from shoal.clock import timestamp
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError
 from shoal.jobs import statements
+from shoal.jobs.arrivals import WaveCut, accepted_item, insert_items, item_of_document, refused_item
 from shoal.jobs.names import RECEIVING, ItemStatus, JobKind, Stage, plan_for, plan_from_json, plan_to_json
 from shoal.jobs.results import close_if_done
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models import DocumentDraft
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 from shoal.tracing import TRACE_ID
@@ -61,7 +61,7 @@ class Upload:
         self._buffered_bytes = 0
         self._flushed_at = 0.0
         self._seq = 0
-        self._waves = _WaveCut(settings.wave_bytes)
+        self._waves = WaveCut(settings.wave_bytes)
 
     def begin(
         self,
@@ -90,23 +90,23 @@ class Upload:
 
     def add(self, draft: DocumentDraft) -> None:
         """Take a document. Raises InvalidFieldError over `max_upload_items`, UploadDroppedError, StorageError."""
-        self._put(_accepted_item(draft, self._waves.place(draft.n_bytes)))
+        self._put(accepted_item(draft, self._waves.place(draft.n_bytes)))
 
     def replace(self, document_id: int, draft: DocumentDraft) -> None:
         """Take the new content of a document that is stored. Raises as `add`."""
-        item = _accepted_item(draft, self._waves.place(draft.n_bytes))
+        item = accepted_item(draft, self._waves.place(draft.n_bytes))
         self._put({**item, "document_id": document_id})
 
     def add_stored(self, document_id: int, title: str, source_path: str | None, n_bytes: int) -> None:
         """Take a document that is stored, for a job that rescores: all of them make one wave. Raises as `add`."""
-        self._put(_item_of_document(document_id, title, source_path, n_bytes, wave=0))
+        self._put(item_of_document(document_id, title, source_path, n_bytes, wave=0))
 
     def refuse(self, title: str, source_path: str | None, n_bytes: int, error: BaseException | str) -> None:
         """Record an item that cannot be taken, with its reason; it is a failed item of the job. Raises as `add`."""
         limits = self._settings
         source_path = source_path[: limits.max_source_path_chars] if source_path else None
         self._put(
-            _refused_item(
+            refused_item(
                 title[: limits.max_title_chars], source_path, n_bytes, str(error), self._waves.current
             )
         )
@@ -173,25 +173,9 @@ class Upload:
             alive = connection.execute(statements.TOUCH_UPLOAD, {"job_id": job_id, "moment": now})
             if not alive.rowcount:
                 raise UploadDroppedError("the upload gave no sign of life for too long and was dropped")
-            _insert_items(connection, job_id, self._items)
+            insert_items(connection, job_id, self._items)
         # Only now: an upload whose write failed still has what it wanted to write.
         self._items, self._buffered_bytes, self._flushed_at = [], 0, now
-
-
-class _WaveCut:
-    """Where waves end: once their documents reach `wave_bytes`. Depends on the order and sizes alone."""
-
-    def __init__(self, wave_bytes: int) -> None:
-        self._limit = wave_bytes
-        self._filled = 0
-        self.current = 0
-
-    def place(self, n_bytes: int) -> int:
-        """The wave of the next document, which has `n_bytes`."""
-        if self._filled >= self._limit:
-            self.current, self._filled = self.current + 1, 0
-        self._filled += n_bytes
-        return self.current
 
 
 def submit_one(
@@ -203,7 +187,24 @@ def submit_one(
     request_hash: str | None = None,
 ) -> int:
     """Accept one document as a job in one durable transaction; the job's id. Raises IdempotencyError, StorageError."""
-    items = [{**_accepted_item(draft, wave=0), "seq": 0}]
+    items = [{**accepted_item(draft, wave=0), "seq": 0}]
+    return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
+
+
+def submit_duplicate(
+    database: Database,
+    settings: Settings,
+    document_id: int,
+    draft: DocumentDraft,
+    idempotency_key: str,
+    request_hash: str,
+) -> int:
+    """Note that a document turned out to be stored already, as a job that has ended; its id. Raises as `submit_one`.
+
+    So the key of the request is known, and the same request is told the same again.
+    """
+    done = {"content": None, "status": ItemStatus.duplicate.value, "document_id": document_id, "seq": 0}
+    items = [{**accepted_item(draft, wave=0), **done}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
 
 
@@ -217,7 +218,7 @@ def submit_replacement(
     request_hash: str | None = None,
 ) -> int:
     """Accept the new content of a document that is stored as a job; its id. Raises as `submit_one`."""
-    items = [{**_accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
+    items = [{**accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
     return _submit(database, settings, JobKind.replacing, items, idempotency_key, request_hash)
 
 
@@ -263,14 +264,14 @@ def submit_delete(
             for document_id in document_ids
             for row in connection.execute(statements.DOCUMENT_HEAD, {"document_id": document_id}).mappings()
         }
-    waves = _WaveCut(settings.wave_bytes)
+    waves = WaveCut(settings.wave_bytes)
     items = []
     for seq, document_id in enumerate(dict.fromkeys(document_ids)):
         title, source_path, n_bytes = f"document {document_id}", None, 0
         if document_id in known:
             row = known[document_id]
             title, source_path, n_bytes = row["title"], row["source_path"], row["n_bytes"]
-        item = _item_of_document(document_id, title, source_path, n_bytes, wave=waves.place(n_bytes))
+        item = item_of_document(document_id, title, source_path, n_bytes, wave=waves.place(n_bytes))
         items.append({**item, "seq": seq})
     return _submit(database, settings, JobKind.delete, items, idempotency_key, request_hash)
 
@@ -321,7 +322,7 @@ def _submit(
         if earlier is not None:
             return earlier
         job_id = _insert_job(connection, kind, settings)
-        _insert_items(connection, job_id, items)
+        insert_items(connection, job_id, items)
         _accept(connection, job_id, key, request_hash)
     return job_id
 
@@ -353,21 +354,6 @@ def _insert_job(
     return int(connection.execute(statements.INSERT_JOB, row).scalar_one())
 
 
-def _insert_items(connection: sa.Connection, job_id: int, items: list[dict[str, Any]]) -> None:
-    if not items:
-        return
-    now = timestamp()
-    rows = [{**item, "job_id": job_id, "now": now} for item in items]
-    connection.execute(statements.INSERT_ITEM, rows)
-    with_text = [
-        {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
-        for item in items
-        if item["content"] is not None
-    ]
-    if with_text:
-        connection.execute(statements.INSERT_CONTENT, with_text)
-
-
 def _accept(connection: sa.Connection, job_id: int, key: str | None, request_hash: str | None) -> None:
     """Make a received upload a job. Whoever called must commit before anything is promised."""
     now = timestamp()
@@ -380,49 +366,3 @@ def _accept(connection: sa.Connection, job_id: int, key: str | None, request_has
     if not accepted.rowcount:
         raise UploadDroppedError("the upload gave no sign of life for too long and was dropped")
     close_if_done(connection, job_id, now)
-
-
-def _accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
-    return {
-        "title": draft.title,
-        "source_path": draft.source_path,
-        "format": draft.format.value,
-        "tags": json.dumps(list(draft.tags), ensure_ascii=False),
-        "metadata": json.dumps(dict(draft.metadata), ensure_ascii=False),
-        "warnings": json.dumps(draft.warnings, ensure_ascii=False),
-        "n_bytes": draft.n_bytes,
-        "content_hash": draft.content_hash,
-        "content": draft.content,
-        "status": ItemStatus.enqueued.value,
-        "document_id": None,
-        "error": None,
-        "wave": wave,
-    }
-
-
-def _item_of_document(
-    document_id: int, title: str, source_path: str | None, n_bytes: int, wave: int
-) -> dict[str, Any]:
-    """An item that works on a document that is stored, or was."""
-    item = _refused_item(title, source_path, n_bytes, None, wave)
-    return {**item, "status": ItemStatus.enqueued.value, "document_id": document_id}
-
-
-def _refused_item(
-    title: str, source_path: str | None, n_bytes: int, error: str | None, wave: int
-) -> dict[str, Any]:
-    return {
-        "title": title,
-        "source_path": source_path,
-        "format": DocFormat.plaintext.value,
-        "tags": "[]",
-        "metadata": "{}",
-        "warnings": "[]",
-        "n_bytes": n_bytes,
-        "content_hash": None,
-        "content": None,
-        "status": ItemStatus.failed.value,
-        "document_id": None,
-        "error": error,
-        "wave": wave,
-    }

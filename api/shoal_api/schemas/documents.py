@@ -47,6 +47,19 @@ class DocumentInputSchema(Schema):
         return data | {"tags": data["tags"] or ()}
 
 
+class NewContentSchema(Schema):
+    """The new content of a document; what is left out, or null, stays as it is."""
+
+    content = fields.String(required=True, metadata={"description": "up to 32 MiB of UTF-8"})
+    title = fields.String(allow_none=True)
+    format = fields.String(allow_none=True, metadata={"enum": ["markdown", "plaintext", None]})
+    tags = fields.List(fields.String(), allow_none=True, metadata={"description": "instead of those it has"})
+    metadata = fields.Dict(
+        keys=fields.String(), allow_none=True, metadata={"description": "instead of what it has"}
+    )
+    source_path = fields.String(allow_none=True)
+
+
 class StoredSchema(Schema):
     """What became of one document handed in."""
 

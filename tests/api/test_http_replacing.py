@@ -1,0 +1,128 @@
+"""PUT /documents/{id}: new content under the same id."""
+
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
+
+DOCUMENTS = f"{API}/documents"
+
+
+def sections(*parts: str) -> str:
+    return "".join(f"## Part\n\n{part}\n\n" for part in parts)
+
+
+def chunks(client: FlaskClient, document_id: int) -> dict[str, int]:
+    page = client.get(f"{DOCUMENTS}/{document_id}/chunks").get_json()
+    return {chunk["text"]: chunk["id"] for chunk in page["chunks"]}
+
+
+def test_new_content_takes_the_place_of_the_old_once_its_job_is_done(
+    client: FlaskClient, store: Store, worker: Worker
+) -> None:
+    document = store(sections(VOLCANO, FLOWER), format="markdown", title="Notes", tags=["a"])
+    before = chunks(client, document)
+    answer = client.put(f"{DOCUMENTS}/{document}", json={"content": sections(LAW, FLOWER)})
+    assert answer.status_code == 202
+    job = answer.get_json()["job"]
+    assert job["kind"] == "replace"
+    assert answer.headers["Location"] == f"{API}/jobs/{job['id']}"
+    assert chunks(client, document) == before
+
+    worker.work()
+
+    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    after = chunks(client, document)
+    assert set(after) == {LAW, FLOWER}
+    assert after[FLOWER] == before[FLOWER]
+    detail = client.get(f"{DOCUMENTS}/{document}").get_json()
+    assert (detail["title"], detail["tags"]) == ("Notes", ["a"])
+    assert client.get(DOCUMENTS).get_json()["total"] == 1
+    item = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"][0]
+    assert item["document_id"] == document
+
+
+@pytest.mark.usefixtures("busy_worker")
+def test_prefer_wait_answers_with_the_replaced_document(client: FlaskClient) -> None:
+    wait = {"Prefer": "wait=60"}
+    document = client.post(DOCUMENTS, json={"content": VOLCANO, "title": "Fire"}, headers=wait).get_json()
+    answer = client.put(
+        f"{DOCUMENTS}/{document['id']}", json={"content": LAW, "tags": ["court"]}, headers=wait
+    )
+    assert answer.status_code == 200
+    replaced = answer.get_json()
+    assert (replaced["id"], replaced["title"], replaced["tags"]) == (document["id"], "Fire", ["court"])
+    assert replaced["duplicate"] is False
+    assert client.get(f"{DOCUMENTS}/{document['id']}/content").get_data(as_text=True) == LAW
+
+
+def test_the_same_content_is_no_work(client: FlaskClient, store: Store) -> None:
+    document = store(VOLCANO, title="Fire", tags=["a"])
+    answer = client.put(f"{DOCUMENTS}/{document}", json={"content": VOLCANO, "tags": ["b"], "title": None})
+    assert answer.status_code == 200
+    assert answer.get_json()["duplicate"] is True
+    assert answer.get_json()["tags"] == ["b"]
+    assert client.get(f"{API}/jobs").get_json()["total"] == 1
+
+
+def test_content_of_another_document_is_a_conflict(client: FlaskClient, store: Store) -> None:
+    fire, plant = store(VOLCANO), store(FLOWER)
+    problem = assert_problem(client.put(f"{DOCUMENTS}/{plant}", json={"content": VOLCANO}), 409)
+    assert f"document {fire}" in problem["detail"]
+    assert client.get(f"{DOCUMENTS}/{plant}/content").get_data(as_text=True) == FLOWER
+
+
+@pytest.mark.parametrize("number", [0, 4711, 2**63 - 1])
+def test_a_document_that_is_not_there_cannot_be_replaced(empty: FlaskClient, number: int) -> None:
+    assert_problem(empty.put(f"{DOCUMENTS}/{number}", json={"content": VOLCANO}), 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "content"),
+        ({"content": " "}, "content"),
+        ({"content": LAW, "title": "x" * 513}, "title"),
+        ({"content": LAW, "tags": [""]}, "tags"),
+        ({"content": LAW, "format": "pdf"}, "format"),
+        ({"content": LAW, "colour": "red"}, "colour"),
+    ],
+)
+def test_a_wrong_field_is_told(
+    client: FlaskClient, store: Store, body: dict[str, object], field: str
+) -> None:
+    document = store(VOLCANO)
+    assert_problem(client.put(f"{DOCUMENTS}/{document}", json=body), 422, field)
+
+
+def test_a_text_that_is_about_to_go_is_no_duplicate(
+    client: FlaskClient, store: Store, worker: Worker
+) -> None:
+    document = store(VOLCANO)
+    client.put(f"{DOCUMENTS}/{document}", json={"content": LAW})
+    answer = client.post(DOCUMENTS, json={"content": VOLCANO})
+    assert answer.status_code == 202
+    worker.work()
+    listed = client.get(DOCUMENTS).get_json()["documents"]
+    texts = [client.get(f"{DOCUMENTS}/{one['id']}/content").get_data(as_text=True) for one in listed]
+    assert sorted(texts) == sorted([LAW, VOLCANO])
+
+
+def test_a_key_is_known_again_though_the_content_was_stored_already(
+    client: FlaskClient, store: Store
+) -> None:
+    stored = store(VOLCANO)
+    key = {"Idempotency-Key": "again"}
+    for _ in range(2):
+        answer = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
+        assert (answer.status_code, answer.get_json()["id"]) == (200, stored)
+        assert answer.get_json()["duplicate"] is True
+    assert client.get(f"{API}/jobs").get_json()["total"] == 2
+    assert_problem(client.post(DOCUMENTS, json={"content": LAW}, headers=key), 409)
+    # Also once the document is gone: it was accepted once, and is not stored again.
+    client.delete(f"{DOCUMENTS}/{stored}")
+    answer = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
+    assert answer.status_code == 202
+    assert answer.get_json()["job"]["status"] == "succeeded"
+    assert answer.get_json()["job"]["progress"]["duplicate"] == 1
