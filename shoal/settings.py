@@ -302,7 +302,7 @@ def shown(name: str, text: str) -> str:
     field = _FIELDS.get(name.removeprefix(PREFIX).lower())
     if field is not None and field.metadata["secret"]:
         return "(hidden)" if text else ""
-    return re.sub(r"(://[^/@\s]*:)[^/@\s]+@", r"\1***@", text)
+    return re.sub(r"(://[^:/@\s]*:)\S+@", r"\1***@", text)
 
 
 def describe() -> list[dict[str, str]]:

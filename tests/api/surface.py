@@ -45,6 +45,15 @@ class Worker:
         self._stop.set()
 
 
+class _Unread:
+    def read(self, *_: object) -> bytes:
+        raise AssertionError("the body was read")
+
+
+UNREAD = {"wsgi.input": _Unread(), "CONTENT_LENGTH": "1000000000"}
+"""Of a WSGI environment: a body that nobody may read."""
+
+
 def assert_problem(response: Any, status: int, field: str | None = None) -> dict[str, Any]:
     """The response is a problem of that status, about that field; its body."""
     assert response.status_code == status, response.get_data(as_text=True)

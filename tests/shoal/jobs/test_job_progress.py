@@ -1,0 +1,136 @@
+"""How far a job is and how long it will take, by what was counted."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.clock import timestamp
+from shoal.jobs.jobs import Job, Progress, WaveSeen
+from shoal.jobs.names import JobKind, JobStatus, Stage
+from shoal.jobs.progress import MAX_JOBS, Paces, fraction_done
+
+INGEST = (Stage.discover, Stage.learn, Stage.score)
+START = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
+
+
+def job(
+    *,
+    done: int = 0,
+    total: int = 100,
+    bytes_done: int = 0,
+    bytes_total: int = 1000,
+    status: JobStatus = JobStatus.processing,
+    plan: tuple[Stage, ...] = INGEST,
+    finished_after: float | None = None,
+    job_id: int = 1,
+) -> Job:
+    """A job that was started at START."""
+    return Job(
+        id=job_id,
+        kind=JobKind.ingest,
+        status=status,
+        stage=Stage.discover,
+        progress=Progress(total, done, 0, 0, 0, bytes_total, bytes_done),
+        created_at=timestamp(START),
+        started_at=None if status is JobStatus.enqueued else timestamp(START),
+        finished_at=None
+        if finished_after is None
+        else timestamp(START + dt.timedelta(seconds=finished_after)),
+        error=None,
+        revision=1,
+        plan=plan,
+    )
+
+
+def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 1000) -> WaveSeen:
+    return WaveSeen(stage, total, pending, n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("state", "waves", "fraction"),
+    [
+        (job(), [wave(Stage.discover, 100)], 0.0),
+        (job(), [wave(Stage.discover, 50)], 0.25),
+        (job(), [wave(Stage.learn, 0)], 0.5),
+        (job(bytes_done=400), [wave(Stage.score, 60)], 0.7),
+        (job(bytes_done=1000), [wave(None, 0)], 1.0),
+        (job(), [wave(Stage.discover, 100, n_bytes=500), wave(Stage.learn, 0, n_bytes=500)], 0.25),
+        (job(bytes_done=100), [wave(Stage.discover, 90, total=90, n_bytes=900)], 0.0),
+        (job(plan=(Stage.score,), bytes_done=300), [wave(Stage.score, 70)], 0.3),
+        (job(bytes_total=0, done=25), [wave(Stage.score, 75, n_bytes=0)], 0.25),
+        (job(total=0, bytes_total=0), [], 0.0),
+        (job(status=JobStatus.canceled), [wave(Stage.discover, 70)], 1.0),
+    ],
+)
+def test_what_was_looked_at_counts_half(state: Job, waves: list[WaveSeen], fraction: float) -> None:
+    assert fraction_done(state, waves) == pytest.approx(fraction)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([*INGEST, None]), st.integers(0, 9), st.integers(0, 99)), max_size=4),
+    st.integers(0, 500),
+    st.integers(0, 500),
+)
+def test_a_fraction_is_always_one(waves: list[tuple[Stage | None, int, int]], ended: int, more: int) -> None:
+    seen = [WaveSeen(stage, 9, pending, n_bytes) for stage, pending, n_bytes in waves]
+    state = job(bytes_done=ended, bytes_total=ended + more)
+    assert 0 <= fraction_done(state, seen) <= 1
+
+
+def test_the_time_left_goes_by_the_pace_of_late() -> None:
+    now = START.timestamp() + 3600
+    paces = Paces(clock=lambda: now)
+    # An hour in which nobody asked says nothing better than the whole time does.
+    first = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+    assert first.fraction == pytest.approx(0.55)
+    assert first.seconds_left == pytest.approx(3600 * 0.45 / 0.55)
+    now += 10
+    quick = paces.estimate(job(done=30, bytes_done=300), [wave(Stage.score, 70)])
+    assert quick.fraction == pytest.approx(0.65)
+    assert quick.items_per_second == pytest.approx(2)
+    assert quick.bytes_per_second == pytest.approx(10)
+    assert quick.seconds_left == pytest.approx(35)
+
+
+def test_a_job_that_does_not_move_promises_no_end() -> None:
+    now = START.timestamp()
+    paces = Paces(clock=lambda: now)
+    for _ in range(100):
+        now += 2
+        still = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+    assert still.bytes_per_second == 0
+    assert still.seconds_left is None
+
+
+def test_a_job_that_waits_has_no_pace_and_one_that_ended_that_of_all_its_time() -> None:
+    paces = Paces(clock=lambda: 0.0)
+    waiting = paces.estimate(job(status=JobStatus.enqueued), [wave(Stage.discover, 100)])
+    assert (waiting.bytes_per_second, waiting.seconds_left) == (None, None)
+    ended = paces.estimate(
+        job(status=JobStatus.succeeded, done=100, bytes_done=1000, finished_after=20), [wave(None, 0)]
+    )
+    assert (ended.fraction, ended.seconds_left) == (1, 0)
+    assert (ended.items_per_second, ended.bytes_per_second) == (5, 50)
+
+
+def test_a_job_that_is_retried_and_a_clock_that_is_set_back_begin_anew() -> None:
+    now = START.timestamp() + 100
+    paces = Paces(clock=lambda: now)
+    paces.estimate(job(done=90, bytes_done=900), [wave(Stage.score, 10)])
+    now += 10
+    again = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+    assert again.seconds_left is not None
+    assert again.seconds_left > 0
+    now -= 50
+    assert paces.estimate(job(done=20, bytes_done=200), [wave(Stage.score, 80)]).seconds_left is not None
+
+
+def test_only_so_many_jobs_are_remembered() -> None:
+    paces = Paces(clock=lambda: START.timestamp() + 10)
+    for number in range(MAX_JOBS + 10):
+        paces.estimate(job(job_id=number), [wave(Stage.discover, 100)])
+    assert len(paces._seen) == MAX_JOBS
