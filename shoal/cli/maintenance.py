@@ -7,18 +7,71 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
 from shoal.cli.terminal import counted
 
 if TYPE_CHECKING:
     from shoal.backup import Watcher
     from shoal.cli.progress import Bar
+    from shoal.doctor import Report
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    command(app, "doctor")(doctor)
     command(app, "backup")(backup)
     command(app, "restore")(restore)
+
+
+def doctor(
+    session: Session,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended without losing a document.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what reads the whole library.")] = False,
+) -> None:
+    """Look whether the library is whole.
+
+    The database file, its schema, every text and its passages, the indexes that searches read, accepted work, and what
+    was learned. Every finding says what it means and what to do. Works while the service runs; writers wait some
+    seconds for a large library.
+
+    Exit code 1 if something is wrong and not repaired.
+    """
+    from shoal.doctor import Check, Patient, examine
+    from shoal.errors import NotFoundError
+
+    settings = session.settings()
+    if not settings.database_path.exists():
+        raise NotFoundError(f"there is no database {settings.database_path}; `--db` names another")
+
+    def watch(check: Check) -> None:
+        if session.err.is_terminal:
+            session.err.print(f"looking at {check.what} ...", style="dim")
+
+    report = examine(Patient(settings), repair=repair, quick=quick, watch=watch)
+    if session.as_json:
+        session.emit({"healthy": report.is_healthy, **json_form(report)})
+    for finding in report.repaired:
+        session.say(f"repaired  {finding.check}: {finding.problem}")
+    for finding in report.findings:
+        session.say(f"{'PROBLEM ' if finding.is_harm else 'note    '}  {finding.check}: {finding.problem}")
+        for example in finding.examples:
+            session.say(f"            - {example}")
+        session.say(f"          means: {finding.meaning}")
+        session.say(f"          do:    {finding.advice}")
+    session.say(f"{counted(len(report.looked_at), 'check')}: {_verdict(report)}")
+    if not report.is_healthy:
+        raise typer.Exit(1)
+
+
+def _verdict(report: Report) -> str:
+    harm = sum(finding.is_harm for finding in report.findings)
+    if not harm:
+        return "the library is whole"
+    can = sum(finding.is_harm and finding.can_repair for finding in report.findings)
+    return f"{counted(harm, 'problem')}" + (f"; `shoal doctor --repair` can mend {can}" if can else "")
 
 
 def backup(

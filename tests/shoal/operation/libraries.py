@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,17 @@ def documents(n: int = len(TEXTS)) -> list[dict[str, Any]]:
 
 def make(path: Path, n: int = len(TEXTS)) -> Path:
     """A library with the first `n` texts."""
-    with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        assert all(result.error is None for result in engine.ingest_many(documents(n)))
+    path.write_bytes(_made(n))
     return path
+
+
+@functools.cache
+def _made(n: int) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "shoal.db")
+        with Engine(db_path=path, scorer=FakeScorer()) as engine:
+            assert all(result.error is None for result in engine.ingest_many(documents(n)))
+        return path.read_bytes()
 
 
 def exported(path: Path) -> list[str]:
