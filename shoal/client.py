@@ -142,6 +142,24 @@ class Client:
         """A page of a job's items."""
         return self._ask(f"/jobs/{job_id}/items", {"status": status, "limit": limit, "offset": offset})
 
+    def rescore(self) -> dict[str, Any]:
+        """Have the service learn its words afresh and bring every chunk up to date; the job."""
+        return self._create(
+            "/jobs",
+            content=iter([b'{"kind": "rescore"}']),
+            headers={"Content-Type": "application/json"},
+        )
+
+    def cancel_job(self, job_id: int) -> dict[str, Any]:
+        """Cancel what has not ended of a job; the job. Raises ClientError where it has ended."""
+        job: dict[str, Any] = self._send(f"/jobs/{job_id}/cancel", {})["job"]
+        return job
+
+    def retry_job(self, job_id: int) -> dict[str, Any]:
+        """Try the failed items of a job again; the job. Raises ClientError where there is nothing to try again."""
+        job: dict[str, Any] = self._send(f"/jobs/{job_id}/retry", {})["job"]
+        return job
+
     def wait_for_job(self, job_id: int, *, seen: Seen | None = None) -> dict[str, Any]:
         """Follow a job to its end. `seen` is told every state on the way and the last one.
 

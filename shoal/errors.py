@@ -76,6 +76,10 @@ class NotFoundError(ShoalError):
     """There is no document, job or chunk with that id."""
 
 
+class JobStateError(ShoalError):
+    """A job is not in a state in which this can be done with it."""
+
+
 class StorageError(ShoalError):
     """The database cannot be used right now."""
 

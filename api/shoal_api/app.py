@@ -14,6 +14,7 @@ from shoal_api import (
     access,
     bulk,
     documents,
+    job_actions,
     jobs,
     limits,
     openapi,
@@ -74,7 +75,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     limits.register(app, engine.database, settings)
     problems.register(app)
     api = openapi.Api(app)
-    for module in (documents, bulk, jobs, search, vocabulary, system):
+    for module in (documents, bulk, jobs, job_actions, search, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     return app

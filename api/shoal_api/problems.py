@@ -104,6 +104,8 @@ def for_error(error: errors.ShoalError) -> ProblemError:
             return ProblemError(404, str(error))
         case errors.DocumentError():
             return ProblemError(422, str(error))
+        case errors.JobStateError():
+            return ProblemError(409, str(error))
         case errors.IdempotencyError():
             return ProblemError(409, "this Idempotency-Key was used before for another request")
         case errors.UploadDroppedError():

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from shoal.cli import intake
+from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
@@ -221,12 +222,28 @@ def set_tags(
     session.say(f"document {document_id}: " + (f"tags {', '.join(stored)}" if stored else "no tags"))
 
 
-def rescore(session: Session) -> None:
+def rescore(
+    session: Session,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="URL", help="Have this running service do it, as a job."),
+    ] = None,
+    key: Key = None,
+    wait: Annotated[bool, typer.Option("--wait", help="With --server: follow the job to its end.")] = False,
+) -> None:
     """Learn the library's words afresh and bring every passage up to date with them.
 
     Passages scored before the newest words were learned, or with other data, are scored anew; what a passage is and
-    its number stay as they are. Interrupted, it goes on where it was when started again.
+    its number stay as they are. Interrupted, it goes on where it was when started again. A running service is better
+    asked with --server: its workers share the work, and `shoal jobs ID --cancel` ends it early.
     """
+    if server is not None:
+        from shoal.cli.jobs import rescore_on
+
+        rescore_on(session, server, key, wait=wait)
+        return
+    if wait:
+        raise typer.BadParameter("is for --server; without it the command waits anyway", param_hint="--wait")
     from shoal.cli.progress import bar
     from shoal.collector import relax_collector
 

@@ -106,13 +106,32 @@ def jobs(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
     offset: Annotated[int, typer.Option(min=0, help="How many to pass over.")] = 0,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End what has not ended of this job; what is stored stays.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what has failed of this job.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow this job to its end.")] = False,
 ) -> None:
-    """Show the jobs of a running service.
+    """Show the jobs of a running service, and act on them.
 
     The newest come first. With an ID, that one with its items.
+    With --wait, exit code 1 if any item failed.
+
+    \b
+        shoal jobs                    all of them
+        shoal jobs 7 --status failed  what failed of one, and why
+        shoal jobs 7 --retry --wait   once the reason is gone
     """
     from shoal.client import Client
 
+    if job_id is None and (cancel or retry or wait):
+        raise typer.BadParameter("say which job: shoal jobs ID ...", param_hint="[ID]")
+    if cancel and retry:
+        raise typer.BadParameter("a job is canceled or tried again, not both", param_hint="--retry")
+    if job_id is not None and (cancel or retry or wait):
+        with Client(server, key=key) as client:
+            _act(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
+        return
     with Client(server, key=key) as client:
         if job_id is None:
             page = client.jobs(status=status, limit=limit, offset=offset)
@@ -129,6 +148,30 @@ def jobs(
     else:
         print_job(session.out, page["job"])
         print_items(session.out, page["items"], total=page.get("total", len(page["items"])))
+
+
+def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: bool, wait: bool) -> None:
+    """Cancel a job or try it again, and tell how it stands then."""
+    if cancel:
+        client.cancel_job(job_id)
+    if retry:
+        client.retry_job(job_id)
+    job, failed = client.job(job_id), []
+    if wait:
+        with _accepted(job_id, client.server):
+            job = follow(session, client, job_id)
+            failed = _failed_items(client, job)
+    _tell(session, job, failed, waited=wait or cancel, server=client.server)
+    if wait and not cancel and job["status"] != "succeeded":
+        raise typer.Exit(1)
+
+
+def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) -> None:
+    """Have a service bring its library up to date."""
+    from shoal.client import Client
+
+    with Client(server, key=key) as client:
+        _act(session, client, client.rescore()["id"], cancel=False, retry=False, wait=wait)
 
 
 def follow(session: Session, client: Client, job_id: int) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
         is_counted = stage not in FIRST_LOOK or row.status != ItemStatus.discovered
         by_wave[WaveRef(job_id, row.wave, stage)] += is_counted
     if rows:
-        _forget_texts(connection, [row.id for row in rows])
+        _forget_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])
         _count_job(connection, job_id, [(ItemStatus.canceled, row.n_bytes) for row in rows], now)
     for wave, n in by_wave.items():
         _lower(connection, wave, n, now)
@@ -157,11 +157,11 @@ def _final_status(counts: sa.Row[tuple[int, ...]]) -> JobStatus:
 def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outcome]], now: str) -> Advance:
     by_wave: dict[WaveRef, int] = defaultdict(int)
     by_job: dict[int, list[tuple[ItemStatus, int]]] = defaultdict(list)
-    final: list[int] = []
+    final: list[tuple[int, ItemStatus]] = []
     for item, outcome in results:
         by_wave[item.wave_ref] += 1
         if outcome.status in FINAL:
-            final.append(item.id)
+            final.append((item.id, outcome.status))
             by_job[item.job_id].append((outcome.status, item.n_bytes))
     _forget_texts(connection, final)
     for job_id, ends in by_job.items():
@@ -172,11 +172,13 @@ def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outc
     return advance
 
 
-def _forget_texts(connection: sa.Connection, item_ids: Sequence[int]) -> None:
-    if item_ids:
-        rows = [{"item_id": item_id} for item_id in item_ids]
-        connection.execute(statements.DELETE_CONTENT, rows)
-        connection.execute(statements.DELETE_CUTS, rows)
+def _forget_texts(connection: sa.Connection, ended: Sequence[tuple[int, ItemStatus]]) -> None:
+    """Remove what items no longer need. One that has failed keeps its text: it may be tried again."""
+    if ended:
+        connection.execute(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
+    done = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
+    if done:
+        connection.execute(statements.DELETE_CONTENT, done)
 
 
 def _lower(connection: sa.Connection, wave: WaveRef, ended: int, now: str) -> Advance:

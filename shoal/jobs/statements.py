@@ -281,6 +281,44 @@ END_JOB = sa.text("""
     WHERE id = :job_id AND status IN ('enqueued', 'processing')
 """)
 
+# --- Trying again --------------------------------------------------------------------------------------------
+
+# Failed items that can be tried again: their text is there, or they need none. A replacement is overtaken by a later
+# one of the same document.
+RETRIABLE_ITEMS = sa.text("""
+    SELECT i.id, i.wave, i.n_bytes FROM job_items i JOIN jobs j ON j.id = i.job_id
+    WHERE i.job_id = :job_id AND i.status = 'failed' AND j.local_owner IS NULL
+      AND (j.kind IN ('delete', 'rescore') OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id))
+      AND NOT (j.kind = 'replace' AND EXISTS (
+        SELECT 1 FROM job_items r
+        WHERE r.document_id = i.document_id AND (r.job_id, r.seq) > (i.job_id, i.seq)
+          AND r.content_hash IS NOT NULL AND r.status NOT IN ('failed', 'canceled')))
+    ORDER BY i.seq
+""")
+NEXT_WAVE = sa.text("SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id")
+# `alone` stays: an item that took its worker down goes on alone.
+RETRY_ITEM = sa.text("""
+    UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, error = NULL, updated_at = :now
+    WHERE id = :item_id AND status = 'failed'
+""")
+LEAVE_WAVE = sa.text("""
+    UPDATE waves SET total = total - :items, bytes = bytes - :bytes WHERE job_id = :job_id AND n = :wave
+""")
+INSERT_WAVE = sa.text("""
+    INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (:job_id, :n, :stage, :items, :items, :bytes)
+""")
+REOPEN_JOB = sa.text("""
+    UPDATE jobs SET status = CASE status WHEN 'processing' THEN status ELSE 'enqueued' END, error = NULL,
+        finished_at = NULL, n_failed = n_failed - :failed, bytes_done = bytes_done - :bytes, updated_at = :now,
+        revision = revision + 1
+    WHERE id = :job_id AND status IN ('enqueued', 'processing', 'partial', 'failed')
+""")
+# What was kept for trying again, of a canceled job that will not be.
+TEXTS_OF_FAILED = sa.text("""
+    SELECT i.id, i.n_bytes FROM job_items i JOIN job_item_contents c ON c.item_id = i.id
+    WHERE i.job_id = :job_id AND i.status = 'failed' LIMIT :limit
+""")
+
 # --- Reconciling ---------------------------------------------------------------------------------------------
 
 # The second condition is that of the partial index of open items, in its very words.

@@ -72,6 +72,14 @@ class JobSchema(Schema):
     links = fields.Nested(JobLinksSchema, required=True)
 
 
+class NewJobSchema(Schema):
+    kind = fields.String(
+        required=True,
+        validate=validate.OneOf(["rescore"]),
+        metadata={"description": "`rescore`; documents are uploaded and deleted under `/documents`"},
+    )
+
+
 class AcceptedSchema(Schema):
     """The job that will do what was asked."""
 

@@ -1,0 +1,124 @@
+"""Jobs over HTTP: rescoring the library, canceling, trying again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
+
+from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.results import Outcome, finish_items
+
+JOBS = f"{API}/jobs"
+
+
+def upload(client: FlaskClient, *texts: str) -> int:
+    lines = b"".join(b'{"content": "%s"}\n' % text.encode() for text in texts)
+    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert answer.status_code == 202
+    return int(answer.get_json()["job"]["id"])
+
+
+def job_of(answer: Any) -> dict[str, Any]:
+    """The job of a 202 answer, which names where it is."""
+    assert answer.status_code == 202, answer.get_data(as_text=True)
+    job: dict[str, Any] = answer.get_json()["job"]
+    assert answer.headers["Location"] == f"{JOBS}/{job['id']}"
+    return job
+
+
+def fail_all(engine: Engine) -> None:
+    """Claim what there is and report that it failed."""
+    while batch := claim(engine.database, new_owner(), engine.settings):
+        with engine.database.write() as connection:
+            outcome = Outcome(ItemStatus.failed, error="the worker was out of luck")
+            finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+
+
+def test_a_rescore_is_a_job(client: FlaskClient, worker: Worker, store: Store) -> None:
+    store(VOLCANO)
+    store(LAW)
+    job = job_of(client.post(JOBS, json={"kind": "rescore"}))
+    assert (job["kind"], job["status"], job["progress"]["total"]) == ("rescore", "enqueued", 2)
+    worker.work()
+    assert client.get(f"{JOBS}/{job['id']}").get_json()["status"] == "succeeded"
+
+
+def test_a_rescore_of_an_empty_library_succeeds(client: FlaskClient, worker: Worker) -> None:
+    job = job_of(client.post(JOBS, json={"kind": "rescore"}))
+    worker.work()
+    assert client.get(f"{JOBS}/{job['id']}").get_json()["status"] == "succeeded"
+
+
+def test_a_repeated_request_for_a_rescore_is_the_same_job(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    headers = {"Idempotency-Key": "once"}
+    first = job_of(client.post(JOBS, json={"kind": "rescore"}, headers=headers))
+    assert job_of(client.post(JOBS, json={"kind": "rescore"}, headers=headers))["id"] == first["id"]
+    other = job_of(client.post(JOBS, json={"kind": "rescore"}))
+    assert other["id"] != first["id"]
+    assert_problem(client.post(f"{API}/documents", json={"content": FLOWER}, headers=headers), 409)
+
+
+@pytest.mark.parametrize("body", [{}, {"kind": "ingest"}, {"kind": 1}, {"kind": None}])
+def test_only_a_rescore_can_be_asked_for(empty: FlaskClient, body: dict[str, Any]) -> None:
+    assert_problem(empty.post(JOBS, json=body), 422, "kind")
+    assert_problem(empty.post(JOBS, json={"kind": "rescore", "all": True}), 422, "all")
+
+
+def test_a_canceled_job_ends_at_once(client: FlaskClient, worker: Worker) -> None:
+    job_id = upload(client, VOLCANO, FLOWER)
+    job = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
+    assert (job["status"], job["progress"]["done"]) == ("canceled", 2)
+    worker.work()
+    assert client.get(f"{API}/documents").get_json()["total"] == 0
+    again = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
+    assert again == job
+    items = client.get(f"{JOBS}/{job_id}/items?status=canceled").get_json()
+    assert items["total"] == 2
+
+
+def test_a_job_that_has_ended_cannot_be_canceled(client: FlaskClient, worker: Worker) -> None:
+    job_id = upload(client, VOLCANO)
+    worker.work()
+    problem = assert_problem(client.post(f"{JOBS}/{job_id}/cancel"), 409)
+    assert "succeeded" in problem["detail"]
+
+
+def test_what_failed_is_tried_again_under_the_same_job(
+    client: FlaskClient, worker: Worker, engine: Engine
+) -> None:
+    job_id = upload(client, VOLCANO, FLOWER)
+    fail_all(engine)
+    assert client.get(f"{JOBS}/{job_id}").get_json()["status"] == "failed"
+    job = job_of(client.post(f"{JOBS}/{job_id}/retry"))
+    assert (job["id"], job["status"], job["progress"]["failed"]) == (job_id, "enqueued", 0)
+    worker.work()
+    job = client.get(f"{JOBS}/{job_id}").get_json()
+    assert (job["status"], job["error"]) == ("succeeded", None)
+    assert client.get(f"{API}/documents").get_json()["total"] == 2
+
+
+def test_a_retry_needs_something_that_can_be_tried_again(
+    client: FlaskClient, worker: Worker, engine: Engine
+) -> None:
+    job_id = upload(client, VOLCANO)
+    problem = assert_problem(client.post(f"{JOBS}/{job_id}/retry"), 409)
+    assert "no failed items" in problem["detail"]
+    job_of(client.post(f"{JOBS}/{job_id}/cancel"))
+    assert "canceled" in assert_problem(client.post(f"{JOBS}/{job_id}/retry"), 409)["detail"]
+    refused = upload(client, "", FLOWER)
+    worker.work()
+    assert "no usable text" in assert_problem(client.post(f"{JOBS}/{refused}/retry"), 409)["detail"]
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_a_job_that_is_not_there_is_not_found(empty: FlaskClient, action: str) -> None:
+    assert_problem(empty.post(f"{JOBS}/4711/{action}"), 404)
+    assert_problem(empty.post(f"{JOBS}/{2**63}/{action}"), 404)
+    assert_problem(empty.get(f"{JOBS}/1/{action}"), 405)

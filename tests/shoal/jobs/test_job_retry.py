@@ -1,0 +1,375 @@
+"""What has failed can be tried again: the same text goes through the stages once more."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import shutil
+import threading
+from typing import Any
+
+import pytest
+from job_parts import (
+    POISON,
+    assert_consistent,
+    draft,
+    handlers,
+    must_claim,
+    rows,
+    scored,
+    statuses,
+    upload,
+    value,
+    work_off,
+)
+from learning_parts import (
+    Crew,
+    KilledError,
+    assert_settled,
+    canonical,
+    drafts,
+    killed_at,
+    learning_settings,
+)
+from learning_parts import handlers as learning_handlers
+from learning_parts import upload as upload_texts
+from learning_parts import work_off as learn_off
+from teaching_texts import about
+
+from shoal.errors import DocumentError, JobStateError, NotFoundError
+from shoal.jobs import retry as retrying
+from shoal.jobs.cancel import cancel
+from shoal.jobs.claims import WorkItem
+from shoal.jobs.jobs import get_items, get_job
+from shoal.jobs.names import JobStatus, Stage
+from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.retry import retry
+from shoal.jobs.upload import Upload, submit_replacement
+from shoal.models import DocumentDraft, ScoredDocument
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+
+def refusing(document: DocumentDraft) -> ScoredDocument:
+    """Scores every document but the poisonous ones."""
+    if POISON in document.content:
+        raise DocumentError("not today")
+    return scored(document)
+
+
+def failed_job(database: Database, settings: Settings, *contents: str) -> int:
+    """A job worked off while poisonous documents fail."""
+    job_id = upload(database, settings, contents)
+    work_off(database, settings, handlers(database, refusing))
+    assert_consistent(database)
+    return job_id
+
+
+def test_what_failed_is_stored_once_it_can_be(database: Database, settings: Settings) -> None:
+    job_id = failed_job(database, settings, "a", POISON, "c")
+    before = get_job(database, job_id)
+    assert (before.status, before.progress.failed) == (JobStatus.partial, 1)
+    job = retry(database, settings, job_id)
+    assert (job.status, job.error, job.finished_at) == (JobStatus.enqueued, None, None)
+    assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (0, 2, 2)
+    assert job.revision > before.revision
+    assert statuses(database, job_id) == ["succeeded", "enqueued", "succeeded"]
+    assert_consistent(database)
+    work_off(database, settings)
+    job = get_job(database, job_id)
+    assert (job.status, job.error, job.progress.done) == (JobStatus.succeeded, None, 3)
+    assert job.finished_at
+    assert {content for (content,) in rows(database, "SELECT content FROM documents")} == {"a", POISON, "c"}
+    assert_consistent(database)
+
+
+def test_what_fails_again_can_be_tried_again(database: Database, settings: Settings) -> None:
+    job_id = failed_job(database, settings, POISON, POISON + " twice")
+    for _ in range(3):
+        assert get_job(database, job_id).status is JobStatus.failed
+        retry(database, settings, job_id)
+        work_off(database, settings, handlers(database, refusing))
+        assert_consistent(database)
+    assert get_items(database, job_id)[0].error == "not today"
+    retry(database, settings, job_id)
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded", "succeeded"]
+    totals = rows(database, "SELECT total, bytes FROM waves WHERE job_id = :job_id ORDER BY n", job_id=job_id)
+    assert [total for total, _ in totals] == [0, 0, 0, 0, 2]
+
+
+def test_there_must_be_something_to_try_again(database: Database, settings: Settings) -> None:
+    with pytest.raises(NotFoundError):
+        retry(database, settings, 99)
+    done = upload(database, settings, ["a"])
+    work_off(database, settings)
+    with pytest.raises(JobStateError, match="no failed items"):
+        retry(database, settings, done)
+    job_id = failed_job(database, settings, POISON)
+    retry(database, settings, job_id)
+    with pytest.raises(JobStateError, match="no failed items"):
+        retry(database, settings, job_id)
+    assert statuses(database, job_id) == ["enqueued"]
+
+
+def test_what_was_refused_on_arrival_stays_refused(database: Database, settings: Settings) -> None:
+    opened = Upload(database, settings).begin()
+    opened.refuse("bad.txt", None, 7, "is not text")
+    opened.add(draft(POISON))
+    job_id = opened.finish()
+    work_off(database, settings, handlers(database, refusing))
+    retry(database, settings, job_id)
+    assert statuses(database, job_id) == ["failed", "enqueued"]
+    work_off(database, settings)
+    job = get_job(database, job_id)
+    assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
+    assert "is not text" in (job.error or "")
+    with pytest.raises(JobStateError, match="cannot be tried again"):
+        retry(database, settings, job_id)
+    assert get_job(database, job_id) == job
+    assert_consistent(database)
+
+
+def test_a_canceled_job_is_not_tried_again_and_keeps_no_texts(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, batch_items=1)
+    job_id = upload(database, settings, [POISON, "b"])
+    process(must_claim(database, settings), database, handlers(database, refusing), settings)
+    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 2
+    cancel(database, job_id)
+    assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
+    with pytest.raises(JobStateError, match="was canceled"):
+        retry(database, settings, job_id)
+    assert statuses(database, job_id) == ["failed", "canceled"]
+
+
+def test_a_job_may_be_tried_again_while_it_runs(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, batch_items=1)
+    job_id = upload(database, settings, [POISON, "b", "c"])
+    process(must_claim(database, settings), database, handlers(database, refusing), settings)
+    at_work = must_claim(database, settings)
+    assert retry(database, settings, job_id).status is JobStatus.processing
+    assert_consistent(database)
+    process(at_work, database, handlers(database), settings)
+    work_off(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert_consistent(database)
+
+
+def test_an_item_that_took_workers_down_gets_all_its_attempts_again_alone(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=2)
+    job_id = upload(database, settings, ["a", "b"])
+    with Crew(database, settings).at_work() as crew:
+        while True:
+            batch = must_claim(database, settings)
+            if any(item.seq == 0 for item in batch.items):
+                crew.bury(batch.owner)
+                if statuses(database, job_id)[0] == "failed":
+                    break
+            else:
+                process(batch, database, handlers(database), settings)
+        work_off(database, settings)
+        retry(database, settings, job_id)
+        assert get_items(database, job_id)[0].attempts == 0
+        batch = must_claim(database, settings)
+        assert [item.seq for item in batch.items] == [0]
+        crew.bury(batch.owner)
+        assert statuses(database, job_id)[0] == "enqueued"
+        work_off(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+
+
+def test_an_item_whose_duplicate_took_its_place_becomes_the_duplicate(
+    database: Database, settings: Settings
+) -> None:
+    first = failed_job(database, settings, POISON)
+    second = upload(database, settings, [POISON])
+    work_off(database, settings)
+    retry(database, settings, first)
+    work_off(database, settings)
+    assert (statuses(database, first), statuses(database, second)) == (["duplicate"], ["succeeded"])
+    assert value(database, "SELECT COUNT(*) FROM documents") == 1
+
+
+def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying, "WAVE_ITEMS", 2)
+    job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(5)))
+    send, sent = retrying._send, []
+
+    def send_once(*arguments: Any) -> int:
+        if sent:
+            raise KilledError
+        sent.append(arguments)
+        return send(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retrying, "_send", send_once)
+        with pytest.raises(KilledError):
+            retry(database, settings, job_id)
+    assert statuses(database, job_id) == ["enqueued", "enqueued", "failed", "failed", "failed"]
+    assert_consistent(database)
+    retry(database, settings, job_id)
+    assert rows(database, "SELECT n, total, pending FROM waves ORDER BY n") == [
+        (0, 0, 0), (1, 2, 2), (2, 2, 2), (3, 1, 1),
+    ]  # fmt: skip
+    work_off(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+
+
+def test_two_at_once_send_every_item_once(database: Database, settings: Settings) -> None:
+    job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(20)))
+    start = threading.Barrier(4)
+    told: list[str] = []
+
+    def try_again() -> None:
+        start.wait()
+        try:
+            retry(database, settings, job_id)
+            told.append("sent")
+        except JobStateError:
+            told.append("nothing left")
+
+    threads = [threading.Thread(target=try_again) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == ["nothing left"] * 3 + ["sent"]
+    assert_consistent(database)
+    work_off(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert_consistent(database)
+
+
+# With learning
+
+TEXTS = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley wump", 6)]
+UNLUCKY = about("bees", "zorblat") + " " + about("fire", "varnisk")
+
+
+class Failing:
+    """A handler to which one document is too much."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    def prepare(self, item: WorkItem) -> Any:
+        if item.head.title == UNLUCKY[:12]:
+            raise DocumentError("not today")
+        return self._handler.prepare(item)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handler, name)
+
+
+def failing_at(stage: Stage, database: Database, settings: Settings) -> Handlers:
+    whole = learning_handlers(database, settings)
+    return {**whole, stage: Failing(whole[stage])}
+
+
+@pytest.fixture
+def taught(settings: Settings) -> Settings:
+    return learning_settings(settings, wave_bytes=10_000, batch_items=10)
+
+
+def other(settings: Settings, name: str) -> tuple[Database, Settings]:
+    """Another database beside."""
+    path = settings.database_path.with_name(name)
+    own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
+    shutil.copyfile(settings.database_path, path)
+    return Database(own.database_url), own
+
+
+@pytest.mark.parametrize("stage", [Stage.discover, Stage.score])
+def test_a_library_is_as_if_the_item_had_come_when_it_was_tried_again(
+    database: Database, taught: Settings, stage: Stage
+) -> None:
+    database.close()
+    expected, own = other(taught, "expected.db")
+    if stage is Stage.discover:
+        # The others were stored without it.
+        upload_texts(expected, own, TEXTS)
+        learn_off(expected, own)
+        upload_texts(expected, own, [UNLUCKY])
+    else:
+        # All had learned from it when it failed.
+        upload_texts(expected, own, [*TEXTS, UNLUCKY])
+    learn_off(expected, own)
+
+    job_id = upload_texts(database, taught, [*TEXTS, UNLUCKY])
+    learn_off(database, taught, failing_at(stage, database, taught))
+    assert get_job(database, job_id).status is JobStatus.partial
+    retry(database, taught, job_id)
+    learn_off(database, taught)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert canonical(database) == canonical(expected)
+    assert_settled(database)
+    expected.close()
+
+
+def test_an_item_that_others_have_unlearned_meanwhile_is_learned_from_again(
+    database: Database, taught: Settings
+) -> None:
+    job_id = upload_texts(database, taught, [*TEXTS, UNLUCKY])
+    learn_off(database, taught, failing_at(Stage.score, database, taught))
+    # The next learn forgets what only the failed item has said.
+    upload_texts(database, taught, [about("sea", "mirthog")])
+    learn_off(database, taught)
+    assert_settled(database)
+    retry(database, taught, job_id)
+    learn_off(database, taught)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert_settled(database)
+    assert any("varnisk" in line and "custom_word" in line for line in canonical(database))
+
+
+def test_a_replacement_is_tried_again_unless_a_later_one_has_overtaken_it(
+    database: Database, taught: Settings
+) -> None:
+    upload_texts(database, taught, [about("law", "quendle")])
+    learn_off(database, taught)
+    (unlucky,) = drafts([UNLUCKY], taught)
+    (later,) = drafts([about("sea", "mirthog")], taught)
+    first = submit_replacement(database, taught, 1, unlucky)
+    learn_off(database, taught, failing_at(Stage.score, database, taught))
+    assert statuses(database, first) == ["failed"]
+    retry(database, taught, first)
+    learn_off(database, taught, failing_at(Stage.score, database, taught))
+    submit_replacement(database, taught, 1, later)
+    with pytest.raises(JobStateError, match="other content since"):
+        retry(database, taught, first)
+    learn_off(database, taught)
+    with pytest.raises(JobStateError, match="other content since"):
+        retry(database, taught, first)
+    assert rows(database, "SELECT content FROM documents") == [(later.content,)]
+    assert_consistent(database)
+
+
+def test_a_retry_may_be_killed_at_every_statement(database: Database, taught: Settings) -> None:
+    """What follows is the work of any wave, which has tests of its own."""
+    job_id = upload_texts(database, taught, [*TEXTS[:2], UNLUCKY])
+    learn_off(database, taught, failing_at(Stage.score, database, taught))
+    database.close()
+    expected: list[str] = []
+    for n in itertools.count():
+        library, own = other(taught, f"{n}.db")
+        with killed_at(library, n) as died, contextlib.suppress(KilledError):
+            retry(library, own, job_id)
+        assert_consistent(library)
+        if died():
+            with contextlib.suppress(JobStateError):
+                retry(library, own, job_id)
+        learn_off(library, own)
+        assert get_job(library, job_id).status is JobStatus.succeeded, f"killed at statement {n}"
+        expected = expected or canonical(library)
+        assert canonical(library) == expected, f"killed at statement {n}"
+        assert_settled(library)
+        library.close()
+        own.database_path.unlink()
+        if not died():
+            break
+    assert n > 8
