@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.jobs.pipeline import Handlers
     from shoal.learned_words import LearnedWord, WordPage
     from shoal.search.postings import KeptPostings
+    from shoal.search.similar import SimilarChunk
     from shoal.storage.records import ChunkPage, DocumentDetail, DocumentPage
 
 SQLITE = "sqlite:///"
@@ -311,6 +312,18 @@ class Engine:
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
         )
+
+    def similar(self, chunk_id: int, *, top_k: int = 5) -> Sequence[SimilarChunk]:
+        """Chunks of other documents that are about the same as a chunk, at most one of each, the likest first.
+
+        Raises NotFoundError.
+        """
+        from shoal.search.similar import similar
+
+        if not 0 < chunk_id <= MAX_ID:
+            raise NotFoundError(f"there is no chunk {chunk_id}")
+        _check_page(top_k, 0)
+        return similar(self.database, self._postings, chunk_id, n_reefs=self.scorer.n_reefs, top_k=top_k)
 
     def documents(
         self, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0

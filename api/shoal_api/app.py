@@ -25,6 +25,7 @@ from shoal_api import (
     trace,
     vocabulary,
 )
+from shoal_api.console import pages as console
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
@@ -78,4 +79,5 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     for module in (documents, bulk, jobs, job_actions, search, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
+    app.register_blueprint(console.blueprint)
     return app

@@ -47,13 +47,9 @@ class Operation:
 
 
 def register(app: flask.Flask, api: Api) -> None:
-    """Add `/docs`, and `/`, which leads there."""
+    """Add `/docs`."""
 
     app.add_template_filter(prose)
-
-    @app.get("/")
-    def index() -> Response:
-        return flask.redirect("/docs")
 
     @app.get("/docs")
     def docs() -> Response:

@@ -1,0 +1,66 @@
+"""What every page of the console has in common: its frame, its headers, and who sees what is inside.
+
+A page is drawn whole. Its scripts then fetch only the main part of the next one (`Shoal-Part: main`), with the key
+that a person gave. Where keys are set, whoever has none gets the frame alone, which asks for one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec
+
+import flask
+from werkzeug.wrappers import Response
+
+from shoal import __version__
+from shoal.errors import NotFoundError, QueryError
+from shoal_api import access
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PART = "Shoal-Part"
+"""The header by which the console's scripts ask for the main part of a page."""
+
+PAGES = (
+    ("console.search", "Search"),
+    ("console.library", "Library"),
+    ("console.jobs", "Jobs"),
+    ("console.reefs", "Reefs"),
+    ("console.vocabulary", "Vocabulary"),
+)
+
+Arguments = ParamSpec("Arguments")
+View = Callable[Arguments, tuple[str, Mapping[str, Any]]]
+"""Returns a template of the console and what it shows."""
+
+
+def page(view: View[Arguments]) -> Callable[Arguments, Response]:
+    """A view that draws a page, or the main part of one, or the frame alone for who may not read."""
+
+    @functools.wraps(view)
+    def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Response:
+        is_part = PART in flask.request.headers
+        if access.shows_frame_only():
+            return _response("console/locked.html", {}, is_part=is_part)
+        try:
+            template, shown = view(*args, **kwargs)
+        except NotFoundError as error:
+            return _response("console/missing.html", {"message": str(error)}, is_part=is_part, status=404)
+        except QueryError as error:
+            message = f"{error.field}: {error}"
+            return _response("console/refused.html", {"message": message}, is_part=is_part, status=422)
+        return _response(f"console/{template}", shown, is_part=is_part)
+
+    return draw
+
+
+def _response(template: str, shown: Mapping[str, Any], *, is_part: bool, status: int = 200) -> Response:
+    layout = "console/part.html" if is_part else "console/frame.html"
+    text = flask.render_template(template, layout=layout, pages=PAGES, version=__version__, **shown)
+    response = Response(text, status=status, content_type="text/html; charset=utf-8")
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["Vary"] = f"{PART}, Authorization"
+    return response

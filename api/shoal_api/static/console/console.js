@@ -1,0 +1,125 @@
+// The console's page turner: it fetches only the main part of the next page, with the key of this tab if one is
+// needed. Without it links and forms work as links and forms do.
+import { request, forgetKey, hasKey, keepKey } from "./door.js";
+import { watchJob, refreshList } from "./jobs.js";
+import { takeUploads } from "./upload.js";
+import { readAlong, changeDocument } from "./document.js";
+
+let turning = null; // what ends the work of the page that is shown
+
+async function turnTo(address, { push = true, focus = true } = {}) {
+  turning?.abort();
+  turning = new AbortController();
+  const { signal } = turning;
+  announce("Loading");
+  try {
+    const answer = await request(address, { headers: { "Shoal-Part": "main" }, signal });
+    if (answer.status === 401) return await askForKey(address);
+    if (!answer.headers.get("Content-Type")?.startsWith("text/html")) {
+      const problem = await answer.json().catch(() => null);
+      return announce(problem?.detail ?? `The service answered ${answer.status}`);
+    }
+    show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
+    if (push && address !== location.pathname + location.search + location.hash) history.pushState({}, "", address);
+    document.title = `${main().dataset.title} · Shoal`;
+    markCurrent();
+    if (focus) main().focus({ preventScroll: true });
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (focus) target ? target.scrollIntoView() : scrollTo(0, 0);
+    announce("");
+    begin(signal);
+  } catch (error) {
+    if (error.name !== "AbortError") announce("The service cannot be reached");
+  }
+}
+
+function main() { return document.getElementById("main"); }
+
+function show(part) {
+  if (!part) throw new Error("an answer without a main part");
+  main().replaceWith(document.adoptNode(part));
+}
+
+function announce(text) { document.getElementById("announcer").textContent = text; }
+
+function markCurrent() {
+  for (const link of document.querySelectorAll("body > header nav a")) {
+    if (new URL(link.href).pathname === location.pathname) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.getElementById("forget-key").hidden = !hasKey();
+}
+
+async function askForKey(address) {
+  forgetKey();
+  const answer = await fetch("/", { headers: { Accept: "text/html" } });
+  show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
+  begin(turning.signal, address);
+  const problem = document.getElementById("key-problem");
+  if (problem) { problem.textContent = "A key is needed, or this one is not known."; problem.hidden = false; }
+  announce("");
+}
+
+// What the scripts of a page do, until `signal` says that another page is shown.
+function begin(signal, after = location.pathname + location.search + location.hash) {
+  const again = () => turnTo(location.pathname + location.search + location.hash, { push: false, focus: false });
+  const form = document.getElementById("key-form");
+  form?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    keepKey(new FormData(form).get("key").trim());
+    turnTo(after);
+  }, { signal });
+  if (main().querySelector("[data-locked]") && hasKey()) return void turnTo(after, { push: false });
+  watchJob(main(), { signal, again, announce });
+  refreshList(main(), { signal, again });
+  takeUploads(main(), { signal, turnTo, announce });
+  readAlong(main(), { signal, turnTo });
+  changeDocument(main(), { signal, turnTo, again, announce });
+  for (const button of main().querySelectorAll("[data-copy]")) {
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(button.dataset.copy);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = button.dataset.copy; // no clipboard here: it can be copied by hand
+      }
+    }, { signal });
+  }
+  for (const passage of main().querySelectorAll(".passage.long")) {
+    if (passage.scrollHeight <= passage.clientHeight + 4) continue;
+    passage.tabIndex = 0;
+    const first = passage.querySelector("mark");
+    if (first) passage.scrollTop = Math.max(0, first.offsetTop - passage.offsetTop - passage.clientHeight / 3);
+  }
+}
+
+function isOurs(url) {
+  return url.origin === location.origin && !/^\/(api|docs|openapi|metrics|static|health|ready)\b/.test(url.pathname);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const url = new URL(link.href.baseVal ?? link.href, location.href);
+  if (!isOurs(url) || link.dataset.whole !== undefined || link.classList.contains("skip")) return;
+  event.preventDefault();
+  turnTo(url.pathname + url.search + url.hash);
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "get" || !form.hasAttribute("action")) return;
+  event.preventDefault();
+  const asked = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value.trim()) asked.append(name, value.trim());
+  const address = new URL(form.action).pathname;
+  turnTo(asked.size ? `${address}?${asked}` : address);
+});
+
+addEventListener("popstate", () => turnTo(location.pathname + location.search + location.hash, { push: false }));
+
+document.getElementById("forget-key").addEventListener("click", () => { forgetKey(); location.reload(); });
+
+turning = new AbortController();
+markCurrent();
+begin(turning.signal);

@@ -1,0 +1,22 @@
+// Requests with the key of this tab. It is kept in the tab's session storage and nowhere else.
+const NAME = "shoal-key";
+
+export function hasKey() { return sessionStorage.getItem(NAME) !== null; }
+export function keepKey(key) { sessionStorage.setItem(NAME, key); }
+export function forgetKey() { sessionStorage.removeItem(NAME); }
+
+export function authorised(headers = {}) {
+  const key = sessionStorage.getItem(NAME);
+  return key === null ? headers : { ...headers, Authorization: `Bearer ${key}` };
+}
+
+export function request(address, options = {}) {
+  return fetch(address, { ...options, headers: authorised(options.headers), credentials: "omit" });
+}
+
+// The detail of a problem document, or what can be said without one.
+export async function problemOf(answer) {
+  const problem = await answer.json().catch(() => null);
+  const fields = Object.entries(problem?.errors ?? {}).map(([name, messages]) => `${name} ${[messages].flat().join(", ")}`);
+  return [problem?.detail ?? problem?.title ?? `The service answered ${answer.status}`, ...fields].join("; ");
+}

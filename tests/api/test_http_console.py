@@ -1,0 +1,170 @@
+"""The console as the server draws it: complete without a script, harmless whatever documents hold, closed without a key."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+from flask.testing import FlaskClient
+from surface import API, VOLCANO, Store, Worker
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
+KEY = "write:a-key-that-is-long-enough-to-be-one"
+PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabulary")
+
+
+@pytest.fixture
+def keyed(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
+    """A client of a service that has a key, with one document about a volcano."""
+    shutil.copy(migrated, settings.database_path)
+    settings = dataclasses.replace(settings, api_keys=KEY)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        engine.ingest(content=VOLCANO, title="Secret volcano")
+        yield create_app(settings, engine=engine).test_client()
+
+
+def text(client: FlaskClient, address: str, status: int = 200, **headers: str) -> str:
+    answer = client.get(address, headers=headers)
+    assert answer.status_code == status, address
+    assert answer.content_type == "text/html; charset=utf-8"
+    return answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_is_whole_and_its_policy_allows_nothing_from_elsewhere(
+    empty: FlaskClient, address: str
+) -> None:
+    answer = empty.get(address)
+    page = text(empty, address)
+    assert page.count("<main") == page.count("<h1") == 1
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "style=" not in page
+    assert not re.search(r"\son\w+=", page)
+    for script in re.findall(r"<script([^>]*)>", page):
+        assert "src=" in script or 'type="application/json"' in script
+    for loaded in re.findall(r"""(?:src|href)=["']([^"'#?]+)""", page):
+        assert loaded.startswith("/")
+        assert empty.get(loaded).status_code == 200, loaded
+
+
+def test_scripts_load_only_each_other(empty: FlaskClient) -> None:
+    folder = Path(create_app.__globals__["__file__"]).parent / "static" / "console"
+    scripts = sorted(folder.glob("*.js"))
+    assert scripts
+    for script in scripts:
+        imported = re.findall(r'from "\./([\w.]+)"', script.read_text())
+        assert all((folder / name).is_file() for name in imported)
+        assert empty.get(f"/static/console/{script.name}").content_type.startswith("text/javascript")
+
+
+def test_a_search_shows_passages_with_their_words_marked_and_their_reasons(
+    client: FlaskClient, store: Store
+) -> None:
+    store(VOLCANO, title="Volcano")
+    page = text(client, "/?q=lava")
+    assert "<mark>" in page
+    assert "shared reef" in page
+    assert "Volcano</a>" in page
+    assert "Copy citation" in page
+    assert "lines 1–" in page
+
+
+def test_what_is_asked_stays_in_the_form(client: FlaskClient) -> None:
+    page = text(client, "/?q=lava&tags=hot&archipelago=1&format=markdown&min_confidence=0.5")
+    assert 'value="lava"' in page
+    assert 'value="hot"' in page
+    assert '<option value="1" selected>' in page
+    assert "<option selected>markdown</option>" in page
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/?q=lava&min_confidence=much",
+        "/?q=lava&page=0",
+        "/?q=lava&archipelago=9",
+        "/jobs?status=odd",
+        "/?q=lava&mode=odd",
+    ],
+)
+def test_what_cannot_be_asked_is_explained(empty: FlaskClient, address: str) -> None:
+    page = text(empty, address, 422)
+    assert "cannot be answered" in page
+
+
+@pytest.mark.parametrize("address", ["/documents/99", "/jobs/99", "/reefs/9999"])
+def test_what_is_not_there_is_not_found(empty: FlaskClient, address: str) -> None:
+    assert "Not found" in text(empty, address, 404) or "there is no" in text(empty, address, 404)
+
+
+def test_documents_cannot_write_into_the_page(client: FlaskClient, store: Store) -> None:
+    document = store(f"Lava {HOSTILE} and ash. " * 3, title=HOSTILE, tags=[HOSTILE[:60]])
+    for address in (
+        "/?q=lava",
+        f"/?q={HOSTILE}",
+        "/library",
+        f"/documents/{document}",
+        f"/documents/{document}?chunk=0",
+    ):
+        page = text(client, address)
+        assert "<script>alert" not in page
+        assert "<img" not in page
+    assert "&lt;script&gt;" in text(client, f"/documents/{document}")
+
+
+def test_a_document_is_read_from_a_chunk_on(client: FlaskClient, store: Store) -> None:
+    document = store(VOLCANO, title="Volcano")
+    page = text(client, f"/documents/{document}?chunk=0")
+    assert 'id="chunk-0"' in page
+    assert "chunk chosen" in page
+    assert "Elsewhere about the same" in page
+    assert "Elsewhere about the same" not in text(client, f"/documents/{document}")
+    assert text(client, f"/documents/{document}?chunk=999999").count("<h1") == 1
+
+
+def test_a_job_shows_what_failed_and_why(client: FlaskClient, worker: Worker) -> None:
+    answer = client.post(
+        f"{API}/documents/bulk",
+        data=b'{"content": "Lava rose."}\nnot json\n',
+        content_type="application/x-ndjson",
+    )
+    job = answer.get_json()["job"]["id"]
+    worker.work()
+    page = text(client, f"/jobs/{job}")
+    assert "What failed" in page
+    assert "line 2" in page
+    assert f"/jobs/{job}" in text(client, "/jobs")
+
+
+def test_a_part_is_the_main_part_alone(client: FlaskClient) -> None:
+    part = text(client, "/library", **{"Shoal-Part": "main"})
+    assert part.startswith("<main")
+    assert "<html" not in part
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/?q=lava", "/library", "/documents/1", "/jobs", "/reefs", "/vocabulary"]
+)
+def test_without_a_key_there_is_only_the_frame(keyed: FlaskClient, address: str) -> None:
+    for headers in ({}, {"Shoal-Part": "main"}):
+        page = text(keyed, address, **headers)
+        assert "asks for a key" in page
+        assert "ecret" not in page
+    wrong = {"Shoal-Part": "main", "Authorization": "Bearer wrong"}
+    assert keyed.get(address, headers=wrong).status_code == 401
+
+
+def test_with_a_key_the_part_is_there(keyed: FlaskClient) -> None:
+    key = {"Shoal-Part": "main", "Authorization": f"Bearer {KEY.removeprefix('write:')}"}
+    assert "Secret volcano" in text(keyed, "/library", **key)

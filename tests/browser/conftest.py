@@ -1,0 +1,93 @@
+"""A real browser before a real service. Without a browser on this machine these tests are skipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import KEY, Complaints, opened
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+"""A container has neither the rights for a sandbox nor much shared memory; only pages of these tests are opened."""
+STOP_S = 120.0
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    named = os.environ.get("SHOAL_TEST_BROWSER")
+    program = named or next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("there is no Chromium on this machine (SHOAL_TEST_BROWSER can name one)")
+    with sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        except Error as error:
+            if named:
+                raise
+            pytest.skip(f"{program} cannot be started here: {error.message.splitlines()[0]}")
+        yield opened
+        opened.close()
+
+
+def serve(folder: Path, **environment: str) -> Iterator[str]:
+    """The address of a running `shoal up`."""
+    with (folder / "up.log").open("ab") as log:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "shoal.cli",
+                "--db",
+                str(folder / "shoal.db"),
+                "--json",
+                "up",
+                "--port",
+                "0",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, **environment},
+        )
+    assert process.stdout is not None
+    printed = b""
+    for line in process.stdout:
+        printed += line
+        if line.rstrip() == b"}":
+            break
+    assert printed, f"the service did not start:\n{(folder / 'up.log').read_text()}"
+    yield json.loads(printed)["url"]
+    process.terminate()
+    process.wait(STOP_S)
+    process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service that starts empty, for the tests of one file in their order."""
+    yield from serve(tmp_path_factory.mktemp("service"))
+
+
+@pytest.fixture(scope="module")
+def locked_address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service that asks for KEY."""
+    yield from serve(tmp_path_factory.mktemp("locked"), SHOAL_API_KEYS=f"write:{KEY}")
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a wide window; what its scripts complain of fails the test."""
+    complaints = Complaints()
+    context = opened(browser, 1280, "light")
+    page = context.new_page()
+    complaints.watch(page)
+    yield page
+    context.close()
+    assert complaints == []

@@ -1,0 +1,163 @@
+"""What a person does with the console, from an empty library to a passage in its book.
+
+The tests of this file share one service and build on each other: the first brings what the others look at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import KEY, PATIENCE_MS, SAMPLES, Complaints, opened
+from playwright.sync_api import Browser, Page, expect
+
+expect.set_options(timeout=PATIENCE_MS)
+
+WIDTHS = [(360, "dark"), (1600, "light")]
+
+
+@pytest.fixture(scope="module")
+def library(browser: Browser, address: str) -> Iterator[str]:
+    """The address of a service to which the sample corpus was uploaded through the console, once."""
+    complaints = Complaints()
+    context = opened(browser, 1280, "light")
+    page = context.new_page()
+    complaints.watch(page)
+    page.goto(f"{address}/library")
+    page.get_by_label("Tags for all of them").fill("sample, first")
+    page.locator("#pick-files").set_input_files(sorted(SAMPLES.glob("*.md")))
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    expect(page.locator(".status.succeeded").first).to_be_visible()
+    expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
+    context.close()
+    assert complaints == []
+    return address
+
+
+def test_an_upload_ends_in_a_library_that_names_its_subjects(page: Page, library: str) -> None:
+    page.goto(f"{library}/library")
+    rows = page.locator("table.list tbody tr")
+    expect(rows).to_have_count(len(list(SAMPLES.glob("*.md"))))
+    expect(rows.first.get_by_role("link", name="sample")).to_be_visible()
+    expect(rows.first.locator("td").first).not_to_be_empty()
+
+
+def test_a_search_leads_to_its_reasons_and_to_the_passage_in_its_document(page: Page, library: str) -> None:
+    page.goto(library)
+    page.get_by_label("What are you looking for?").fill("how bees carry pollen")
+    page.get_by_role("button", name="Search").click()
+    first = page.locator(".results > li").first
+    expect(first.locator("mark").first).to_be_visible()
+    assert "q=how+bees+carry+pollen" in page.url
+    first.locator("summary").first.click()
+    expect(first.locator("table.reefs tbody tr").first).to_be_visible()
+    first.get_by_role("button", name="Copy citation").click()
+    expect(first.get_by_role("button", name="Copied")).to_be_visible()
+    assert "line" in page.evaluate("navigator.clipboard.readText()")
+    first.locator("h2 a").click()
+    expect(page.locator(".chunk.chosen .text")).to_contain_text(re.compile("pollen|bee", re.IGNORECASE))
+    expect(page.get_by_role("heading", name="Elsewhere about the same")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".results > li").first).to_be_visible()
+    expect(page.get_by_label("What are you looking for?")).to_have_value("how bees carry pollen")
+
+
+def test_the_ribbon_leads_to_the_place_that_was_clicked(page: Page, library: str) -> None:
+    page.goto(f"{library}/library")
+    page.locator("table.list th a").first.click()
+    ribbon = page.locator("#ribbon")
+    expect(ribbon).to_be_visible()
+    box = ribbon.bounding_box()
+    assert box is not None
+    ribbon.click(position={"x": box["width"] - 3, "y": box["height"] / 2})
+    page.wait_for_url(re.compile(r"chunk=\d+"))
+    last = int(re.findall(r"chunk=(\d+)", page.url)[0])
+    expect(page.locator(f"#chunk-{last}.chosen")).to_be_visible()
+    expect(page.locator(f"#chunk-{last + 1}")).to_have_count(0)
+    expect(page.locator(".ribbon .marker")).to_be_visible()
+
+
+def test_tags_are_set_and_a_document_is_deleted(page: Page, library: str) -> None:
+    page.goto(f"{library}/library")
+    page.locator("#pick-files").set_input_files(
+        files=[
+            {
+                "name": "note.txt",
+                "mimeType": "text/plain",
+                "buffer": b"A note on glaciers and ice in the mountains.",
+            }
+        ]
+    )
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
+    page.locator("table.list th a").first.click()
+    page.get_by_label("Tags, separated by commas").fill("ice, cold")
+    page.get_by_role("button", name="Set tags").click()
+    expect(page.locator("main > .chips li")).to_have_text(["cold", "ice"])
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete this document").click()
+    page.wait_for_url(re.compile(r"/library$"))
+    expect(page.locator("table.list tbody tr")).to_have_count(len(list(SAMPLES.glob("*.md"))))
+
+
+def test_the_map_leads_to_a_reef_and_its_chunks(page: Page, library: str) -> None:
+    page.goto(f"{library}/reefs")
+    expect(page.locator(".map svg a")).to_have_count(207)
+    page.locator("details summary", has_text="plant life").click()
+    page.get_by_role("link", name="flowering plants", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1, name="flowering plants")).to_be_visible()
+    expect(page.locator("ol.plain li").first).to_be_visible()
+
+
+def test_the_keyboard_is_enough_to_search(page: Page, library: str) -> None:
+    page.goto(library)
+    expect(page.get_by_label("What are you looking for?")).to_be_focused()
+    page.keyboard.type("juries and courts")
+    page.keyboard.press("Enter")
+    expect(page.locator(".results > li").first).to_be_visible()
+    expect(page.locator("#main")).to_be_focused()
+
+
+@pytest.mark.parametrize(("width", "scheme"), WIDTHS)
+def test_pages_are_accessible_and_fit_their_window(
+    browser: Browser, library: str, width: int, scheme: str
+) -> None:
+    complaints = Complaints()
+    context = opened(browser, width, scheme)
+    page = context.new_page()
+    complaints.watch(page)
+    for path in (
+        "/", "/?q=bees+and+pollen", "/?q=zzzz", "/library", "/documents/1", "/documents/1?chunk=0", "/jobs", "/jobs/1",
+        "/reefs", "/reefs/0", "/vocabulary", "/nothing-like-this", "/docs",
+    ):  # fmt: skip
+        page.goto(f"{library}{path}")
+        page.wait_for_load_state("networkidle")
+        if path == "/nothing-like-this":
+            complaints.clear()  # the browser notes a 404
+            continue
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{path} at {width}: {found.generate_report()}"
+        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0, f"{path} is {too_wide} pixels too wide for {width}"
+    context.close()
+    assert complaints == []
+
+
+def test_a_locked_service_opens_with_its_key_and_no_other(browser: Browser, locked_address: str) -> None:
+    context = opened(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(f"{locked_address}/library")
+    page.get_by_label("API key").fill("not-the-key-of-this-one")
+    page.get_by_role("button", name="Open").click()
+    expect(page.locator("#key-problem")).to_be_visible()
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("heading", name="Bring documents")).to_be_visible()
+    page.locator("#pick-files").set_input_files(sorted(SAMPLES.glob("*.md"))[:1])
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
+    page.get_by_role("button", name="Forget key").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    context.close()
