@@ -33,7 +33,7 @@ MODULES = {
     "vocabulary": ("vocabulary",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
-    "maintenance": ("doctor", "backup", "restore"),
+    "maintenance": ("doctor", "backup", "restore", "import"),
     "demo": ("demo",),
 }
 """Which module of this package has which commands, in the order of the help."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
     from shoal.cli.progress import Bar
     from shoal.doctor import Report
 
+MAX_WORKERS = 64
+MOST_BAD_LINES = 50
+"""Lines told one by one; of a file that is no export each might be bad."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     command(app, "doctor")(doctor)
     command(app, "backup")(backup)
     command(app, "restore")(restore)
+    command(app, "import")(import_file)
 
 
 def doctor(
@@ -135,6 +141,56 @@ def restore(
     session.say(f"{done.copy.path} has {counted(done.copy.n_documents, 'document')}, as in {file}")
     if done.aside is not None:
         session.say(f"the library as it was before is in {done.aside}; delete it once you don't need it")
+
+
+def import_file(
+    session: Session,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", allow_dash=True, help="An export; - reads from stdin.")
+    ],
+    rescore: Annotated[
+        bool, typer.Option(help="Learn words afresh at the end, where they were learned in several steps.")
+    ] = True,
+    workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
+) -> None:
+    """Take in the documents of an export.
+
+    With their titles, tags, metadata and source paths; their passages are cut and scored anew. Ids and times are not
+    brought back: `shoal backup` keeps those, too. Documents that are stored already are passed over, so running it
+    again takes in the rest.
+
+    A bad line is told with its number and does not stop the rest; exit code 1 if there was one.
+
+    \b
+        shoal export library.jsonl
+        shoal --db other.db import library.jsonl
+    """
+    from contextlib import nullcontext
+
+    from shoal.cli.progress import bar
+    from shoal.collector import relax_collector
+    from shoal.importing import import_export
+
+    relax_collector()
+    opened = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
+    with (
+        opened as lines,
+        session.engine(must_exist=False) as engine,
+        bar(session.err, "import", bytes_total=0) as drawn,
+    ):
+        done = import_export(engine, lines, rescore=rescore, processes=workers, watch=drawn.follow)
+    for bad in done.bad[:MOST_BAD_LINES]:
+        session.warn(f"failed: line {bad.line}: {bad.reason}")
+    if len(done.bad) > MOST_BAD_LINES:
+        session.warn(f"and {len(done.bad) - MOST_BAD_LINES:,} more")
+    if session.as_json:
+        session.emit(json_form(done))
+    session.say(
+        f"{done.stored:,} stored, {counted(done.duplicates, 'duplicate')}, {counted(len(done.bad), 'bad line')}"
+        + ("; words were learned afresh" if done.is_rescored else "")
+    )
+    if done.bad:
+        raise typer.Exit(1)
 
 
 def _follow(drawn: Bar) -> Watcher:

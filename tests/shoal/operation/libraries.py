@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,10 @@ def titles(path: Path) -> list[str]:
 def run_until_killed(program: str, *arguments: object) -> None:
     """Run a program that kills itself."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == -9, done.stderr
