@@ -239,6 +239,11 @@ class Settings:
     max_attempts: int = _setting(
         3, "an item that kills its worker this often, running alone, has failed", _at_least(1)
     )
+    worker_memory_bytes: int = _setting(
+        0,
+        "memory of its own that a worker process may take, bytes; 0: no limit. A document of 32 MiB takes 2.2 GB",
+        lambda value: None if value == 0 or value >= 256 * MIB else f"must be 0 or at least {256 * MIB}",
+    )
     task_time_limit: float = _setting(3600.0, "a task that runs longer is killed, seconds", _at_least(10))
     upload_timeout: float = _setting(
         3600.0, "an upload without progress for this long is dropped, seconds", _at_least(1)

@@ -1,9 +1,11 @@
 """Who holds a claim, and whether that process still lives.
 
-An owner is `HOST:PID:START-UUID`. HOST holds the name of the machine and its process namespace, so that a pid is
-only ever looked up where it means something; START is when the process began (clock ticks since boot), so that a
-later process with the same pid is not taken for it; UUID makes every claim its own, so that a claim that was
-lost cannot be confused with the next one of the same process.
+An owner is `HOST:PID:START:PARENT:PARENTSTART-UUID`. HOST holds the name of the machine and its process namespace, so
+that a pid is only ever looked up where it means something; START is when the process began (clock ticks since boot),
+so that a later process with the same pid is not taken for it; PARENT and PARENTSTART are those of the process that
+started it, because a worker's child that died while the worker lives died of itself, and one that died with its
+worker was ended from outside; UUID makes every claim its own, so that a claim that was lost cannot be confused with
+the next one of the same process.
 """
 
 from __future__ import annotations
@@ -12,38 +14,67 @@ import os
 import socket
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 DEAD_STATES = "ZXx"
 """State letters of /proc/PID/stat for a process that has ended, reaped or not."""
 
 
+class _Process(NamedTuple):
+    """A process of some moment; `start` is 0 where it is not known."""
+
+    pid: int
+    start: int
+
+    @classmethod
+    def now(cls, pid: int) -> _Process:
+        fields = _stat(pid)
+        return cls(pid, int(fields[19]) if fields else 0)
+
+    @property
+    def is_dead(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass
+        fields = _stat(self.pid)
+        if fields is None:
+            return False
+        return fields[0] in DEAD_STATES or (self.start > 0 and int(fields[19]) != self.start)
+
+
 def new_owner() -> str:
     """An owner for one claim of this process."""
-    pid = os.getpid()
-    return f"{_host()}:{pid}:{_start(pid) or 0}-{uuid.uuid4().hex}"
+    me, parent = _Process.now(os.getpid()), _Process.now(os.getppid())
+    return f"{_host()}:{me.pid}:{me.start}:{parent.pid}:{parent.start}-{uuid.uuid4().hex}"
 
 
 def is_local(owner: str) -> bool:
     """Whether the owner is a process of this machine and process namespace."""
-    return owner.rsplit(":", 2)[0] == _host()
+    return _local(owner) is not None
 
 
 def is_dead(owner: str) -> bool:
     """Whether the owner certainly lives no more. False for any owner elsewhere: only its lease can tell."""
-    parts = owner.rsplit(":", 2)
-    if len(parts) != 3 or parts[0] != _host():
-        return False
-    pid, start = int(parts[1]), int(parts[2].partition("-")[0])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    fields = _stat(pid)
-    if fields is None:
-        return False
-    return fields[0] in DEAD_STATES or (start > 0 and int(fields[19]) != start)
+    found = _local(owner)
+    return found is not None and found[0].is_dead
+
+
+def has_parent(owner: str) -> bool:
+    """Whether the process that started the owner lives. False for any owner elsewhere."""
+    found = _local(owner)
+    return found is not None and not found[1].is_dead
+
+
+def _local(owner: str) -> tuple[_Process, _Process] | None:
+    """The owner's process and its parent, where they are of this machine."""
+    parts = owner.rsplit(":", 4)
+    if len(parts) != 5 or parts[0] != _host():
+        return None
+    pid, start, parent, parent_start = (int(part.partition("-")[0]) for part in parts[1:])
+    return _Process(pid, start), _Process(parent, parent_start)
 
 
 def _host() -> str:
@@ -53,11 +84,6 @@ def _host() -> str:
         namespace = ""
     # Neither part may hold the separator.
     return f"{socket.gethostname()}/{namespace}".replace(":", "_")
-
-
-def _start(pid: int) -> int | None:
-    fields = _stat(pid)
-    return int(fields[19]) if fields else None
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -21,7 +21,7 @@ from shoal.errors import DocumentError, LeaseLostError, StorageError
 from shoal.jobs import statements
 from shoal.jobs.claims import Batch, WaveRef, WorkItem, release, renew
 from shoal.jobs.names import ItemStatus, Stage
-from shoal.jobs.reconcile import give_back_wave
+from shoal.jobs.reconcile import ATTEMPT, give_back_wave
 from shoal.jobs.results import Advance, Outcome, finish_items, finish_wave
 from shoal.settings import KIB, Settings
 from shoal.storage.database import Database
@@ -99,7 +99,8 @@ def process(batch: Batch, database: Database, handlers: Handlers, settings: Sett
     """Work on a claimed batch to its end. Never raises for what is wrong with a document.
 
     Raises StorageError when the database can't be used; what is still held was given back then, if that could be
-    written, and is otherwise given back when the lease runs out, in both cases without a charge.
+    written, and is otherwise given back when the lease runs out, in both cases without a charge. Raises MemoryError
+    with what is still held kept: the process should end, which gives it back.
     """
     handler: Any = handlers[batch.stage]
     with _Heartbeat(database, batch, settings) as heartbeat:
@@ -144,7 +145,7 @@ class _Run:
     def _prepare(self, item: WorkItem) -> Any:
         try:
             return self._handler.prepare(item)
-        except (LeaseLostError, StorageError):
+        except (LeaseLostError, StorageError, MemoryError):
             raise
         except Exception as error:
             return _failure(error, item)
@@ -155,7 +156,7 @@ class _Run:
             return []
         try:
             self._write(group)
-        except StorageError:
+        except (StorageError, MemoryError):
             raise
         except Exception as error:
             if len(group) > 1:
@@ -205,7 +206,7 @@ def _process_wave(
 ) -> Advance:
     try:
         prepared, advance = _work_on_wave(batch, wave, database, handler)
-    except StorageError:
+    except (StorageError, MemoryError):
         raise
     except LeaseLostError as error:
         log.warning("stage %s of wave %s not ended: %s", wave.stage, wave.n, error)
@@ -217,7 +218,7 @@ def _process_wave(
             row = {"job_id": wave.job_id, "wave": wave.n, "owner": batch.owner}
             attempts = connection.execute(statements.WAVE_ATTEMPTS, row).scalar()
             if attempts is not None:
-                give_back_wave(connection, wave, batch.owner, attempts, 1, settings)
+                give_back_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
         return Advance()
     try:
         handler.settle(prepared)

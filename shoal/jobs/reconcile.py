@@ -27,6 +27,12 @@ from shoal.storage.database import Database
 FREE_PAGES = 2000
 """Free pages (8 MB) that are left to be used again; above that, an idle database gives them to the file system."""
 
+ATTEMPT = 10
+"""What a crash counts, where `max_attempts` of them are enough to give up."""
+INTERRUPTION = 1
+"""What it counts that a worker was ended as a whole. An operator's restart says nothing of the documents that were
+being processed; but where one document takes its whole container down, that must come to an end too."""
+
 log = logging.getLogger(__name__)
 
 
@@ -58,8 +64,9 @@ def give_back_lost(database: Database, settings: Settings, now: float) -> tuple[
     """Free what dead or silent owners held; how many were given back and how many have failed for good.
 
     A crash is charged to an item that ran alone; one that shared its worker with others runs alone from now on.
-    A local owner that lives but has not renewed (a machine that slept, a full disk) is no crash: nothing is
-    charged. Of an owner elsewhere only the silence is known, and counts as a crash.
+    It is a crash where a worker lost one of its processes. One that was ended as a whole (restarted, or with its
+    machine; of a worker elsewhere no more is known than its silence) is charged as an interruption, and nothing is
+    where the owner lives but has not renewed (a machine that slept, a full disk).
     """
     with database.read() as connection:
         if not _lost(connection.execute(statements.LEASED_ITEMS).mappings().all(), now) and not _lost(
@@ -94,28 +101,36 @@ def _lost(rows: Sequence[sa.RowMapping], now: float) -> list[sa.RowMapping]:
     return lost
 
 
-def _is_crash(owner: str) -> bool:
+def _is_gone(owner: str) -> bool:
+    """Whether an owner that lost its lease has ended, as far as anyone here can know."""
     return lease.is_dead(owner) or not lease.is_local(owner)
 
 
 def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
     """Give one item back, or fail it; True if it failed."""
     owner, stage = row["lease_owner"], Stage(row["stage"])
-    crashed = _is_crash(owner)
-    charged = int(crashed and bool(row["alone"]))
-    attempts = row["attempts"] + charged
+    is_gone = _is_gone(owner)
+    crashed = is_gone and lease.has_parent(owner)
+    interrupted = is_gone and not crashed
+    was_alone = bool(row["alone"])
     taken_back = {
         "item_id": row["id"],
         "owner": owner,
         "running": RUNNING[stage].value,
         "ready": ready_status(stage, plan_from_json(row["plan"])).value,
-        "alone": int(bool(row["alone"]) or crashed),
-        "charged": charged,
+        "alone": int(was_alone or is_gone),
+        "crashes": int(was_alone and crashed),
+        "interruptions": int(was_alone and interrupted),
         "now": timestamp(),
     }
     connection.execute(statements.CHARGE_ITEM, taken_back)
-    if attempts >= settings.max_attempts:
-        error = f"the worker died {attempts} times while it processed this document alone; it was given up"
+    attempts = row["attempts"] + taken_back["crashes"]
+    interruptions = row["interruptions"] + taken_back["interruptions"]
+    if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
+        error = (
+            f"the worker died {attempts + interruptions} times while it processed this document alone: it needs more "
+            "memory (SHOAL_WORKER_MEMORY_BYTES) or time (SHOAL_TASK_TIME_LIMIT) than there is, or breaks the program"
+        )
         item = ItemRef(row["id"], row["job_id"], row["wave"], stage, row["n_bytes"])
         finish_items(connection, [(item, Outcome(ItemStatus.failed, error=error))], owner)
         return True
@@ -124,19 +139,22 @@ def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Set
 
 
 def _take_back_wave(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
-    wave = WaveRef(row["job_id"], row["n"], Stage(row["stage"]))
-    charged = int(_is_crash(row["lease_owner"]))
-    return give_back_wave(connection, wave, row["lease_owner"], row["attempts"], charged, settings)
+    wave, owner = WaveRef(row["job_id"], row["n"], Stage(row["stage"])), row["lease_owner"]
+    # Giving up would cost all the documents of the wave, so here a crash counts no more than an interruption.
+    charged = INTERRUPTION if _is_gone(owner) else 0
+    return give_back_wave(connection, wave, owner, row["attempts"], charged, settings)
 
 
 def give_back_wave(
     connection: sa.Connection, wave: WaveRef, owner: str, attempts: int, charged: int, settings: Settings
 ) -> bool:
-    """Free a wave that is worked on as a whole, or fail its items once it was tried often enough; True if failed."""
-    if attempts + charged >= settings.max_attempts:
-        fail_wave(
-            connection, wave, f"learning from this part of the upload failed {attempts + charged} times"
-        )
+    """Free a wave that is worked on as a whole, or fail its items once it was tried often enough; True if failed.
+
+    `attempts` so far and what is `charged` now are counted in parts of ATTEMPT.
+    """
+    if attempts + charged >= settings.max_attempts * ATTEMPT:
+        error = "learning from this part of the upload did not succeed, however often it was tried"
+        fail_wave(connection, wave, error)
         return True
     row = {"job_id": wave.job_id, "wave": wave.n, "owner": owner, "charged": charged}
     connection.execute(statements.RELEASE_WAVE, row)

@@ -323,8 +323,8 @@ TEXTS_OF_FAILED = sa.text("""
 
 # The second condition is that of the partial index of open items, in its very words.
 LEASED_ITEMS = sa.text("""
-    SELECT i.id, i.job_id, i.seq, i.wave, i.n_bytes, i.attempts, i.alone, i.lease_owner, i.lease_expires_at,
-           i.status, w.stage, j.plan
+    SELECT i.id, i.job_id, i.seq, i.wave, i.n_bytes, i.attempts, i.interruptions, i.alone, i.lease_owner,
+           i.lease_expires_at, i.status, w.stage, j.plan
     FROM job_items i
     JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     JOIN jobs j ON j.id = i.job_id
@@ -336,9 +336,9 @@ LEASED_WAVES = sa.text("""
     FROM waves w WHERE w.stage <> 'done' AND w.lease_owner IS NOT NULL
 """)
 
-# The crash of its worker, charged to an item before it is given back or given up.
+# The end of its worker, charged to an item before it is given back or given up.
 CHARGE_ITEM = sa.text("""
-    UPDATE job_items SET attempts = attempts + :charged
+    UPDATE job_items SET attempts = attempts + :crashes, interruptions = interruptions + :interruptions
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """)
 

@@ -20,6 +20,9 @@ from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
+DEADLINE_SECONDS = 120.0
+"""How long a condition is waited for. None takes that long; a busy machine may take many times as long as an idle one."""
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 REDIS_URL = os.environ.get("SHOAL_TEST_REDIS_URL", "redis://127.0.0.1:6379/15")
@@ -30,8 +33,10 @@ class Worker:
 
     def __init__(self, settings: Settings, log: Path, command: list[str]) -> None:
         self.log = log
+        self._release = log.with_name("release")
         paths = [str(ROOT), str(ROOT / "worker"), str(ROOT / "tests")]
         environment = os.environ | settings.environment() | {"PYTHONPATH": os.pathsep.join(paths)}
+        environment |= {"SHOAL_TEST_RELEASE": str(self._release)}
         with log.open("wb") as file:
             self.process = subprocess.Popen(
                 [sys.executable, *command],
@@ -46,15 +51,25 @@ class Worker:
     def pid(self) -> int:
         return self.process.pid
 
+    def release(self) -> None:
+        """Let go what stands still, in all workers of the test."""
+        self._release.touch()
+
     def events(self, event: str | None = None) -> list[dict[str, Any]]:
-        found = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-        return [one for one in found if event is None or one["event"] == event]
+        """What the log says. The last line may be only half there yet, and a process may die while it writes one."""
+        found = []
+        for line in self.log.read_text(errors="replace").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line))
+        return [one for one in found if isinstance(one, dict) and event in (None, one.get("event"))]
 
-    def children(self) -> list[int]:
-        return [one["pid"] for one in self.wait_for("worker process ready")]
+    def children(self, n: int = 1) -> list[int]:
+        """Its first `n` processes, once they are there."""
+        until(lambda: len(self.events("worker process ready")) >= n)
+        return [one["pid"] for one in self.events("worker process ready")][:n]
 
-    def wait_for(self, event: str, seconds: float = 60) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + seconds
+    def wait_for(self, event: str) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + DEADLINE_SECONDS
         while not (found := self.events(event)):
             assert time.monotonic() < deadline, self.log.read_text()
             assert self.process.poll() is None, self.log.read_text()
@@ -63,20 +78,13 @@ class Worker:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
-
-    def pause_all(self) -> None:
-        """Stop the parent and its children where they are; a kill still ends them."""
-        os.killpg(self.pid, signal.SIGSTOP)
-
-    def resume_all(self) -> None:
-        os.killpg(self.pid, signal.SIGCONT)
+        return self.process.wait(DEADLINE_SECONDS)
 
     def kill_all(self) -> None:
         """SIGKILL for the parent and its children at once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(DEADLINE_SECONDS)
 
 
 def upload(database: Database, settings: Settings, contents: list[str]) -> int:
@@ -86,17 +94,24 @@ def upload(database: Database, settings: Settings, contents: list[str]) -> int:
     return opened.finish()
 
 
-def ended(database: Database, job_id: int, seconds: float = 90) -> Job:
-    job = jobs.wait_for_end(database, job_id, seconds)
+def ended(database: Database, job_id: int) -> Job:
+    job = jobs.wait_for_end(database, job_id, DEADLINE_SECONDS)
     assert job.ended, job
     return job
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def count(database: Database, sql: str) -> int:

@@ -1,4 +1,8 @@
-"""A worker whose scorer can be told by the documents to be slow or to take its process down."""
+"""A worker whose scorer can be told by the documents to stand still, to want too much memory or to take its process down.
+
+A document with STUCK in it is held until the file of the `release` variable exists, so that a test finds the worker
+in the middle of its work for as long as it looks.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from fake_scorer import FakeScorer
@@ -14,8 +19,11 @@ from shoal.settings import Settings
 from shoal_worker.process import main
 
 DEADLY = "cyanide"
-SLOW = "treacle"
-SLOW_SECONDS = 0.15
+GREEDY = "locust"
+GREEDY_BYTES = 1 << 40
+STUCK = "amber"
+RELEASE = "SHOAL_TEST_RELEASE"
+LOOK_SECONDS = 0.02
 
 
 class Moody(FakeScorer):
@@ -23,8 +31,10 @@ class Moody(FakeScorer):
         text = " ".join(getattr(s, "text", s) for s in sentences)
         if DEADLY in text:
             os.kill(os.getpid(), signal.SIGKILL)
-        if SLOW in text:
-            time.sleep(SLOW_SECONDS)
+        if GREEDY in text:
+            bytearray(GREEDY_BYTES)
+        while STUCK in text and not Path(os.environ[RELEASE]).exists():
+            time.sleep(LOOK_SECONDS)
         return super().analyze(sentences, **rest)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import mmap
 import os
+import resource
 import socket
 import threading
 import time
@@ -30,6 +32,9 @@ from shoal_worker.work import work_once
 
 QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 """Celery's own lines about every task; the worker logs its batches itself."""
+
+OUT_OF_MEMORY = 1
+"""Exit code of a child that needed more memory than it may take."""
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +74,7 @@ def make_worker(settings: Settings, scorer: Any) -> Celery:
     child = _Child(settings, scorer, make_celery(settings))
     app.task(child.work, name=TASK_WORK, shared=False)
     signals.worker_process_init.connect(child.start, weak=False)
+    signals.worker_shutting_down.connect(child.claim_no_more, weak=False)
     # Our logging is set up already.
     signals.setup_logging.connect(_keep_logging, weak=False)
     # It warns of a root user because of pickled messages; ours are JSON and say nothing.
@@ -79,7 +85,7 @@ def make_worker(settings: Settings, scorer: Any) -> Celery:
 
 
 class _Child:
-    """The state of one worker process, empty until after the fork."""
+    """The state of one worker process, empty until after the fork but for what the parent tells all of them."""
 
     def __init__(self, settings: Settings, scorer: Any, sender: Celery) -> None:
         self._settings = settings
@@ -88,9 +94,19 @@ class _Child:
         self._busy = threading.Lock()
         self._database: Database | None = None
         self._handlers: Handlers = {}
+        # One byte that parent and children share, 1 once the worker is to end.
+        self._ending = mmap.mmap(-1, 1)
+
+    def claim_no_more(self, **_: Any) -> None:
+        """In the parent: the worker is to end. A message may be taken a moment later; it finds no one to claim."""
+        self._ending[0] = 1
 
     def start(self, **_: Any) -> None:
         relax_collector()
+        if self._settings.worker_memory_bytes:
+            # Not the address space, of which the mapped model takes much: what the process has for itself alone.
+            most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, most))
         self._database = Database(self._settings.database_url)
         self._handlers = handlers_for(self._database, self._scorer, self._settings)
         Reconciler(self._database, self._settings, self._nudge, self._busy).start()
@@ -98,8 +114,15 @@ class _Child:
 
     def work(self) -> None:
         assert self._database is not None, "a task runs in a child that has started"
+        if self._ending[0]:
+            return
         with self._busy:
-            work_once(self._database, self._handlers, self._settings, self._nudge)
+            try:
+                work_once(self._database, self._handlers, self._settings, self._nudge)
+            except MemoryError:
+                # What it held is taken back as after any other crash, and done by a process that begins afresh.
+                log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)
+                os._exit(OUT_OF_MEMORY)
 
 
 def _check_database(settings: Settings) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -23,6 +24,7 @@ from job_parts import (
     rows,
     scored,
     statuses,
+    until,
     upload,
     value,
     work_off,
@@ -63,7 +65,7 @@ def in_a_process(target: object, *arguments: object) -> int:
     """Run to the end, or the death, of a real process; its exit code."""
     process_ = SPAWN.Process(target=target, args=arguments)  # type: ignore[arg-type]
     process_.start()
-    process_.join(60)
+    process_.join()
     assert process_.exitcode is not None
     return process_.exitcode
 
@@ -88,7 +90,6 @@ def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
 def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_finish(
     database: Database, settings: Settings
 ) -> None:
-    settings = dataclasses.replace(settings, max_attempts=2)
     job_id = upload(database, settings, ["a", POISON, "b"])
     deaths = 0
     while not jobs.get_job(database, job_id).ended:
@@ -97,13 +98,15 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
         reconcile(database, settings)
         assert_consistent(database)
         # The last to run after the poison was given up may have nothing to die of.
-        if deaths == 3:
+        if deaths == 4:
             work_off(database, settings, handlers(database, _score_or_die))
-    assert deaths == 3
+    # Once with its neighbours, three times alone.
+    assert deaths == 4
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
     item = jobs.get_items(database, job_id)[1]
-    assert item.attempts == 2
-    assert item.error == ("the worker died 2 times while it processed this document alone; it was given up")
+    assert item.attempts == 3
+    assert item.error is not None
+    assert item.error.startswith("the worker died 3 times while it processed this document alone: ")
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
 
 
@@ -139,37 +142,65 @@ def test_a_living_local_owner_that_could_not_renew_is_not_charged(
     assert statuses(database, job_id) == ["succeeded"]
 
 
-def test_the_silence_of_an_owner_elsewhere_is_charged_once_its_lease_ends(
+def _end_with_the_parent(settings: Settings) -> None:
+    """Claim in a process of this process's own, and end with it."""
+    child = SPAWN.Process(target=_claim_and_die, args=(settings,))
+    child.start()
+    child.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_document_whose_whole_worker_was_ended_is_not_failed(
     database: Database, settings: Settings
 ) -> None:
-    settings = dataclasses.replace(settings, max_attempts=2)
+    settings = dataclasses.replace(settings, max_attempts=1)
     job_id = upload(database, settings, ["a"])
-    for charged in (1, 2):
+    for n in (1, 2):
+        assert in_a_process(_end_with_the_parent, settings) == -signal.SIGKILL
+        assert reconcile(database, settings).given_back == 1
+        assert rows(database, "SELECT status, attempts, interruptions FROM job_items") == [("enqueued", 0, n)]
+    work_off(database, settings)
+    assert statuses(database, job_id) == ["succeeded"]
+
+
+def test_a_document_that_takes_its_whole_machine_down_again_and_again_fails_at_last(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=1)
+    job_id = upload(database, settings, ["a"])
+    for interruption in range(1, 11):
         must_claim(database, settings)
         with database.write() as connection:
-            connection.execute(sa.text("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0-x'"))
-        assert reconcile(database, settings) == dataclasses.replace(reconcile(database, settings))
-        assert value(database, "SELECT attempts FROM job_items") == charged - 1
+            connection.execute(sa.text("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0:1:0-x'"))
+        # Elsewhere only the silence is known.
+        reconcile(database, settings)
+        assert value(database, "SELECT interruptions FROM job_items") == interruption - 1
+        assert statuses(database, job_id) == ["scoring"]
         reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
-        assert value(database, "SELECT attempts FROM job_items") == charged
+        assert value(database, "SELECT interruptions FROM job_items") == interruption
     assert statuses(database, job_id) == ["failed"]
+    assert value(database, "SELECT attempts FROM job_items") == 0
 
 
 def test_an_owner_is_dead_when_its_process_is_gone_unreaped_or_another(settings: Settings) -> None:
     mine = lease.new_owner()
     assert lease.is_local(mine)
     assert not lease.is_dead(mine)
-    host, pid, start = mine.rsplit(":", 2)
-    ticks, _, token = start.partition("-")
+    assert lease.has_parent(mine)
+    host, pid, start, parent, rest = mine.rsplit(":", 4)
+    parent_start, _, token = rest.partition("-")
     # The same pid, but of a process that began at another time.
-    assert lease.is_dead(f"{host}:{pid}:{int(ticks) - 1}-{token}")
-    assert not lease.is_dead(f"elsewhere:{pid}:{int(ticks) - 1}-{token}")
-    assert not lease.is_local(f"elsewhere:{pid}:{start}")
+    assert lease.is_dead(f"{host}:{pid}:{int(start) - 1}:{parent}:{rest}")
+    assert not lease.has_parent(f"{host}:{pid}:{start}:{parent}:{int(parent_start) - 1}-{token}")
+    elsewhere = f"elsewhere:{pid}:{int(start) - 1}:{parent}:{rest}"
+    assert not lease.is_dead(elsewhere)
+    assert not lease.is_local(elsewhere)
+    assert not lease.has_parent(elsewhere)
     child = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert lease.is_dead(f"{host}:{child.pid}:0-x"), "ended, not yet reaped by its parent"
+    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x"), "ended, not yet reaped by its parent"
     child.wait()
-    assert lease.is_dead(f"{host}:{child.pid}:0-x")
+    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x")
     assert not lease.is_dead("not an owner")
 
 
@@ -232,35 +263,39 @@ def test_reconciling_at_the_same_time_counts_everything_once(database: Database,
 
 
 @pytest.mark.chaos
-def test_workers_killed_at_random_lose_and_double_nothing(database: Database, settings: Settings) -> None:
+def test_workers_killed_on_the_way_lose_and_double_nothing(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
     settings = dataclasses.replace(settings, batch_items=7, wave_bytes=200)
     contents = [f"text {i % 50}" for i in range(120)]
     job_id = upload(database, settings, contents)
-    kills = 0
-    deadline = time.monotonic() + 90
-    while not jobs.get_job(database, job_id).ended and time.monotonic() < deadline:
-        worker = SPAWN.Process(target=_work_slowly, args=(settings,))
+    for n in (3, 12, 20):
+        sign = tmp_path / f"at-{n}"
+        worker = SPAWN.Process(target=_work_and_stop, args=(settings, n, sign))
         worker.start()
-        # Long enough to start and do something, most times.
-        worker.join(1.2 + 0.13 * (kills % 5))
-        if worker.exitcode is None:
-            worker.kill()
-            worker.join()
-            kills += 1
+        until(sign.exists)
+        worker.kill()
+        worker.join()
+        assert not jobs.get_job(database, job_id).ended
         reconcile(database, settings)
         assert_consistent(database)
-        if kills >= 3:
-            work_off(database, settings)
-    assert kills >= 1
+    work_off(database, settings)
     assert sorted(set(statuses(database, job_id))) == ["duplicate", "succeeded"]
     assert statuses(database, job_id).count("succeeded") == 50
     assert value(database, "SELECT COUNT(*) FROM documents") == 50
     assert value(database, "SELECT COUNT(*) FROM chunks") == 50
 
 
-def _work_slowly(settings: Settings) -> None:
+def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
+    """Work on `n` documents, stand still in the next and say so."""
+    left = n
+
     def score(document: DocumentDraft) -> ScoredDocument:
-        time.sleep(0.02)
+        nonlocal left
+        if left == 0:
+            sign.touch()
+            signal.pause()
+        left -= 1
         return scored(document)
 
     database = Database(settings.database_url)
