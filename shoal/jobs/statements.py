@@ -298,7 +298,7 @@ RETRIABLE_ITEMS = sa.text("""
 NEXT_WAVE = sa.text("SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id")
 # `alone` stays: an item that took its worker down goes on alone.
 RETRY_ITEM = sa.text("""
-    UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, error = NULL, updated_at = :now
+    UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, interruptions = 0, error = NULL, updated_at = :now
     WHERE id = :item_id AND status = 'failed'
 """)
 LEAVE_WAVE = sa.text("""
