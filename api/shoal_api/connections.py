@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from gunicorn import util
 from gunicorn.glogging import Logger
 from gunicorn.http import errors as http
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers import gthread
 
 from shoal_api.problems import CONTENT_TYPE, DETAILS
 from shoal_api.trace import SECURITY_HEADERS
@@ -36,6 +36,9 @@ HEAD_SECONDS = 20.0
 
 SILENCE_SECONDS = 60
 """A client that takes nothing of an answer for so long has gone."""
+
+LINGER_SECONDS = 2.0
+"""How long the end of a connection waits for the client to hang up, so that the last answer is not cut off."""
 
 MAX_LINE = 8190
 MAX_HEADERS = 64
@@ -94,7 +97,7 @@ class ConnectionLog(Logger):  # type: ignore[misc]
             super().exception(msg, *args, **kwargs)
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class Worker(gthread.ThreadWorker):  # type: ignore[misc]
     """A worker with threads that no client can keep."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,6 +108,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def handle(self, conn: Any) -> Any:
         """Handle a request. Runs in a thread of the pool."""
+        if not conn.initialized and not conn.wait_for_data(gthread.DEFAULT_WORKER_DATA_TIMEOUT):
+            return gthread._DEFER
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
         self._reading[conn] = time.monotonic() + HEAD_SECONDS
         try:
@@ -115,7 +120,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             # Here and not where all connections are handed out: it waits for the client to hang up.
             with contextlib.suppress(OSError):
                 conn.sock.setblocking(True)
-            util.close_graceful(conn.sock)
+            util.close_graceful(conn.sock, LINGER_SECONDS)
             self._closed.add(conn)
         return keep
 

@@ -2,77 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from running import PATIENCE, Running, answer_of, environment_of, request
 from surface import API, VOLCANO
 
 from shoal.settings import Settings
 
-STARTS_WITHIN = 60
-
 
 @pytest.fixture
 def environment(settings: Settings, tmp_path: Path) -> dict[str, str]:
-    home = tmp_path / "home"
-    home.mkdir()
-    return {
-        **{name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"},
-        "HOME": str(home),
-        "SHOAL_DATABASE_URL": settings.database_url,
-        "SHOAL_PORT": "0",
-        "SHOAL_LOG_FORMAT": "json",
-    }
-
-
-class Running:
-    """A started service; its log is read to the end of its life."""
-
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "shoal_api"],
-            cwd=folder,
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self.url = ""
-        self._listening = threading.Event()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if found := re.search(r"http://[^\"]+:\d+", line):
-                self.url = self.url or found.group()
-                self._listening.set()
-        self._listening.set()
-
-    def wait(self) -> Running:
-        assert self._listening.wait(STARTS_WITHIN), "".join(self.lines)
-        assert self.url, "".join(self.lines)
-        return self
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        code = self.process.wait(STARTS_WITHIN)
-        self._reader.join()
-        return code
+    return environment_of(settings, tmp_path / "home")
 
 
 @pytest.fixture
@@ -81,12 +30,11 @@ def running(environment: dict[str, str], tmp_path: Path) -> Iterator[Running]:
     try:
         yield started.wait()
     finally:
-        if started.process.poll() is None:
-            started.stop(signal.SIGKILL)
+        started.end()
 
 
 def test_the_service_serves_until_it_is_told_to_stop(running: Running, tmp_path: Path) -> None:
-    with httpx.Client(base_url=running.url, timeout=STARTS_WITHIN) as client:
+    with httpx.Client(base_url=running.url, timeout=PATIENCE) as client:
         assert client.get("/health").json() == {"status": "ok"}
         answer = client.post(f"{API}/documents", json={"content": VOLCANO})
         assert answer.status_code == 202
@@ -103,7 +51,7 @@ def test_the_service_serves_until_it_is_told_to_stop(running: Running, tmp_path:
         assert too_large.status_code == 413
         assert client.get("/health").status_code == 200
     assert running.stop() == 0
-    logged = [json.loads(line) for line in running.lines]
+    logged = running.log()
     assert any(line.get("trace_id") == trace and line["status"] == 202 for line in logged)
     assert not [line for line in logged if line["level"] in ("error", "critical")], running.lines
     # Nothing is left where the service was started but what belongs to the database.
@@ -112,12 +60,11 @@ def test_the_service_serves_until_it_is_told_to_stop(running: Running, tmp_path:
 
 
 def test_a_refused_body_that_does_not_come_ends_the_connection(running: Running) -> None:
-    host, port = running.url.removeprefix("http://").split(":")
     head = (
         b"POST /api/v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 200000000\r\n\r\n"
     )
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with running.connect() as connection:
         connection.sendall(head)
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
@@ -125,31 +72,31 @@ def test_a_refused_body_that_does_not_come_ends_the_connection(running: Running)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_service_does_not_wait_for_those_who_wait(running: Running, number: int) -> None:
-    answers = []
-
-    def wait() -> None:
-        with httpx.Client(base_url=running.url, timeout=STARTS_WITHIN) as client:
-            job = client.post(f"{API}/documents", json={"content": VOLCANO}).headers["Location"]
-            asked.set()
-            with contextlib.suppress(httpx.TransportError):
-                answers.append(client.get(f"{job}?wait=50").status_code)
-
-    asked = threading.Event()
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert asked.wait(STARTS_WITHIN)
-    time.sleep(1.0)
-    started = time.monotonic()
-    assert running.stop(number) == 0
-    waiting.join()
-    assert time.monotonic() - started < 45
-    if number == signal.SIGTERM:
-        assert answers == [200]
+def test_the_service_does_not_wait_for_those_who_wait_or_listen(
+    environment: dict[str, str], tmp_path: Path, number: int
+) -> None:
+    running = Running({**environment, "SHOAL_MAX_WAIT_SECONDS": "600"}, tmp_path)
+    try:
+        with running.wait().connect() as waiting, running.connect() as listening:
+            body = json.dumps({"content": VOLCANO}).encode()
+            # Both requests at once: by the first answer the service has the second one, too.
+            waiting.sendall(
+                request(f"POST {API}/documents", body, "Content-Type: application/json")
+                + request(f"GET {API}/jobs/1?wait=600")
+            )
+            assert answer_of(waiting).startswith(b"HTTP/1.1 202 ")
+            listening.sendall(request(f"GET {API}/jobs/1/events"))
+            assert answer_of(listening).startswith(b"HTTP/1.1 200 ")
+            # They may or may not have begun to wait by now; it must end well either way.
+            time.sleep(0.5)
+            assert running.stop(number) == 0
+            if number == signal.SIGTERM:
+                assert waiting.recv(65536).startswith(b"HTTP/1.1 200 ")
+    finally:
+        running.end()
 
 
 def test_a_broken_request_does_not_break_the_service(running: Running) -> None:
-    host, port = running.url.removeprefix("http://").split(":")
     for broken in (
         b"nonsense\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
@@ -162,13 +109,13 @@ def test_a_broken_request_does_not_break_the_service(running: Running) -> None:
             b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"con'
         ),
     ):
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with running.connect() as connection:
             connection.sendall(broken)
             connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(65536)
         assert b"500 " not in answer.split(b"\r\n")[0], running.lines
         assert b"Traceback" not in answer
-    with httpx.Client(base_url=running.url, timeout=STARTS_WITHIN) as client:
+    with httpx.Client(base_url=running.url, timeout=PATIENCE) as client:
         assert client.get(f"{API}/jobs").json()["total"] == 0
 
 
@@ -179,7 +126,7 @@ def _fails(environment: dict[str, str], folder: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=STARTS_WITHIN,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     assert done.stdout == ""

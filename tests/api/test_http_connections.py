@@ -1,0 +1,184 @@
+"""Clients that take their time, or speak no HTTP, keep nobody else out."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from running import PATIENCE, Running, answer_of, environment_of, request
+from surface import API, VOLCANO
+
+from shoal.clock import timestamp
+from shoal.settings import Settings
+from shoal.storage import migrate
+from shoal.storage.database import Database
+
+THREADS, STREAMS = 1, 6
+
+HURRIED = """
+from shoal.settings import Settings
+from shoal_api import connections, runner
+connections.HEAD_SECONDS = 1.0
+connections.LINGER_SECONDS = 0.2
+connections._SEND_TIMEOUT = connections.struct.pack("ll", 1, 0)
+runner.serve(Settings.from_environment())
+"""
+"""A service that has little patience: a second for what may take twenty, or a minute."""
+
+BOOK_BYTES = 24_000_000
+"""Of a document that no buffer between service and client takes in."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("service")
+    settings = Settings(
+        database_url=f"sqlite:///{folder / 'shoal.db'}",
+        api_threads=THREADS,
+        max_event_streams=STREAMS,
+        event_heartbeat_seconds=0.2,
+    )
+    database = Database(settings.database_url)
+    migrate.upgrade(database)
+    with database.write() as connection:
+        row = (
+            "Long",
+            "0" * 64,
+            "plaintext",
+            BOOK_BYTES,
+            0,
+            0,
+            0.0,
+            timestamp(),
+            timestamp(),
+            "x" * BOOK_BYTES,
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO documents (title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,"
+            " created_at, updated_at, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+    database.close()
+    started = Running(environment_of(settings, folder / "home"), folder, HURRIED)
+    try:
+        yield started.wait()
+    finally:
+        started.end()
+
+
+def assert_answers(service: Running) -> None:
+    """The service answers somebody new."""
+    with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get(f"{API}/jobs").status_code == 200
+
+
+def test_a_full_house_of_listeners_keeps_nobody_out(service: Running) -> None:
+    with httpx.Client(base_url=service.url, timeout=PATIENCE) as client, ExitStack() as listening:
+        job = client.post(f"{API}/documents", json={"content": VOLCANO}).headers["Location"]
+        for _ in range(STREAMS):
+            connection = listening.enter_context(service.connect())
+            connection.sendall(request(f"GET {job}/events"))
+            assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
+        refused = client.get(f"{job}/events")
+        assert refused.status_code == 503
+        assert refused.headers["Retry-After"]
+        assert_answers(service)
+        assert client.get(f"{job}?wait=0.1").status_code == 200
+
+
+def test_clients_that_never_finish_their_request_are_sent_away(service: Running) -> None:
+    with ExitStack() as slow:
+        connections = [slow.enter_context(service.connect()) for _ in range(2 * (THREADS + STREAMS))]
+        for connection in connections:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: local")
+        assert_answers(service)
+        for connection in connections:
+            assert b"200" not in connection.recv(65536).split(b"\r\n")[0]
+
+
+def test_clients_that_do_not_read_their_answers_are_given_up(service: Running) -> None:
+    with ExitStack() as deaf:
+        for _ in range(2 * (THREADS + STREAMS)):
+            connection = deaf.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host, port = service.url.removeprefix("http://").split(":")
+            connection.connect((host, int(port)))
+            connection.sendall(request(f"GET {API}/documents/1/content"))
+        assert_answers(service)
+
+
+def test_clients_that_do_not_hang_up_keep_nobody_waiting(service: Running) -> None:
+    """The end of a connection is waited for, two seconds at most, but not by whoever hands out the work."""
+    with ExitStack() as staying:
+        for _ in range(70):
+            connection = staying.enter_context(service.connect())
+            connection.sendall(request("GET /health", b"", "Connection: close"))
+        assert_answers(service)
+
+
+REFUSED = {
+    "no HTTP": (b"nonsense\r\n\r\n", 400),
+    "no version": (b"GET /health\r\n\r\n", 400),
+    "a version to come": (b"GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n", 400),
+    "a header without a name": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n", 400),
+    "a header with a NUL": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n", 400),
+    "a folded header": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
+    "a line without an end": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+    "a header without an end": (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 9000 + b"\r\n\r\n",
+        431,
+    ),
+    "headers without an end": (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 65 + b"\r\n",
+        431,
+    ),
+    "two lengths": (b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+    "a negative length": (b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+    "a length in letters": (b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: ten\r\n\r\n", 400),
+    "a length and chunks": (
+        b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    "an unknown coding": (b"POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip2\r\n\r\n", 501),
+    "an expectation": (b"POST /x HTTP/1.1\r\nHost: localhost\r\nExpect: a miracle\r\n\r\n", 417),
+    "a TLS greeting": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64 + b"\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_request_is_refused_as_everything_is(service: Running, name: str) -> None:
+    sent, status = REFUSED[name]
+    with service.connect() as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := connection.recv(65536):
+            answer += data
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), head
+    assert b"\r\nContent-Type: application/problem+json" in head
+    assert b"\r\nX-Content-Type-Options: nosniff" in head
+    problem = json.loads(body)
+    assert problem["status"] == status
+    assert problem["detail"]
+    assert problem["trace_id"].encode() in head
+
+
+@pytest.mark.parametrize(
+    "header", ["PATH_INFO", "SCRIPT_NAME", "Path-Info", "X-Script-Name", "X-Original-URL"]
+)
+def test_no_header_says_which_address_is_meant(service: Running, header: str) -> None:
+    with service.connect() as connection:
+        connection.sendall(request("GET /nothing", b"", f"{header}: /health"))
+        assert answer_of(connection).startswith(b"HTTP/1.1 404 ")
+
+
+def test_what_clients_do_is_no_error_of_the_service(service: Running, tmp_path: Path) -> None:
+    """Runs last: the log of all tests above."""
+    assert [line for line in service.log() if line["level"] in ("error", "critical")] == []
