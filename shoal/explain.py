@@ -218,10 +218,7 @@ def _kept_out(
 ) -> list[KeptOut]:
     """What keeps a chunk from being ranked at all."""
     reasons = []
-    if mode is SearchMode.reef:
-        matches = bool(aimed.n_shared)
-    else:
-        matches = aimed.score > 0
+    matches = bool(aimed.n_shared) if mode is SearchMode.reef else aimed.score > 0
     if not matches and _is_of_other_data(snapshot, understood, aimed):
         reasons.append(KeptOut("other data", "it was scored with other lagoon data than the query"))
     elif not matches and mode is SearchMode.reef:

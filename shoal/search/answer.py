@@ -51,13 +51,12 @@ def rank_for(
     n_reefs: int,
 ) -> Ranking:
     """The ranking of a search, whatever page of it was asked for."""
-    needed = request.mode is not SearchMode.lexical and bool(understood.reefs)
     with_required = request.mode is not SearchMode.reef
     return rank(
         snapshot,
         understood,
         conditions.and_of_query(understood.parsed, with_required=with_required),
-        kept.of(snapshot, n_reefs) if needed else None,
+        kept.of(snapshot, n_reefs),
         mode=request.mode,
         fusion=request.fusion,
     )

@@ -25,13 +25,13 @@ CITE = """
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
-# Reefs of other data have nothing to do with those of a query.
+# Reefs of other data have nothing to do with those of a query. By chunk: no index on the other columns would help.
 SHARED_REEFS = """
     SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, p.weight
     FROM chunks c
     JOIN chunk_reefs r ON r.chunk_id = c.id
     JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
-    WHERE c.id IN ({ids}) AND r.reef_id IN ({reefs}) AND c.data_checksum = :data_checksum
+    WHERE c.id IN ({ids}) AND +r.reef_id IN ({reefs}) AND +c.data_checksum = :data_checksum
 """
 
 

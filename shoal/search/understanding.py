@@ -72,6 +72,8 @@ def _warnings(parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest
             "the query holds only common words, which say nothing about a subject; "
             "in quotation marks they are searched for side by side"
         )
+    if parsed.is_text:
+        found.append("the query is a long text, so quotation marks, minus and title: are taken as part of it")
     if parsed.n_ignored:
         n = len(parsed.terms)
         found.append(f"only the first {n:,} different words of the query are searched for")
