@@ -33,6 +33,7 @@ MODULES = {
     "vocabulary": ("vocabulary",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
+    "sync": ("sync",),
     "maintenance": ("doctor", "backup", "restore", "import"),
     "demo": ("demo",),
 }

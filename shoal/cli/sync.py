@@ -1,0 +1,115 @@
+"""The command that lets a library follow a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.json_form import json_form
+from shoal.cli.session import Session, command, split_tags
+from shoal.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from shoal.sync import Synced
+    from shoal.sync.following import Change
+
+MAX_WORKERS = 64
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    command(app, "sync")(sync)
+
+
+def sync(
+    session: Session,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
+    ],
+    tags: Annotated[
+        str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document of the folder.")
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also remove documents whose files are gone.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --delete: also when the folder holds no text at all.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
+) -> None:
+    """Make the library follow a folder.
+
+    Takes in new .md, .markdown and .txt files, gives documents whose files have changed the new content under their old
+    number, and lets documents follow files that were renamed or moved. What is gone stays, unless --delete is given.
+    Names that begin with a dot are passed over. Run it as often as you like: only what differs is touched.
+
+    Files are known by their absolute paths. Exit code 1 if a file could not be read or stored; the others are.
+
+    \b
+        shoal sync notes --dry-run         what would change
+        shoal sync notes --tags mine       let the library follow
+        shoal sync notes --delete          and forget what is gone
+    """
+    from shoal.cli.progress import bar
+    from shoal.collector import relax_collector
+    from shoal.sync import sync as follow
+
+    relax_collector()
+    with session.engine(must_exist=False) as engine, bar(session.err, "sync", bytes_total=0) as drawn:
+        done = follow(
+            engine,
+            folder,
+            tags=split_tags(tags),
+            delete=delete,
+            force=force,
+            dry_run=dry_run,
+            processes=workers,
+            watch=drawn.follow,
+            watch_reading=lambda n_bytes: drawn.advance(n_bytes, 1),
+        )
+    for one in done.failed:
+        session.warn(f"failed: {one.name}: {one.reason}")
+    if session.as_json:
+        session.emit(json_form(done))
+    _print_changes(session, done)
+    session.say(_summary(done))
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def _print_changes(session: Session, done: Synced) -> None:
+    for what, changes in (
+        ("new", done.new),
+        ("changed", done.changed),
+        ("renamed", done.renamed),
+        ("deleted", done.deleted),
+        ("gone", done.vanished),
+        ("same text", done.same),
+    ):
+        for change in changes:
+            session.say(f"{what:<10} {_described(change)}")
+
+
+def _described(change: Change) -> str:
+    number = "" if change.document_id is None else f" (document {change.document_id})"
+    return f"{change.name}{number}" + (f", before {change.before}" if change.before else "")
+
+
+def _summary(done: Synced) -> str:
+    counts = [
+        f"{len(done.new):,} new",
+        f"{len(done.changed):,} changed",
+        f"{len(done.renamed):,} renamed",
+        f"{len(done.deleted):,} deleted",
+        f"{done.unchanged:,} unchanged",
+        f"{len(done.failed):,} failed",
+    ]
+    if done.tagged:
+        counts.append(f"{done.tagged:,} tagged")
+    text = ", ".join(counts)
+    if done.vanished:
+        text += f"; the files of {counted(len(done.vanished), 'document')} are gone: --delete removes them"
+    return f"nothing was done; it would be {text}" if done.dry_run else text
