@@ -248,6 +248,9 @@ class Settings:
     upload_timeout: float = _setting(
         3600.0, "an upload without progress for this long is dropped, seconds", _at_least(1)
     )
+    job_retention: float = _setting(
+        30 * 86_400.0, "finished jobs are kept for this long, seconds; 0: for ever", _at_least(0)
+    )
     max_wait_seconds: float = _setting(60.0, "longest `Prefer: wait` and `?wait=`, seconds", _between(0, 600))
 
     # Talk

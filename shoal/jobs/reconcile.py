@@ -20,6 +20,7 @@ from shoal.jobs.broker import Nudger
 from shoal.jobs.claims import ItemRef, WaveRef, claimable
 from shoal.jobs.names import RUNNING, ItemStatus, Stage, plan_from_json, ready_status
 from shoal.jobs.results import Outcome, fail_wave, finish_items
+from shoal.jobs.retention import forget_old_jobs
 from shoal.jobs.upload import remove_dropped
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -53,6 +54,7 @@ def reconcile(
     now = time.time() if now is None else now
     given_back, failed = give_back_lost(database, settings, now)
     drop_dead_local_jobs(database, settings, now)
+    forget_old_jobs(database, settings, now)
     dropped = _drop_silent_uploads(database, settings, now)
     nudged = _nudge(database, settings, nudge, now) if nudge else False
     if not (given_back or dropped or nudged):

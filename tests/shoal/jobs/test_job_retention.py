@@ -1,0 +1,116 @@
+"""Finished jobs are forgotten after their time, and nothing else is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+from job_parts import assert_consistent, draft, handlers, must_claim, rows, upload, value, work_off
+
+from shoal.errors import NotFoundError
+from shoal.jobs import retention, tallies
+from shoal.jobs.jobs import count_jobs, get_job
+from shoal.jobs.names import JobStatus
+from shoal.jobs.pipeline import process
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.retention import forget_old_jobs
+from shoal.jobs.upload import Upload
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return dataclasses.replace(settings, job_retention=7 * DAY)
+
+
+def later(days: float) -> float:
+    return time.time() + days * DAY
+
+
+def test_a_job_is_forgotten_after_its_time_and_its_documents_stay(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, ["lava", "rain", "lava"])
+    work_off(database, settings)
+    reconcile(database, settings, now=later(6.9))
+    assert get_job(database, job_id).ended
+    reconcile(database, settings, now=later(7.1))
+    with pytest.raises(NotFoundError):
+        get_job(database, job_id)
+    assert count_jobs(database) == 0
+    for table in ("jobs", "waves", "job_items", "job_item_contents"):
+        assert value(database, f"SELECT COUNT(*) FROM {table}") == 0
+    assert value(database, "SELECT COUNT(*) FROM documents") == 2
+    # Ids are not used again: a page that still shows the old job does not show another one.
+    assert upload(database, settings, ["wind"]) > job_id
+
+
+def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Settings) -> None:
+    waiting = upload(database, settings, ["lava"])
+    running = upload(database, settings, ["rain"])
+    batch = must_claim(database, settings)
+    receiving = Upload(database, settings).begin()
+    reconcile(database, dataclasses.replace(settings, upload_timeout=1e9, lease_seconds=1e9), now=later(0))
+    forget_old_jobs(database, settings, later(1000))
+    assert {get_job(database, job_id).ended for job_id in (waiting, running)} == {False}
+    assert value(database, "SELECT COUNT(*) FROM jobs") == 3
+    receiving.abandon()
+    process(batch, database, handlers(database), settings)
+    work_off(database, settings)
+    assert_consistent(database)
+    assert forget_old_jobs(database, settings, later(1000)) == 2
+
+
+def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> None:
+    for_ever = dataclasses.replace(settings, job_retention=0.0)
+    job_id = upload(database, for_ever, ["lava"])
+    work_off(database, for_ever)
+    reconcile(database, for_ever, now=later(100_000))
+    assert get_job(database, job_id).status is JobStatus.succeeded
+
+
+def test_many_old_jobs_are_forgotten_some_at_a_time(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "LOOKED_AT", 2)
+    for i in range(5):
+        upload(database, settings, [f"lava {i}"])
+    work_off(database, settings)
+    left = []
+    while count_jobs(database):
+        reconcile(database, settings, now=later(8))
+        left.append(count_jobs(database))
+    assert left == [3, 1, 0]
+
+
+def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
+    database: Database, settings: Settings
+) -> None:
+    def send(content: str) -> int:
+        opened = Upload(database, settings).begin(idempotency_key="key")
+        opened.add(draft(content))
+        return opened.finish(request_hash=content)
+
+    first = send("lava")
+    work_off(database, settings)
+    assert send("lava") == first
+    reconcile(database, settings, now=later(8))
+    assert send("rain") > first
+
+
+def test_what_forgotten_jobs_have_counted_is_kept(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["lava", "rain", "lava"])
+    upload(database, settings, ["wind!"])
+    work_off(database, settings)
+    assert forget_old_jobs(database, settings, later(8)) == 2
+    with database.snapshot() as snapshot:
+        sums = tallies.read(snapshot)
+    assert sums[tallies.REMOVED_JOBS] == {"succeeded": 2}
+    assert sums[tallies.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
+    assert sums[tallies.REMOVED_BYTES] == {"": 17}
+    assert rows(database, "SELECT DISTINCT status FROM jobs") == [("dropped",)]
+    assert forget_old_jobs(database, settings, later(8)) == 0
