@@ -42,7 +42,7 @@ def bonuses(snapshot: Snapshot, terms: Sequence[Term], chunk_ids: NDArray[np.int
 
 def tags_meant(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[str, ...]]:
     """The tags in use that a term of the query is the name of."""
-    spelt = {spelling: term for term in terms for spelling in _spellings(term.text)}
+    spelt = {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
     names, parameters = listed("tag", spelt)
     found: dict[Term, tuple[str, ...]] = {}
     for (tag,) in snapshot.rows(ANY_TAGGED.format(tags=names), parameters):

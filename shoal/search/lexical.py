@@ -22,13 +22,13 @@ HEADINGS_WEIGHT = 1.5
 TEXT_WEIGHT = 1.0
 """How much a word counts in each column."""
 
-BILLIONTHS = 1_000_000_000
-"""Scores are kept in billionths: equal scores are equal everywhere, and words that most passages hold, whose BM25 in
-SQLite is about a millionth, still tell passages apart."""
+UNIT = 1_000_000_000_000
+"""Scores are whole numbers, this many to 1, so equal scores are equal everywhere. Not fewer: the BM25 of words that most
+passages hold is about a millionth in SQLite, and they still tell passages apart."""
 
 # The score of every match. SQLite's rank is the negative BM25; a match never counts as nothing.
 MATCHES = f"""
-    SELECT group_concat(rowid), group_concat(MAX(1, CAST(ROUND(-rank * {BILLIONTHS}) AS INTEGER)))
+    SELECT group_concat(rowid), group_concat(MAX(1, CAST(ROUND(-rank * {UNIT}) AS INTEGER)))
     FROM chunk_fts
     WHERE chunk_fts MATCH :expression AND rank MATCH :weights
 """
@@ -36,7 +36,7 @@ MATCHES = f"""
 
 class Matches(NamedTuple):
     """chunk_ids  i64 (n,), ascending
-    scores     i64 (n,): BM25 in billionths, at least 1
+    scores     i64 (n,): BM25 in units of `UNIT`, at least 1
     """
 
     chunk_ids: NDArray[np.int64]

@@ -16,7 +16,7 @@ from shoal.search import postings, reef
 from shoal.search.blend import Weights, blend, parts
 from shoal.search.bonus import bonuses
 from shoal.search.conditions import Conditions
-from shoal.search.lexical import BILLIONTHS, NO_MATCHES, match_scores
+from shoal.search.lexical import NO_MATCHES, UNIT, match_scores
 from shoal.search.order import DocumentsOf, Order
 from shoal.search.reef import MILLIONTHS, NO_OVERLAPS
 from shoal.search.request import Fusion
@@ -51,11 +51,11 @@ class Ranked:
 class Ranking:
     """All chunks that some signal found, by ascending id, each array with an element for each.
 
-    lexical_raw  BM25 in billionths
-    reef_raw     overlap in millionths of millionths
+    lexical_raw  BM25, and
+    reef_raw     overlap, both in millionths of millionths
     n_shared     reefs in common with the query
     lexical, reef, bonus, final   0..1; final is 0 unless signals were blended
-    order        what is a result, and before what
+    order        what is a result, and before what. A result is found by a signal: a bonus alone does not make one
     """
 
     mode: SearchMode
@@ -104,7 +104,7 @@ class Ranking:
         return place if place < len(self.chunk_ids) and self.chunk_ids[place] == chunk_id else None
 
     def _ranked(self, place: int, document_id: int) -> Ranked:
-        lexical_raw = int(self.lexical_raw[place]) / BILLIONTHS
+        lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / MILLIONTHS**2
         final = float(self.final[place])
         score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw, SearchMode.hybrid: final}

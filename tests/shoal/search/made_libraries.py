@@ -35,16 +35,21 @@ profiles = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, max_size=5)
 queries = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, min_size=1, max_size=N_REEFS).map(
     lambda reefs: [QueryReef(i, f"reef {i}", z) for i, z in reefs.items()]
 )
+WORDS = ("rain", "storm", "lava", "king", "red")
+"""Of texts, titles and queries; one is the name of a tag too."""
+texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 chunk_facts = st.tuples(
     profiles,
     st.sampled_from([0.1, 0.9, 2.5]),
     st.sampled_from([(2.0, 1.0, 0.0, 0.0), (0.0, 1.0, 3.0, 1.0), (1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 4.0)]),
+    texts,
 )
 document_facts = st.tuples(
     st.lists(chunk_facts, min_size=1, max_size=5),
     st.sets(st.sampled_from(["red", "green", "blue"])),
     st.sampled_from([0.2, 0.6, 1.0]),
     st.sampled_from(list(DocFormat)),
+    texts,
 )
 libraries = st.lists(document_facts, max_size=6)
 filters = st.builds(
@@ -63,12 +68,13 @@ filters = st.builds(
 
 def fill(database: Database, library: Library) -> None:
     with database.write() as connection:
-        for i, (chunks, tags, coverage, form) in enumerate(library):
+        for i, (chunks, tags, coverage, form, title) in enumerate(library):
             scored = make_scored(
-                [f"text {i} {j}" for j in range(len(chunks))],
+                [f"text {i} {j} {chunk[3]}" for j, chunk in enumerate(chunks)],
                 [chunk[0] for chunk in chunks],
                 confidence=[chunk[1] for chunk in chunks],
                 archs=[chunk[2] for chunk in chunks],
+                title=f"title {title}",
                 tags=tuple(tags),
                 coverage=coverage,
                 format=form,

@@ -151,9 +151,9 @@ def test_one_document_cannot_crowd_out_the_others_however_long_it_is(
         monkeypatch.setattr(module, "FIRST_DEPTH", 2)
         monkeypatch.setattr(module, "DEEPER", 2)
     flat = (0.0, 0.0, 0.0, 0.0)
-    long = [({1: 1.0}, 1.0, flat)] * 50
-    short = [({1: 1.0, 2: 3.0 + i}, 1.0, flat) for i in range(4)]
-    fill(database, [(long, set(), 1.0, DocFormat.markdown), (short, set(), 1.0, DocFormat.plaintext)])
+    long = [({1: 1.0}, 1.0, flat, "")] * 50
+    short = [({1: 1.0, 2: 3.0 + i}, 1.0, flat, "") for i in range(4)]
+    fill(database, [(long, set(), 1.0, DocFormat.markdown, ""), (short, set(), 1.0, DocFormat.plaintext, "")])
     with database.snapshot() as snapshot:
         found = rank(snapshot, [QueryReef(1, "reef 1", 2.0)], NONE, n=5, max_per_document=2)
     assert [(one.document_id, one.chunk_id) for one in found] == [(1, 1), (1, 2), (2, 51), (2, 52)]
