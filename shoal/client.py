@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 
@@ -32,6 +33,7 @@ MIN_POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 30.0
 """How long a service that does not answer is asked again, while a job is followed. A restart takes less."""
 KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
+ARCHIVES = {".zip": "application/zip", ".tar.gz": "application/gzip", ".tgz": "application/gzip"}
 ENDED = ("succeeded", "partial", "failed", "canceled")
 
 Sent = Callable[[int], None]
@@ -120,6 +122,19 @@ class Client:
         body = MultipartBody(files, fields=[("tags", tag) for tag in tags], sent=sent)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
         return self._create("/documents/bulk", content=iter(body), headers=headers)
+
+    def upload_archive(
+        self, file: UploadFile, *, tags: Sequence[str] = (), sent: Sent | None = None
+    ) -> dict[str, Any]:
+        """Send a zip archive, or a tar archive compressed by gzip, as one job and return it. Raises as `upload`, and
+        ClientError for a file that by its name is neither."""
+        media_type = archive_type(file.path)
+        if media_type is None:
+            raise ClientError(f"{file.path} is no archive that is taken: {', '.join(ARCHIVES)}")
+        query = urlencode({"tags": ",".join(tags)}) if tags else ""
+        headers = {"Content-Type": media_type, "Content-Length": str(file.size)}
+        content = content_of(file, sent or (lambda _n: None))
+        return self._create(f"/documents/bulk?{query}".rstrip("?"), content=content, headers=headers)
 
     def upload_documents(self, lines: Iterable[bytes]) -> dict[str, Any]:
         """Send documents as NDJSON, one to a line as `POST /documents` takes them, as one job; return it."""
@@ -292,22 +307,9 @@ class MultipartBody:
             yield self._field(name, value)
         for file in self._files:
             yield self._head(file)
-            yield from self._content(file)
+            yield from content_of(file, self._sent)
             yield b"\r\n"
         yield self._end()
-
-    def _content(self, file: UploadFile) -> Iterator[bytes]:
-        left = file.size
-        with file.path.open("rb") as opened:
-            while left:
-                data = opened.read(min(CHUNK_BYTES, left))
-                if not data:
-                    break
-                left -= len(data)
-                yield data
-                self._sent(len(data))
-            if left or opened.read(1):
-                raise ClientError(f"{file.path} changed while it was being sent; nothing was uploaded")
 
     def _field(self, name: str, value: str) -> bytes:
         return self._part(f'form-data; name="{_quoted(name)}"', "") + value.encode() + b"\r\n"
@@ -324,6 +326,27 @@ class MultipartBody:
 
     def _end(self) -> bytes:
         return f"--{self._boundary}--\r\n".encode()
+
+
+def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
+    """A file piece by piece as it is sent. Raises ClientError where it is not what it was when it was looked at."""
+    left = file.size
+    with file.path.open("rb") as opened:
+        while left:
+            data = opened.read(min(CHUNK_BYTES, left))
+            if not data:
+                break
+            left -= len(data)
+            yield data
+            sent(len(data))
+        if left or opened.read(1):
+            raise ClientError(f"{file.path} changed while it was being sent; nothing was uploaded")
+
+
+def archive_type(path: Path) -> str | None:
+    """The content type of a file that by its name is an archive the service takes apart; None for any other."""
+    name = path.name.lower()
+    return next((kind for suffix, kind in ARCHIVES.items() if name.endswith(suffix)), None)
 
 
 def _quoted(name: str) -> str:

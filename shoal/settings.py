@@ -150,6 +150,9 @@ class Settings:
     max_document_bytes: int = _setting(32 * MIB, "largest document, bytes of UTF-8", _at_least(1))
     max_upload_bytes: int = _setting(2 * GIB, "largest upload, bytes", _at_least(1))
     max_upload_items: int = _setting(100_000, "most documents in one upload", _at_least(1))
+    max_archive_ratio: float = _setting(
+        200.0, "how many times its size an archive, or a file in it, may unpack to", _at_least(1)
+    )
     min_charset_confidence: float = _setting(
         0.8, "how sure the recognition of an encoding other than UTF-8 must be, 0 to 1", _between(0, 1)
     )

@@ -17,7 +17,8 @@ from shoal.errors import DiskFullError
 from shoal.settings import KIB, Settings
 
 READ_BYTES = 64 * KIB
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""No space, no share of it left, or a file larger than the file system or the process may have."""
 
 
 class Readable(Protocol):

@@ -64,7 +64,8 @@ def upload(
     """Send files to a running service.
 
     They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is sent whatever its
-    extension. Files are streamed from disk. The service answers once everything has arrived safely; from then on
+    extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file in it a document. Files are
+    streamed from disk. The service answers once everything has arrived safely; from then on
     nothing is lost, whatever happens to it.
 
     With --wait, exit code 1 if any item failed; the failed ones are listed with the reason.
@@ -72,17 +73,24 @@ def upload(
     \b
         shoal up                                 in one terminal
         shoal upload books/ --tags books --wait  in another
+        shoal upload notes.zip --wait
     """
     files, unreadable = _find(session, paths)
     if not files:
         raise NotFoundError("there is nothing to upload: no file could be read")
     from shoal.cli.progress import bar
-    from shoal.client import Client
+    from shoal.client import Client, archive_type
 
+    is_archive = any(archive_type(file.path) for file in files)
+    if is_archive and len(paths) > 1:
+        raise typer.BadParameter("an archive is a job of its own; name it alone", param_hint="PATH")
     with Client(server, key=key) as client:
         size = sum(file.size for file in files)
         with bar(session.err, "upload", bytes_total=size) as drawn:
-            job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
+            if is_archive:
+                job = client.upload_archive(files[0], tags=split_tags(tags), sent=drawn.advance)
+            else:
+                job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
         failed: list[dict[str, Any]] = []
         if wait:
             with _accepted(job["id"], client.server):
@@ -202,6 +210,8 @@ def summary(job: Mapping[str, Any]) -> str:
         counted(progress["duplicate"], "duplicate"),
         f"{progress['failed']:,} failed",
     ]
+    if progress.get("skipped"):
+        parts.append(f"{progress['skipped']:,} skipped")
     open_items = progress["total"] - progress["done"]
     if open_items:
         parts.append(f"{open_items:,} to do")

@@ -22,13 +22,15 @@ a core, and a person notices no delay."""
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Items and bytes of a job. `done` counts every item that has ended, whatever its end; of those `failed`,
-    `duplicate` and `canceled`. `done == total` and `bytes_done == bytes_total` once the job has ended."""
+    `duplicate` and `canceled`. `done == total` and `bytes_done == bytes_total` once the job has ended. `skipped` counts
+    entries of an archive that are no items, such as folders."""
 
     total: int
     done: int
     failed: int
     duplicate: int
     canceled: int
+    skipped: int
     bytes_total: int
     bytes_done: int
 
@@ -238,6 +240,7 @@ def _job(row: sa.RowMapping) -> Job:
             failed=row["n_failed"],
             duplicate=row["n_duplicate"],
             canceled=row["n_canceled"],
+            skipped=row["n_skipped"],
             bytes_total=row["bytes_total"],
             bytes_done=row["bytes_done"],
         ),

@@ -46,7 +46,7 @@ CUT_EMPTY_WAVE = sa.text("""
 
 # The moment of the promise: from here on the items are claimable.
 ACCEPT_JOB = sa.text("""
-    UPDATE jobs SET status = 'enqueued', idempotency_key = :key, request_hash = :request_hash,
+    UPDATE jobs SET status = 'enqueued', idempotency_key = :key, request_hash = :request_hash, n_skipped = :n_skipped,
         updated_at = :now, revision = revision + 1,
         total       = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id),
         bytes_total = (SELECT COALESCE(SUM(n_bytes), 0) FROM job_items i WHERE i.job_id = :job_id),

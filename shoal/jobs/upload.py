@@ -61,6 +61,7 @@ class Upload:
         self._buffered_bytes = 0
         self._flushed_at = 0.0
         self._seq = 0
+        self._n_skipped = 0
         self._waves = WaveCut(settings.wave_bytes)
 
     def begin(
@@ -111,6 +112,10 @@ class Upload:
             )
         )
 
+    def note_skipped(self, n: int) -> None:
+        """Tell how much of what came holds no document: folders in an archive, say. The job will show it."""
+        self._n_skipped = n
+
     def finish(self, request_hash: str | None = None) -> int:
         """Make the upload a job, durably, and return its id. `request_hash` may be given here if it is known only
         once the body was read.
@@ -129,7 +134,7 @@ class Upload:
             with self._database.write() as connection:
                 earlier = _accepted_before(connection, self._key, self._request_hash)
                 if earlier is None:
-                    _accept(connection, job_id, self._key, self._request_hash)
+                    _accept(connection, job_id, self._key, self._request_hash, self._n_skipped)
         except IdempotencyError:
             self.abandon()
             raise
@@ -354,7 +359,9 @@ def _insert_job(
     return int(connection.execute(statements.INSERT_JOB, row).scalar_one())
 
 
-def _accept(connection: sa.Connection, job_id: int, key: str | None, request_hash: str | None) -> None:
+def _accept(
+    connection: sa.Connection, job_id: int, key: str | None, request_hash: str | None, n_skipped: int = 0
+) -> None:
     """Make a received upload a job. Whoever called must commit before anything is promised."""
     now = timestamp()
     job = {"job_id": job_id, "now": now}
@@ -362,7 +369,8 @@ def _accept(connection: sa.Connection, job_id: int, key: str | None, request_has
     cut = connection.execute(statements.CUT_WAVES, {**job, "stage": plan[0].value})
     if not cut.rowcount and Stage.relearn in plan:
         connection.execute(statements.CUT_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})
-    accepted = connection.execute(statements.ACCEPT_JOB, {**job, "key": key, "request_hash": request_hash})
+    row = {**job, "key": key, "request_hash": request_hash, "n_skipped": n_skipped}
+    accepted = connection.execute(statements.ACCEPT_JOB, row)
     if not accepted.rowcount:
         raise UploadDroppedError("the upload gave no sign of life for too long and was dropped")
     close_if_done(connection, job_id, now)

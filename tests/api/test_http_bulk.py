@@ -273,12 +273,6 @@ def test_a_misspelt_field_of_a_form_is_told_its_name(empty: FlaskClient) -> None
     assert problem["errors"]["tag"] == ["is not known; did you mean `tags`?"]
 
 
-@pytest.mark.parametrize("kind", ["application/zip", "application/gzip", "application/x-tar"])
-def test_archives_are_refused_with_a_way_out(empty: FlaskClient, kind: str) -> None:
-    problem = assert_problem(empty.post(BULK, data=b"PK\x03\x04", content_type=kind), 415)
-    assert "unpack" in problem["detail"]
-
-
 @pytest.mark.parametrize(
     "kind", ["application/json", "text/plain", "", "application/x-ndjson; charset=utf-16"]
 )
@@ -310,7 +304,7 @@ def test_a_spool_without_space_is_told(
     def full(*_: object) -> bytes:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("shoal_api.bulk.Tee.read", full)
+    monkeypatch.setattr("shoal_api.incoming.Tee.read", full)
     assert_problem(send_lines(client, {"content": VOLCANO}), 507)
     assert_nothing_is_left(engine)
 

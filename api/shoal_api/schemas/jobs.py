@@ -27,6 +27,10 @@ class ProgressSchema(Schema):
     failed = fields.Integer(required=True)
     duplicate = fields.Integer(required=True)
     canceled = fields.Integer(required=True)
+    skipped = fields.Integer(
+        required=True,
+        metadata={"description": "entries of an archive that are no items: folders, hidden files"},
+    )
     bytes_total = fields.Integer(required=True)
     bytes_done = fields.Integer(required=True, metadata={"description": "of items that have ended"})
     fraction = fields.Float(

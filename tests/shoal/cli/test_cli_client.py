@@ -236,3 +236,31 @@ def test_items_are_listed_by_title_and_a_reason_is_told_once(
     assert "a.md" not in listed
     assert listed.count("line 2") == 1
     assert "line 2: is not JSON" in listed
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("notes.zip", "application/zip"), ("Notes.TAR.GZ", "application/gzip"), ("n.tgz", "application/gzip")],
+)
+def test_an_archive_is_sent_as_it_is(server: _Server, tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"what the service takes apart")
+    progress = {**JOB["progress"], "skipped": 3}  # type: ignore[dict-item]
+    server.will_answer((202, {}, {"job": {**JOB, "status": "succeeded", "progress": progress}}))
+    assert run(["upload", str(tmp_path / name), "--tags", "a,b c", "--server", server.url]) == 0
+    ((address, headers),) = server.asked
+    assert address == "/api/v1/documents/bulk?tags=a%2Cb+c"
+    assert headers["Content-Type"] == kind
+    assert headers["Content-Length"] == "28"
+    assert headers["Idempotency-Key"]
+
+
+def test_an_archive_beside_others_is_refused_before_anything_is_sent(
+    server: _Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("notes.zip", "note.txt"):
+        (tmp_path / name).write_bytes(b"text")
+    assert (
+        run(["upload", str(tmp_path / "notes.zip"), str(tmp_path / "note.txt"), "--server", server.url]) == 2
+    )
+    assert "name it alone" in capsys.readouterr().err
+    assert server.asked == []

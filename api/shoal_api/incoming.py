@@ -1,0 +1,272 @@
+"""What is in the body of a bulk upload: documents one after the other, and those that cannot be taken with the reason.
+
+A body is spooled and looked through once; its documents are read from the spool then, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any
+
+import flask
+import marshmallow as ma
+
+from shoal.errors import DocumentError
+from shoal.models import DocumentDraft
+from shoal.parse.draft import draft_from_bytes, make_draft
+from shoal.settings import Settings
+from shoal_api import archives, multipart, strict_json
+from shoal_api.documents import max_body_bytes
+from shoal_api.problems import ProblemError, field_problem, flatten
+from shoal_api.schemas.documents import DocumentInputSchema
+from shoal_api.schemas.unknown import closest
+from shoal_api.spool import READ_BYTES, Tee
+
+FIELDS = ("tags", "metadata", "format")
+"""What can be said of all files of a form or an archive."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A document that cannot be taken, and why."""
+
+    title: str
+    source_path: str | None
+    n_bytes: int
+    reason: str
+
+
+Documents = Iterator[DocumentDraft | Refusal]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What a spooled body holds. `request_hash` tells it from others. `archive` is what the documents come from, where
+    they do: it counts what it skips."""
+
+    request_hash: str
+    documents: Documents
+    archive: archives.Archive | None = None
+
+    @property
+    def skipped(self) -> int:
+        return self.archive.skipped if self.archive else 0
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the fields of a form say about all of its files."""
+
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+    format: str | None = None
+
+
+def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
+    """Spool a form. Fields may follow the files they apply to, so they are gathered before any file is read."""
+    boundary = request.mimetype_params.get("boundary", "")
+    if not boundary:
+        raise ProblemError(400, "the content type names no multipart boundary")
+    fields: dict[str, list[bytes]] = {}
+    digest = hashlib.sha256()
+    try:
+        for part in multipart.parts(Tee(request.stream, file), boundary):
+            content = hashlib.sha256()
+            if part.filename is None:
+                value = part.read(settings.max_metadata_bytes * 2)
+                if value is None:
+                    raise ProblemError(413, f"the field {printable(part.name)} is too long")
+                fields.setdefault(part.name, []).append(value)
+                content.update(value)
+            else:
+                for data in part:
+                    content.update(data)
+            digest.update(json.dumps([part.name, part.filename, content.hexdigest()]).encode() + b"\n")
+    except multipart.MalformedMultipartError as error:
+        raise ProblemError(400, str(error)) from None
+    for name in fields:
+        if name not in FIELDS:
+            raise field_problem(printable(name), _not_a_file(name))
+    common = _common(fields, settings)
+    file.seek(0)
+    return Incoming(digest.hexdigest(), _files(multipart.parts(file, boundary), common, settings))
+
+
+def _files(parts: Iterator[multipart.Part], common: Common, settings: Settings) -> Documents:
+    for part in parts:
+        if part.filename is None:
+            continue
+        data = part.read(settings.max_document_bytes)
+        if part.filename or part.size:
+            yield _file(part, data, common, settings)
+
+
+def _file(
+    part: multipart.Part, data: bytes | None, common: Common, settings: Settings
+) -> DocumentDraft | Refusal:
+    path = part.filename or None
+    if data is None:
+        reason = f"the file has {part.size:,} bytes; the limit is {settings.max_document_bytes:,}"
+        return _refused(path, part.size, reason)
+    return _drafted(path, data, common, settings)
+
+
+def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
+    try:
+        return draft_from_bytes(
+            data,
+            settings=settings,
+            format=common.format,
+            tags=common.tags,
+            metadata=common.metadata,
+            source_path=path,
+        )
+    except DocumentError as error:
+        return _refused(path, len(data), str(error))
+
+
+def _refused(path: str | None, n_bytes: int, reason: str) -> Refusal:
+    name = printable(path or "(a file without a name)")
+    return Refusal(PurePosixPath(name).name or name, path and name, n_bytes, reason)
+
+
+def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
+    """Spool an archive. What its address says of all of its files is part of what was asked."""
+    try:
+        fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
+    except UnicodeEncodeError:
+        raise ProblemError(400, "the address is not UTF-8") from None
+    for name in fields:
+        if name not in FIELDS:
+            meant = closest(name, FIELDS)
+            raise field_problem(
+                printable(name), f"is not known; did you mean `{meant}`?" if meant else "is not known"
+            )
+    common = _common(fields, settings)
+    digest = hashlib.sha256(json.dumps(sorted(request.args.items(multi=True))).encode())
+    body = Tee(request.stream, file)
+    while data := body.read(READ_BYTES):
+        digest.update(data)
+    archive = archives.Archive(file, request.mimetype, settings)
+    return Incoming(digest.hexdigest(), _members(archive, common, settings), archive)
+
+
+def _members(archive: archives.Archive, common: Common, settings: Settings) -> Documents:
+    try:
+        for member in archive:
+            if member.refusal is not None:
+                yield _refused(member.name, member.size, member.refusal)
+            else:
+                yield _drafted(member.name, member.data, common, settings)
+    except archives.BrokenArchiveError as error:
+        raise ProblemError(400, str(error)) from None
+    except archives.ArchiveTooLargeError as error:
+        raise ProblemError(413, f"{error}; nothing of it was stored") from None
+
+
+def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
+    """What is said of all files of an upload. Raises a 422 problem for a field that is wrong."""
+    try:
+        texts = {name: [value.decode() for value in values] for name, values in fields.items()}
+    except UnicodeDecodeError:
+        raise ProblemError(400, "a field is not UTF-8") from None
+    tags = [tag.strip() for text in texts.get("tags", ()) for tag in text.split(",")]
+    common = Common(
+        tags=tuple(tag for tag in tags if tag),
+        metadata=_metadata(texts.get("metadata", [])),
+        format=next((text for text in texts.get("format", []) if text), None),
+    )
+    # A mistake here would fail every file alike: it is the request's, so it is told at once.
+    make_draft(
+        content="-", settings=settings, format=common.format, tags=common.tags, metadata=common.metadata
+    )
+    return common
+
+
+def _not_a_file(name: str) -> str:
+    """What to say of a field that is none of FIELDS: most likely `curl -F file=NAME` without the `@`."""
+    meant = closest(name, FIELDS)
+    if meant is not None:
+        return f"is not known; did you mean `{meant}`?"
+    return (
+        "is not a file; did you forget the @ before its name? "
+        f"Fields that are not files are {', '.join(FIELDS[:-1])} and {FIELDS[-1]}"
+    )
+
+
+def _metadata(texts: list[str]) -> dict[str, Any] | None:
+    if len(texts) > 1:
+        raise field_problem("metadata", "is given more than once")
+    if not texts or not texts[0].strip():
+        return None
+    try:
+        value = strict_json.parse_object(texts[0].encode())
+        strict_json.check_surrogates(value)
+    except strict_json.MalformedJSONError as error:
+        raise field_problem("metadata", str(error)) from None
+    except strict_json.LoneSurrogateError as error:
+        raise field_problem("metadata", error.message) from None
+    return value
+
+
+def read_lines(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
+    """Spool JSON lines."""
+    digest = hashlib.sha256()
+    body = Tee(request.stream, file)
+    while data := body.read(READ_BYTES):
+        digest.update(data)
+    file.seek(0)
+    return Incoming(digest.hexdigest(), _lines(file, settings))
+
+
+def _lines(file: IO[bytes], settings: Settings) -> Documents:
+    limit = max_body_bytes(settings)
+    schema = DocumentInputSchema()
+    number = 0
+    while line := file.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            size = len(line)
+            while not line.endswith(b"\n") and (line := file.readline(READ_BYTES)):
+                size += len(line)
+            yield Refusal(f"(line {number})", None, size, f"line {number}: is longer than {limit:,} bytes")
+        elif line.strip(b" \t\r\n\xef\xbb\xbf"):
+            yield _line(line, number, schema, settings)
+
+
+def _line(
+    line: bytes, number: int, schema: DocumentInputSchema, settings: Settings
+) -> DocumentDraft | Refusal:
+    value: dict[str, Any] = {}
+    try:
+        # Without its end: a string that is not closed would else seem to hold a line break.
+        value = strict_json.parse_object(line.rstrip(b"\r\n"))
+        strict_json.check_surrogates(value, exempt=frozenset({"content"}))
+        return make_draft(**schema.load(value), settings=settings)
+    except (strict_json.MalformedJSONError, strict_json.LoneSurrogateError, DocumentError) as error:
+        reason = str(error)
+    except ma.ValidationError as error:
+        reason = "; ".join(
+            f"{name}: {', '.join(found)}" for name, found in flatten({"line": error.messages}).items()
+        )
+    title, path = value.get("title"), value.get("source_path")
+    shown = printable(title).strip() if isinstance(title, str) else ""
+    return Refusal(
+        shown or f"(line {number})",
+        printable(path) if isinstance(path, str) else None,
+        len(line),
+        printable(f"line {number}: {reason}"),
+    )
+
+
+PRINTABLE_CHARS = 512
+
+
+def printable(text: str) -> str:
+    """A name as it may be stored and shown: no control characters, no halves of surrogate pairs, not endless."""
+    kept = "".join(c if c.isprintable() else " " for c in text[:PRINTABLE_CHARS])
+    return kept.encode("utf-8", "replace").decode()

@@ -1,0 +1,527 @@
+"""Archives as uploads: every file is an item, whatever somebody has put among them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import stat
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
+
+from shoal.engine import Engine
+from shoal.settings import KIB, MIB, Settings
+from shoal_api import archives, create_app
+
+BULK = f"{API}/documents/bulk"
+ZIP, GZIP = "application/zip", "application/gzip"
+
+Files = dict[str, bytes]
+
+
+def zipped(files: Files, change: Callable[[zipfile.ZipInfo], None] | None = None) -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            if change is not None:
+                change(info)
+            archive.writestr(info, data)
+    return body.getvalue()
+
+
+def tarred(files: Files, change: Callable[[tarfile.TarInfo], None] | None = None) -> bytes:
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            if change is not None:
+                change(info)
+            archive.addfile(info, io.BytesIO(data) if info.size else None)
+    return body.getvalue()
+
+
+PACKERS = pytest.mark.parametrize(("kind", "pack"), [(ZIP, zipped), (GZIP, tarred)], ids=["zip", "tar.gz"])
+Pack = Callable[[Files], bytes]
+
+
+def send(client: FlaskClient, kind: str, body: bytes, **fields: Any) -> Any:
+    return client.post(BULK, data=body, content_type=kind, query_string=fields)
+
+
+def outcome(client: FlaskClient, answer: Any) -> dict[str, str | None]:
+    """What was said of each item: None, or why it failed."""
+    assert answer.status_code == 202, answer.get_data(as_text=True)
+    job = answer.get_json()["job"]["id"]
+    items = client.get(f"{API}/jobs/{job}/items?limit=1000").get_json()["items"]
+    return {item["source_path"] or item["title"]: item["error"] for item in items}
+
+
+def assert_nothing_is_left(engine: Engine) -> None:
+    with engine.database.read() as connection:
+        for table in ("jobs", "job_items", "job_item_contents"):
+            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+
+
+@PACKERS
+def test_every_file_becomes_a_document_named_as_in_the_archive(
+    client: FlaskClient, worker: Worker, kind: str, pack: Pack
+) -> None:
+    body = pack({"notes/fire.md": VOLCANO.encode(), "notes/grün.txt": FLOWER.encode(), "law": LAW.encode()})
+    answer = send(client, kind, body, tags="a, b", metadata='{"from": "archive"}')
+    worker.work()
+    assert outcome(client, answer) == {"notes/fire.md": None, "notes/grün.txt": None, "law": None}
+    documents = client.get(f"{API}/documents").get_json()["documents"]
+    assert [(d["source_path"], d["title"], d["format"]) for d in documents] == [
+        ("notes/fire.md", "Fire", "markdown"),
+        ("notes/grün.txt", "Grün", "plaintext"),
+        ("law", "Law", "plaintext"),
+    ]
+    assert all(d["tags"] == ["a", "b"] and d["metadata"] == {"from": "archive"} for d in documents)
+
+
+def test_a_name_in_utf_8_is_read_as_such_though_the_zip_does_not_say_so(client: FlaskClient) -> None:
+    body = zipped({"grün.txt": FLOWER.encode()})
+    unmarked = bytearray(body)
+    for mark, offset in ((b"PK\x03\x04", 7), (b"PK\x01\x02", 9)):
+        unmarked[unmarked.index(mark) + offset] &= ~0x08
+    assert list(outcome(client, send(client, ZIP, bytes(unmarked)))) == ["grün.txt"]
+
+
+@PACKERS
+def test_a_bad_file_fails_by_its_name_and_the_others_go_on(
+    client: FlaskClient, worker: Worker, kind: str, pack: Pack
+) -> None:
+    bad = {
+        "empty.txt": b"",
+        "picture.png": b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40,
+        "blank.md": b"  \n",
+    }
+    answer = send(client, kind, pack({"a.txt": VOLCANO.encode(), **bad, "z.txt": LAW.encode()}))
+    worker.work()
+    told = outcome(client, answer)
+    assert list(told) == ["a.txt", *bad, "z.txt"]
+    assert told["a.txt"] is told["z.txt"] is None
+    assert all(told[name] for name in bad)
+
+
+@PACKERS
+def test_folders_hidden_files_and_what_systems_leave_are_skipped_and_counted(
+    client: FlaskClient, kind: str, pack: Pack
+) -> None:
+    junk = [
+        ".hidden.txt", "notes/.git/config", "__MACOSX/notes/._a.txt", "notes/.DS_Store", "Thumbs.db",
+        "notes/desktop.ini", "$RECYCLE.BIN/x.txt", "./._b.txt", "notes/Icon\r",
+    ]  # fmt: skip
+    kept = ["./notes/a.txt", "icon", "notes/a.b.txt"]
+    files = {name: f"{VOLCANO} {name}".encode() for name in [*junk, *kept]}
+    body = pack(files)
+    if kind == ZIP:
+        extended = io.BytesIO(body)
+        with zipfile.ZipFile(extended, "a") as archive:
+            archive.mkdir("notes")
+        body = extended.getvalue()
+    answer = send(client, kind, body)
+    assert sorted(outcome(client, answer)) == ["icon", "notes/a.b.txt", "notes/a.txt"]
+    progress = answer.get_json()["job"]["progress"]
+    assert progress["total"] == 3
+    assert progress["skipped"] == len(junk) + (kind == ZIP)
+
+
+@PACKERS
+def test_an_archive_of_nothing_to_store_says_what_was_skipped(
+    client: FlaskClient, engine: Engine, kind: str, pack: Pack
+) -> None:
+    problem = assert_problem(send(client, kind, pack({".a": b"x", "b/.c": b"x"})), 422, "documents")
+    assert "2 entries" in problem["errors"]["documents"][0]
+    problem = assert_problem(send(client, kind, pack({})), 422, "documents")
+    assert problem["errors"]["documents"] == ["there is no document in this upload"]
+    assert_nothing_is_left(engine)
+
+
+@PACKERS
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("../etc/passwd", "leads out of the archive"),
+        ("notes/../../secret.txt", "leads out of the archive"),
+        ("..\\windows.txt", "leads out of the archive"),
+        ("../.ssh/key", "leads out of the archive"),
+        ("/etc/passwd", "absolute name"),
+        ("\\\\server\\share.txt", "absolute name"),
+        ("C:\\boot.txt", "absolute name"),
+        ("c:boot.txt", "absolute name"),
+        ("inner.zip", "is an archive itself"),
+        ("inner.tar.gz", "is an archive itself"),
+        ("INNER.7Z", "is an archive itself"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_as_an_item(
+    client: FlaskClient, kind: str, pack: Pack, name: str, reason: str
+) -> None:
+    told = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), name: FLOWER.encode()})))
+    assert told.pop("a.txt") is None
+    ((shown, error),) = told.items()
+    assert shown == name.replace("\\", "/").replace("//", "/")
+    assert error is not None
+    assert reason in error
+
+
+@PACKERS
+@pytest.mark.parametrize(
+    "inner", [zipped({"a": b"a"}), tarred({"a": b"a"}), gzip.decompress(tarred({"a": b"a"}))]
+)
+def test_an_archive_by_another_name_is_recognised(
+    client: FlaskClient, kind: str, pack: Pack, inner: bytes
+) -> None:
+    told = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), "innocent.txt": inner})))
+    assert "is an archive itself" in str(told["innocent.txt"])
+
+
+@PACKERS
+def test_of_files_with_one_name_the_first_is_taken(client: FlaskClient, kind: str, pack: Pack) -> None:
+    body = pack({"a.txt": VOLCANO.encode(), "./a.txt": FLOWER.encode(), "x//a.txt": LAW.encode()})
+    answer = send(client, kind, body)
+    job = answer.get_json()["job"]["id"]
+    items = client.get(f"{API}/jobs/{job}/items").get_json()["items"]
+    assert [item["source_path"] for item in items] == ["a.txt", "a.txt", "x/a.txt"]
+    assert [bool(item["error"]) for item in items] == [False, True, False]
+    assert "more than once" in items[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(stat.S_IFLNK, "is a link"), (stat.S_IFCHR, "is a device"), (stat.S_IFBLK, "is a device"),
+     (stat.S_IFIFO, "is no ordinary file"), (stat.S_IFSOCK, "is no ordinary file")],
+)  # fmt: skip
+def test_links_and_devices_in_a_zip_are_refused_as_items(client: FlaskClient, kind: int, reason: str) -> None:
+    def change(info: zipfile.ZipInfo) -> None:
+        info.external_attr = ((kind if info.filename == "it" else stat.S_IFREG) | 0o644) << 16
+
+    told = outcome(client, send(client, ZIP, zipped({"it": b"/etc/passwd", "a.txt": LAW.encode()}, change)))
+    assert told["a.txt"] is None
+    assert reason in str(told["it"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(tarfile.SYMTYPE, "is a link"), (tarfile.LNKTYPE, "is a link"), (tarfile.CHRTYPE, "is a device"),
+     (tarfile.BLKTYPE, "is a device"), (tarfile.FIFOTYPE, "is no ordinary file"),
+     (b"Z", "is no ordinary file"), (tarfile.CONTTYPE, None)],
+)  # fmt: skip
+def test_links_and_devices_in_a_tar_are_refused_as_items(
+    client: FlaskClient, kind: bytes, reason: str | None
+) -> None:
+    def change(info: tarfile.TarInfo) -> None:
+        if info.name == "it":
+            info.type, info.linkname = kind, "/etc/passwd"
+            info.size = 0 if reason else info.size
+
+    told = outcome(client, send(client, GZIP, tarred({"it": FLOWER.encode(), "a.txt": LAW.encode()}, change)))
+    assert told["a.txt"] is None
+    assert told["it"] is None if reason is None else reason in str(told["it"])
+
+
+def test_a_sparse_file_in_a_tar_is_refused(client: FlaskClient) -> None:
+    """It could claim any size for a few bytes."""
+
+    def change(info: tarfile.TarInfo) -> None:
+        info.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
+
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("holes.txt")
+        change(info)
+        info.size = 1
+        archive.addfile(info, io.BytesIO(b"x"))
+        plain = tarfile.TarInfo("a.txt")
+        plain.size = len(LAW)
+        archive.addfile(plain, io.BytesIO(LAW.encode()))
+    told = outcome(client, send(client, GZIP, body.getvalue()))
+    assert told["a.txt"] is None
+    assert told["holes.txt"] is not None
+
+
+def test_an_encrypted_file_is_refused_by_its_name(client: FlaskClient) -> None:
+    body = bytearray(zipped({"secret.txt": FLOWER.encode(), "a.txt": LAW.encode()}))
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        body[body.index(mark) + offset] |= 1
+    told = outcome(client, send(client, ZIP, bytes(body)))
+    assert told["a.txt"] is None
+    assert "encrypted" in str(told["secret.txt"])
+
+
+def test_an_unknown_compression_is_refused_by_name(client: FlaskClient) -> None:
+    body = bytearray(zipped({"odd.txt": FLOWER.encode(), "a.txt": LAW.encode()}))
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        body[body.index(mark) + offset] = 97
+    told = outcome(client, send(client, ZIP, bytes(body)))
+    assert told["a.txt"] is None
+    assert "compressed in a way" in str(told["odd.txt"])
+
+
+def test_a_damaged_file_in_a_zip_fails_and_the_others_go_on(client: FlaskClient) -> None:
+    body = bytearray(zipped({"broken.txt": FLOWER.encode() * 20, "a.txt": LAW.encode()}))
+    body[60] ^= 0xFF
+    told = outcome(client, send(client, ZIP, bytes(body)))
+    assert told["a.txt"] is None
+    assert "damaged" in str(told["broken.txt"])
+
+
+@PACKERS
+def test_a_file_over_the_limit_is_refused_and_the_others_go_on(
+    settings: Settings, engine: Engine, kind: str, pack: Pack
+) -> None:
+    client = create_app(replace(settings, max_document_bytes=1000), engine=engine).test_client()
+    told = outcome(
+        client, send(client, kind, pack({"big.txt": random.randbytes(1001), "a.txt": LAW.encode()}))
+    )
+    assert told["a.txt"] is None
+    assert "1,001 bytes; the limit is 1,000" in str(told["big.txt"])
+
+
+def test_a_file_that_is_larger_than_its_zip_says_is_not_read_further(client: FlaskClient) -> None:
+    body = bytearray(zipped({"liar.txt": FLOWER.encode() * 50, "a.txt": LAW.encode()}))
+    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        at = body.index(mark) + offset
+        body[at : at + 4] = struct.pack("<L", 100)
+    told = outcome(client, send(client, ZIP, bytes(body)))
+    assert told["a.txt"] is None
+    assert told["liar.txt"] is not None
+
+
+def test_a_zip_bomb_is_refused_as_an_item(client: FlaskClient) -> None:
+    told = outcome(client, send(client, ZIP, zipped({"bomb.txt": b"a" * (8 * MIB), "a.txt": LAW.encode()})))
+    assert told["a.txt"] is None
+    assert "the limit is 200 times" in str(told["bomb.txt"])
+
+
+def test_files_of_a_zip_that_share_their_bytes_are_a_bomb(settings: Settings, engine: Engine) -> None:
+    """Each is within the ratio; together they are not."""
+    text = "".join(f"The volcano {n} erupts. " for n in range(20_000)).encode()
+    body = zipped({"a.txt": text})
+    end = body.rindex(b"PK\x05\x06")
+    start = body.rindex(b"PK\x01\x02", 0, end)
+    entry = body[start:end]
+    n = 300
+    entries = b"".join(entry.replace(b"a.txt", b"%05d" % i) for i in range(n))
+    tail = bytearray(body[end:])
+    struct.pack_into("<HHL", tail, 8, n, n, len(entries))
+    client = create_app(replace(settings, max_archive_ratio=20.0), engine=engine).test_client()
+    answer = send(client, ZIP, body[:start] + entries + bytes(tail))
+    if answer.status_code == 202:
+        # This Python's `zipfile` sees that they overlap.
+        assert all(outcome(client, answer).values())
+    else:
+        assert_problem(answer, 413)
+        assert_nothing_is_left(engine)
+
+
+def test_a_tar_bomb_is_refused_as_a_whole(client: FlaskClient, engine: Engine) -> None:
+    body = tarred({"a.txt": LAW.encode(), "bomb.txt": b"a" * (8 * MIB)})
+    problem = assert_problem(send(client, GZIP, body), 413)
+    assert "over 200 times" in problem["detail"]
+    assert_nothing_is_left(engine)
+
+
+@PACKERS
+def test_an_archive_that_unpacks_to_more_than_an_upload_is_refused(
+    settings: Settings, engine: Engine, kind: str, pack: Pack
+) -> None:
+    client = create_app(replace(settings, max_upload_bytes=100 * KIB), engine=engine).test_client()
+    files = {f"{n}.txt": f"{n} {VOLCANO}".encode() * 100 for n in range(20)}
+    problem = assert_problem(send(client, kind, pack(files)), 413)
+    assert "102,400 bytes" in problem["detail"]
+    assert_nothing_is_left(engine)
+
+
+@PACKERS
+def test_too_many_files_and_too_many_entries_are_refused(
+    settings: Settings, engine: Engine, kind: str, pack: Pack
+) -> None:
+    client = create_app(replace(settings, max_upload_items=3), engine=engine).test_client()
+    files = {f"{n}.txt": f"{n} {VOLCANO}".encode() for n in range(7)}
+    assert_problem(send(client, kind, pack(files)), 413)
+    assert_problem(send(client, kind, pack({f".{name}": data for name, data in files.items()})), 413)
+    assert_nothing_is_left(engine)
+
+
+@PACKERS
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+def test_an_archive_that_is_cut_off_leaves_nothing(
+    client: FlaskClient, engine: Engine, kind: str, pack: Pack, part: float
+) -> None:
+    chance = random.Random(7)
+    files = {f"{n}.txt": bytes(chance.choices(b"abcdefgh \n", k=3000)) for n in range(30)}
+    body = pack(files)
+    problem = assert_problem(send(client, kind, body[: int(part * len(body))]), 400)
+    assert "cut off" in problem["detail"]
+    assert_nothing_is_left(engine)
+
+
+def test_a_tar_without_its_end_inside_a_whole_gzip_is_cut_off(client: FlaskClient, engine: Engine) -> None:
+    plain = gzip.decompress(tarred({"a.txt": LAW.encode() * 20, "b.txt": FLOWER.encode() * 20}))
+    for size in (700, 1300, 4600):
+        problem = assert_problem(send(client, GZIP, gzip.compress(plain[:size])), 400)
+        assert "cut off" in problem["detail"]
+    assert_nothing_is_left(engine)
+
+
+def test_a_tar_with_a_damaged_header_loses_no_file_in_silence(client: FlaskClient, engine: Engine) -> None:
+    plain = bytearray(gzip.decompress(tarred({"a.txt": LAW.encode(), "b.txt": FLOWER.encode()})))
+    plain[1024 + 10] ^= 1
+    assert_problem(send(client, GZIP, gzip.compress(bytes(plain))), 400)
+    assert_nothing_is_left(engine)
+
+
+def test_a_gzip_with_a_wrong_checksum_is_refused(client: FlaskClient, engine: Engine) -> None:
+    body = bytearray(tarred({"a.txt": LAW.encode()}))
+    body[-6] ^= 1
+    assert_problem(send(client, GZIP, bytes(body)), 400)
+    assert_nothing_is_left(engine)
+
+
+@pytest.mark.parametrize("kind", [ZIP, GZIP])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"not an archive", b"PK\x05\x06" + b"\xff" * 18, b"\x1f\x8b\x08", gzip.compress(b"a text"),
+     gzip.compress(b""), gzip.compress(b"x" * 600), b"PK\x03\x04" * 100, bytes(10_240)],
+)  # fmt: skip
+def test_what_is_no_archive_is_told(client: FlaskClient, engine: Engine, kind: str, body: bytes) -> None:
+    assert_problem(send(client, kind, body), 400)
+    assert_nothing_is_left(engine)
+
+
+def test_random_damage_is_never_an_error_of_the_service(settings: Settings) -> None:
+    chance = random.Random(11)
+    files = {f"n/{n}.txt": f"{n} {VOLCANO}".encode() for n in range(4)}
+    bodies = [(ZIP, zipped(files)), (GZIP, gzip.decompress(tarred(files)))]
+    n_read = 0
+    for n in range(1500):
+        kind, whole = bodies[n % 2]
+        body = bytearray(whole)
+        for _ in range(chance.randrange(1, 6)):
+            body[chance.randrange(len(body))] = chance.choice((0, 255, chance.randrange(256)))
+        packed = bytes(body) if kind == ZIP else gzip.compress(bytes(body), 1)
+        try:
+            n_read += sum(
+                member.refusal is None for member in archives.Archive(io.BytesIO(packed), kind, settings)
+            )
+        except (archives.BrokenArchiveError, archives.ArchiveTooLargeError) as error:
+            assert str(error)
+    assert n_read > 500
+
+
+def huge_header(kind: bytes) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, 3 * MIB
+    chance = random.Random(3)
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(chance.choices(b"0123456789=\n ", k=3 * MIB))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_of_any_length_is_not_read_into_memory(client: FlaskClient, kind: bytes) -> None:
+    problem = assert_problem(send(client, GZIP, gzip.compress(huge_header(kind))), 400)
+    assert "header of the archive is too large" in problem["detail"]
+
+
+def test_headers_within_headers_come_to_an_end(client: FlaskClient) -> None:
+    info = tarfile.TarInfo("x")
+    info.type = tarfile.GNUTYPE_LONGNAME
+    info.size = 1
+    one = info.tobuf(tarfile.GNU_FORMAT) + b"a" + bytes(511)
+    assert_problem(send(client, GZIP, gzip.compress(one * 900)), 400)
+
+
+def test_a_negative_size_is_damage(client: FlaskClient) -> None:
+    plain = bytearray(gzip.decompress(tarred({"a.txt": LAW.encode()})))
+    plain[124:136] = b"\xff" * 12
+    plain[148:156] = b" " * 8
+    plain[148:156] = b"%06o\0 " % sum(plain[:512])
+    assert_problem(send(client, GZIP, gzip.compress(bytes(plain))), 400)
+
+
+def test_a_directory_of_many_entries_is_refused_before_it_is_taken_apart(
+    settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = create_app(replace(settings, max_upload_items=50), engine=engine).test_client()
+    body = zipped({f"{n}.txt": b"x" for n in range(101)})
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", lambda _: pytest.fail("it was taken apart"))
+    problem = assert_problem(send(client, ZIP, body), 413)
+    assert "more than 100 entries" in problem["detail"]
+    monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 1000)
+    assert_problem(send(client, ZIP, body), 413)
+
+
+@PACKERS
+def test_the_same_archive_under_one_key_is_one_job(client: FlaskClient, kind: str, pack: Pack) -> None:
+    body = pack({"a.txt": VOLCANO.encode(), ".b": b"x"})
+    key = {"Idempotency-Key": "archive"}
+    answers = [
+        client.post(BULK, data=body, content_type=kind, headers=key, query_string={"tags": "t"})
+        for _ in range(2)
+    ]
+    assert answers[0].get_json() == answers[1].get_json()
+    assert answers[1].get_json()["job"]["progress"]["skipped"] == 1
+    other = client.post(BULK, data=body, content_type=kind, headers=key, query_string={"tags": "u"})
+    assert_problem(other, 409)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [({"tag": "a"}, "tag"), ({"format": "pdf"}, "format"), ({"metadata": "[]"}, "metadata"), ({"tags": "x" * 65}, "tags")],
+)  # fmt: skip
+def test_a_wrong_field_of_the_address_is_told(
+    client: FlaskClient, engine: Engine, fields: dict[str, str], wrong: str
+) -> None:
+    assert_problem(send(client, ZIP, zipped({"a.txt": LAW.encode()}), **fields), 422, wrong)
+    assert_nothing_is_left(engine)
+
+
+def test_fields_in_the_address_are_for_archives(client: FlaskClient, engine: Engine) -> None:
+    answer = client.post(
+        f"{BULK}?tags=a",
+        data={"files": (io.BytesIO(LAW.encode()), "a.txt")},
+        content_type="multipart/form-data",
+    )
+    assert_problem(answer, 422, "tags")
+    assert_nothing_is_left(engine)
+
+
+def test_a_plain_tar_is_told_the_way(client: FlaskClient) -> None:
+    problem = assert_problem(client.post(BULK, data=b"x", content_type="application/x-tar"), 415)
+    assert "gzip" in problem["detail"]
+
+
+@PACKERS
+def test_memory_does_not_grow_with_an_archive(
+    settings: Settings, engine: Engine, kind: str, pack: Pack
+) -> None:
+    client = create_app(replace(settings, max_document_bytes=MIB), engine=engine).test_client()
+
+    def text(n: int) -> bytes:
+        return random.Random(n).randbytes(128 * KIB).hex().encode()
+
+    def peak(n_documents: int) -> int:
+        body = pack({f"{n}.txt": text(n) for n in range(n_documents)})
+        tracemalloc.start()
+        answer = send(client, kind, body)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert answer.get_json()["job"]["progress"]["total"] == n_documents
+        return most
+
+    # The test's own body, about a hundred KiB a document, is not in what is traced.
+    few, many = peak(20), peak(80)
+    assert many < few + 8 * MIB, "15 MiB more were unpacked"
