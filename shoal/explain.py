@@ -4,62 +4,41 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from shoal.errors import NotFoundError, QueryError
-from shoal.learned_words import LearnedWord, find
-from shoal.models import QueryInfo, QueryReef, Scores, SearchMode, SharedReef
+from shoal.explained_words import Word, explain_words
+from shoal.models import MatchedTerm, QueryInfo, QueryReef, Scores, SearchMode, SharedReef
 from shoal.search.answer import milliseconds_since, rank_for
-from shoal.search.citation import find_shared_reefs, reef_part, scores_of
+from shoal.search.citation import find_shared_reefs, matched_terms, reef_part, scores_of
 from shoal.search.conditions import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
+from shoal.search.lexical import expression
+from shoal.search.matched_terms import spelt
 from shoal.search.postings import KeptPostings
+from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.ranking import Ranked, Ranking, chunks_of
 from shoal.search.request import SearchRequest
 from shoal.search.understanding import Understood, understand
 from shoal.settings import Settings
+from shoal.storage.catalogue import tags_of
 from shoal.storage.database import Database, Snapshot
-
-REEFS_PER_WORD = 5
-"""Reefs named for each word; a word has up to a dozen, of which the last say little."""
-
-CUSTOM, LEARNED = "custom", "learned"
-"""What the scorer calls a word it was given, and what people call it."""
 
 CHUNK_OF = "SELECT id, document_id FROM chunks WHERE id = :chunk_id"
 CHECKSUM_OF = "SELECT data_checksum FROM chunks WHERE id = :chunk_id"
-TITLE_OF = "SELECT title FROM documents WHERE id = :document_id"
+CITABLE = """
+    SELECT c.document_id, d.title, s.path AS section_path, c.text
+    FROM chunks c JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id
+    WHERE c.id = :chunk_id
+"""
 FIRST_CHUNK_OF = (
     "SELECT id, document_id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index LIMIT 1"
 )
 MEETS = "SELECT 1 FROM chunks c WHERE c.id = :chunk_id AND {condition}"
-
-
-@dataclass(frozen=True, slots=True)
-class WordReef:
-    """What a word adds to a reef; comparable within one query."""
-
-    reef_id: int
-    reef_name: str
-    contribution: float
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of the query. `query[start_char:end_char] == text`.
-
-    `status`: `known`, `learned`, `unknown`, `stop` (too common to say anything) or `number`. `word` is
-    the form it was found under in the vocabulary. `reefs`: strongest first. `learned`: what is known of a learned
-    word, None for others.
-    """
-
-    text: str
-    start_char: int
-    end_char: int
-    status: str
-    word: str | None
-    reefs: tuple[WordReef, ...]
-    learned: LearnedWord | None = None
+HOLDS = "SELECT 1 FROM chunk_fts WHERE rowid = :chunk_id AND chunk_fts MATCH :expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +54,9 @@ class KeptOut:
 class Target:
     """What became of one chunk: the one asked about, or the best one of the document asked about.
 
-    `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `score` is
-    0.0 without a match, `scores` its parts.
+    `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `would_rank` is
+    the place it would have if no filter and no limit of its document kept it out; None without a match. `score` is 0.0
+    without a match, `scores` its parts; `matched_terms` says which words it holds, and where.
     """
 
     document_id: int
@@ -88,13 +68,22 @@ class Target:
     shared_reefs: tuple[SharedReef, ...]
     kept_out: tuple[KeptOut, ...]
     scores: Scores
+    matched_terms: tuple[MatchedTerm, ...]
+    would_rank: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first."""
+    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first; `terms`
+    are the words and phrases that rank by spelling, `required` those that a result must hold, `excluded` those that
+    no result holds; `weights` is what each signal counts, adding up to 1."""
 
     query: str
+    mode: str
+    weights: Mapping[str, float]
+    terms: tuple[str, ...]
+    required: tuple[str, ...]
+    excluded: tuple[str, ...]
     words: tuple[Word, ...]
     query_info: QueryInfo
     reefs: tuple[QueryReef, ...]
@@ -134,6 +123,11 @@ def explain(
             target = _target(snapshot, understood, ranking, demands, request, aimed, scorer.data_checksum)
     return Explanation(
         query=request.query,
+        mode=request.mode.value,
+        weights=understood.weights._asdict(),
+        terms=tuple(map(spelt, understood.parsed.terms)),
+        required=tuple(map(spelt, understood.parsed.required)),
+        excluded=tuple(map(spelt, understood.parsed.excluded)),
         words=words,
         query_info=understood.profile.info,
         reefs=understood.reefs,
@@ -141,31 +135,6 @@ def explain(
         target=target,
         trace_id=uuid.uuid4().hex,
         took_ms=milliseconds_since(started),
-    )
-
-
-def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ...]:
-    """Every word of a query in order, with the reefs it adds most to; of a learned one, what it was learned from."""
-    names = {reef.id: reef.name for reef in scorer.reefs}
-    matches = scorer.explain_words(query)
-    custom = [match.word for match in matches if match.status == CUSTOM]
-    learned = find(snapshot, scorer, custom) if custom else {}
-    return tuple(
-        Word(
-            text=match.token,
-            start_char=match.start,
-            end_char=match.end,
-            status=LEARNED if match.status == CUSTOM else match.status,
-            word=match.word,
-            reefs=tuple(
-                WordReef(reef_id, names[reef_id], round(float(contribution), 6))
-                for reef_id, contribution in sorted(match.reefs, key=lambda pair: (-pair[1], pair[0]))[
-                    :REEFS_PER_WORD
-                ]
-            ),
-            learned=learned.get(match.word),
-        )
-        for match in matches
     )
 
 
@@ -181,7 +150,10 @@ def _aim(snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id
     row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id})
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
-    best = ranking.best_of(chunks_of(snapshot, row["document_id"]))
+    chunks = chunks_of(snapshot, row["document_id"])
+    # A chunk that no filter keeps out says more than a better one that is.
+    results = np.intersect1d(chunks, ranking.chunk_ids[ranking.order.is_result])
+    best = ranking.best_of(results if len(results) else chunks)
     return ranking.of(row["id"] if best is None else best, row["document_id"])
 
 
@@ -200,9 +172,11 @@ def _target(
         rank, kept_out = _place(ranking, request, aimed)
     part = {aimed.chunk_id: reef_part(aimed, request.mode, understood)}
     shared = find_shared_reefs(snapshot, part, understood.reefs, data_checksum)
+    cited = snapshot.first(CITABLE, {"chunk_id": aimed.chunk_id})
+    (terms,) = matched_terms(snapshot, understood, [cited], tags_of(snapshot, [aimed.document_id]))
     return Target(
         document_id=aimed.document_id,
-        document_title=snapshot.value(TITLE_OF, {"document_id": aimed.document_id}),
+        document_title=cited["title"],
         chunk_id=aimed.chunk_id,
         rank=rank,
         score=aimed.score,
@@ -210,6 +184,8 @@ def _target(
         shared_reefs=shared.get(aimed.chunk_id, ()),
         kept_out=tuple(kept_out),
         scores=scores_of(aimed, request.mode),
+        matched_terms=terms,
+        would_rank=ranking.rank_of(aimed.chunk_id, None) if aimed.score > 0 else None,
     )
 
 
@@ -229,7 +205,7 @@ def _kept_out(
     for name, condition in conditions.by_filter.items():
         asked = {**conditions.parameters, "chunk_id": aimed.chunk_id}
         if not snapshot.first(MEETS.format(condition=condition), asked):
-            reasons.append(_not_met(name))
+            reasons.append(_not_met(snapshot, name, understood.parsed, aimed.chunk_id))
     return reasons
 
 
@@ -239,13 +215,20 @@ def _is_of_other_data(snapshot: Snapshot, understood: Understood, aimed: Ranked)
     return bool(snapshot.value(CHECKSUM_OF, {"chunk_id": aimed.chunk_id}) != understood.other_data)
 
 
-def _not_met(name: str) -> KeptOut:
+def _not_met(snapshot: Snapshot, name: str, parsed: ParsedQuery, chunk_id: int) -> KeptOut:
+    def held(term: Term) -> bool:
+        asked = {"chunk_id": chunk_id, "expression": expression(term)}
+        return snapshot.first(HOLDS, asked) is not None
+
     if name == EXCLUDED:
-        return KeptOut(name, "it holds a word that the query leaves out")
-    if name == PHRASE:
-        return KeptOut(name, "it does not hold the phrase that stands in quotation marks")
-    if name == TITLE:
-        return KeptOut(name, "its title does not hold what the query wants in a title")
+        terms = [spelt(term) for term in parsed.excluded if held(term)]
+        return KeptOut(name, f"it holds what the query leaves out: {', '.join(terms)}")
+    if name in (PHRASE, TITLE):
+        terms = [
+            spelt(term) for term in parsed.required if term.in_title == (name == TITLE) and not held(term)
+        ]
+        where = "its title" if name == TITLE else "it"
+        return KeptOut(name, f"{where} does not hold what the query demands: {', '.join(terms)}")
     return KeptOut("filter", f"it does not meet the filter {name}")
 
 
@@ -254,7 +237,7 @@ def _place(ranking: Ranking, request: SearchRequest, aimed: Ranked) -> tuple[int
     most = request.max_per_document
     rank = ranking.rank_of(aimed.chunk_id, most)
     if rank is None:
-        message = f"better chunks of the same document match; a document may have {most} results"
+        message = f"{most} better chunks of the same document come before it, and a document may have no more"
         return None, [KeptOut("max_per_document", message)]
     last = request.offset + request.top_k
     if rank > last:

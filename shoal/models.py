@@ -262,6 +262,15 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchedTerm:
+    """A word, phrase or `title:` term of the query that a chunk holds, and where: `title`, `headings`, `text`, or
+    `tag` where its document carries it as one."""
+
+    term: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     text: str
     match_score: float
@@ -284,6 +293,7 @@ class SearchResult:
     scores: Scores
     provenance: tuple[str, ...]
     shared_reefs: tuple[SharedReef, ...] | None = None
+    matched_terms: tuple[MatchedTerm, ...] | None = None
     before: tuple[ContextChunk, ...] = ()
     after: tuple[ContextChunk, ...] = ()
 

@@ -66,6 +66,7 @@ def _represent(response: SearchResponse, asked: dict[str, Any]) -> dict[str, Any
     return {
         "results": [_result(result, asked) for result in response.results],
         "query_info": response.query_info,
+        "weights": response.weights,
         "trace_id": trace_id(),
         "took_ms": round(response.took_ms, 3),
         "warnings": response.warnings,
@@ -76,7 +77,7 @@ def _result(result: SearchResult, asked: dict[str, Any]) -> dict[str, Any]:
     """A result with only those of the optional parts that were asked for."""
     found = {name: getattr(result, name) for name in result.__slots__}
     if not asked["include_scores"]:
-        del found["shared_reefs"]
+        del found["shared_reefs"], found["matched_terms"]
     if not asked["context"]:
         del found["before"], found["after"]
     return found

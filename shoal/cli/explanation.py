@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, reef_bars
+from shoal.cli.results import bar, reef_bars, score_parts
 from shoal.cli.terminal import one_line
 from shoal.cli.vocabulary import evidence_line
 
@@ -18,9 +18,10 @@ PROFILE_SHOWN = 10
 WORD_STYLES = {"known": "green", "learned": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
 WORD_NOTES = {
     "stop": "too common to say anything",
-    "unknown": "not in the vocabulary; takes no part in the search",
-    "number": "numbers take no part in the search",
+    "unknown": "not in the vocabulary; found by spelling alone",
+    "number": "numbers are found by spelling alone",
 }
+SIGNALS = {"lexical": "words", "reef": "reefs", "bonus": "bonus"}
 
 CONTRIBUTIONS = (
     "Numbers: what the word adds to the sum of the reef. A z-score compares the sum with ordinary text."
@@ -32,6 +33,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     _print_words(console, answer["words"])
+    _print_demands(console, answer)
     _print_profile(console, answer["reefs"])
     info = answer["query_info"]
     console.print(
@@ -43,7 +45,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     )
     if answer["target"]:
         console.print()
-        _print_target(console, answer["target"])
+        _print_target(console, answer["target"], answer["weights"])
 
 
 def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
@@ -53,6 +55,7 @@ def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("word", no_wrap=True, overflow="ellipsis", max_width=32)
     table.add_column("is", no_wrap=True)
+    table.add_column("passages", no_wrap=True, justify="right")
     table.add_column("reefs it adds to", overflow="fold")
     for word in words:
         shown = one_line(word["text"])
@@ -61,7 +64,10 @@ def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
             shown += f" → {found_as}"
         status = word["status"]
         table.add_row(
-            Text(shown), Text(status, style=WORD_STYLES.get(status, "")), _reefs_of(word["reefs"], status)
+            Text(shown),
+            Text(status, style=WORD_STYLES.get(status, "")),
+            "" if word["n_chunks"] is None else f"{word['n_chunks']:,}",
+            _reefs_of(word, status),
         )
     console.print(table)
     if any(word["reefs"] for word in words):
@@ -83,9 +89,13 @@ def _print_learned(console: Console, words: Sequence[Mapping[str, Any]]) -> None
         console.print(line.append(f" was {evidence_line(word)}{among}", style="dim"))
 
 
-def _reefs_of(reefs: Sequence[Mapping[str, Any]], status: str) -> Text:
+def _reefs_of(word: Mapping[str, Any], status: str) -> Text:
     from rich.text import Text
 
+    reefs = word["reefs"]
+    if word["suggestions"]:
+        meant = ", ".join(one_line(one) for one in word["suggestions"])
+        return Text(f"in no passage and not in the vocabulary; did you mean {meant}?", style="yellow")
     if not reefs:
         return Text(WORD_NOTES.get(status, ""), style="dim")
     return Text(
@@ -93,6 +103,17 @@ def _reefs_of(reefs: Sequence[Mapping[str, Any]], status: str) -> Text:
             f"{one_line(reef['reef_name'])} {reef['contribution']:.1f}" for reef in reefs[:REEFS_PER_WORD]
         )
     )
+
+
+def _print_demands(console: Console, answer: Mapping[str, Any]) -> None:
+    """What the query wants in a result and what it does not, and what each signal counts."""
+    if answer["required"] and answer["mode"] != "reef":
+        console.print(f"Every result holds {', '.join(map(one_line, answer['required']))}.")
+    if answer["excluded"]:
+        console.print(f"No result holds {', '.join(map(one_line, answer['excluded']))}.")
+    if answer["mode"] == "hybrid" and any(answer["weights"].values()):
+        counts = " · ".join(f"{name} {answer['weights'][signal]:.0%}" for signal, name in SIGNALS.items())
+        console.print(f"Weights: {counts}", style="dim")
 
 
 def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None:
@@ -115,15 +136,20 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
     console.print(table)
 
 
-def _print_target(console: Console, target: Mapping[str, Any]) -> None:
+def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[str, float]) -> None:
     from rich.text import Text
 
     head = Text(one_line(target["document_title"]), style="bold cyan")
     head.append(f" (document {target['document_id']}, passage {target['chunk_id']})", style="dim")
     console.print(head)
     if target["rank"] is not None:
-        console.print(f"Its best passage is number {target['rank']:,} with a score of {target['score']:.3f}.")
+        console.print(f"Number {target['rank']:,} of the results, with a score of {target['score']:.3f}.")
     for reason in target["kept_out"]:
         console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
+    if target["rank"] is None and target["would_rank"] is not None:
+        console.print(f"Without that it would be number {target['would_rank']:,}.")
+    parts = score_parts(target["scores"], weights, target["matched_terms"])
+    if parts.row_count:
+        console.print(parts)
     if target["shared_reefs"]:
         console.print(reef_bars(target["shared_reefs"]))

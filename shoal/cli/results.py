@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
@@ -41,7 +41,9 @@ def print_search(
     """
     results = answer["results"][:most]
     for number, result in enumerate(results, start=1):
-        print_result(console, number, result, bars=bars if with_scores else 0)
+        print_result(
+            console, number, result, bars=bars if with_scores else 0, weights=answer.get("weights") or {}
+        )
     if not results:
         console.print(f"Nothing found for “{one_line(query)}”.")
     print_understanding(console, answer["query_info"])
@@ -51,8 +53,15 @@ def print_search(
         console.print(f"{counted(len(results), 'result')} in {answer['took_ms']:.1f} ms", style="dim")
 
 
-def print_result(console: Console, number: int, result: Mapping[str, Any], *, bars: int) -> None:
-    """One result, with `bars` of its shared reefs drawn."""
+def print_result(
+    console: Console,
+    number: int,
+    result: Mapping[str, Any],
+    *,
+    bars: int,
+    weights: Mapping[str, float] | None = None,
+) -> None:
+    """One result, with what its score is made of and `bars` of its shared reefs drawn."""
     from rich.text import Text
 
     head = Text(f"{number}. ", style="bold")
@@ -61,6 +70,10 @@ def print_result(console: Console, number: int, result: Mapping[str, Any], *, ba
     console.print(head)
     console.print(_indented(Text(_place(result), style="dim")))
     console.print(_indented(_about(result)))
+    if bars:
+        parts = score_parts(result["scores"], weights or {}, result.get("matched_terms") or ())
+        if parts.row_count:
+            console.print(_indented(parts))
     if bars and result.get("shared_reefs"):
         console.print(_indented(reef_bars(result["shared_reefs"], most=bars)))
     shown = styled(snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS))
@@ -81,6 +94,50 @@ def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
         console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
 
 
+def score_parts(
+    scores: Mapping[str, Any], weights: Mapping[str, float], terms: Sequence[Mapping[str, Any]]
+) -> Table:
+    """What words, reefs and bonus add to a score, and the words that are there; of a search by one signal, the words
+    alone."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False, pad_edge=False)
+    table.add_column("part", no_wrap=True)
+    table.add_column("adds", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    is_blend = scores["lexical"] is not None and scores["reef"] is not None
+    for name, signal, reason in (
+        ("words", "lexical", _held(terms, _everywhere)),
+        ("reefs", "reef", ""),
+        ("bonus", "bonus", _held(terms, _in_bonus)),
+    ):
+        part, weight = scores[signal] or 0.0, weights.get(signal, 0.0)
+        if name == "bonus" and not part:
+            continue
+        if is_blend and weight:
+            drawn = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
+            told = f"{part:.2f} × {weight:.2f}" + (f": {reason}" if reason else "")
+            table.add_row(name, Text(drawn, style="green"), Text(told, style="dim"))
+        elif not is_blend and name == "words" and reason:
+            table.add_row(name, "", Text(reason, style="dim"))
+    return table
+
+
+def _everywhere(places: Sequence[str]) -> Sequence[str]:
+    return [place for place in places if place != "tag"]
+
+
+def _in_bonus(places: Sequence[str]) -> Sequence[str]:
+    return [place for place in places if place != "text"]
+
+
+def _held(terms: Sequence[Mapping[str, Any]], chosen: Callable[[Sequence[str]], Sequence[str]]) -> str:
+    """The terms that a passage holds, each with the places that are chosen, if any is."""
+    held = ((one_line(term["term"]), chosen(term["places"])) for term in terms)
+    return ", ".join(f"{term} ({', '.join(places)})" for term, places in held if places)
+
+
 def reef_bars(shared: Sequence[Mapping[str, Any]], *, most: int = REEFS_SHOWN) -> Table:
     """The first `most` of the shared reefs, strongest first, with the z-score of the chunk and of the query as bars on one scale."""
     from rich.table import Table
@@ -90,6 +147,10 @@ def reef_bars(shared: Sequence[Mapping[str, Any]], *, most: int = REEFS_SHOWN) -
     table.add_column("shared reef", overflow="fold", max_width=44)
     table.add_column("chunk z", no_wrap=True)
     table.add_column("query z", no_wrap=True)
+    # Where reefs took part in a score, what each adds to it.
+    with_share = any(reef.get("share") for reef in shared)
+    if with_share:
+        table.add_column("adds", no_wrap=True, justify="right")
     ranked = sorted(shared, key=lambda reef: -reef["chunk_z"] * reef["query_z"])
     top = max((max(reef["chunk_z"], reef["query_z"]) for reef in ranked), default=0.0)
     for reef in ranked[:most]:
@@ -97,6 +158,7 @@ def reef_bars(shared: Sequence[Mapping[str, Any]], *, most: int = REEFS_SHOWN) -
             Text(one_line(reef["reef_name"])),
             Text(f"{bar(reef['chunk_z'], top)} {reef['chunk_z']:5.1f}", style="green"),
             Text(f"{bar(reef['query_z'], top)} {reef['query_z']:5.1f}", style="blue"),
+            *([f"{reef['share']:.2f}"] if with_share else []),
         )
     if len(ranked) > most:
         table.add_row(Text(f"and {len(ranked) - most} more", style="dim"), "", "")

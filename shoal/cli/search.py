@@ -13,10 +13,53 @@ from shoal.cli.terminal import counted
 from shoal.models import SearchMode
 
 PRESETS = ("balanced", "precise", "conceptual")
+FUSIONS = ("blend", "rrf")
 MODES = tuple(mode.value for mode in SearchMode)
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="What you want to read about, in your own words.")
+]
+
+
+Mode = Annotated[
+    str, typer.Option("--mode", metavar="/".join(MODES), help="What ranks: words (lexical), reefs, or both.")
+]
+PresetName = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        metavar="/".join(PRESETS),
+        help="What a hybrid search leans on: both, the words as they stand (precise), or what they mean.",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="lexical=X,reef=Y,bonus=Z",
+        help="What each signal counts, in place of a preset; one that is not named does not count.",
+    ),
+]
+FusionName = Annotated[
+    str,
+    typer.Option(
+        "--fusion",
+        metavar="/".join(FUSIONS),
+        help="How both become one ranking: a weighted sum of scores, or reciprocal ranks.",
+    ),
+]
+Tags = Annotated[
+    str | None, typer.Option("--tags", metavar="A,B", help="Only documents that carry all of these tags.")
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        help="Only passages whose strongest reef leads the second by this much (z-score): "
+        "3 for one clear subject, 1 to leave out those without any."
+    ),
+]
+MaxPerDocument = Annotated[
+    int, typer.Option(min=0, help="At most this many passages of one document; 0: no limit.")
 ]
 
 
@@ -29,41 +72,34 @@ def register(app: typer.Typer) -> None:
 def search(
     session: Session,
     query: Query,
-    mode: Annotated[
-        str,
-        typer.Option(metavar="/".join(MODES), help="What ranks: words (lexical), reefs, or both."),
-    ] = SearchMode.hybrid.value,
+    mode: Mode = SearchMode.hybrid.value,
     top_k: Annotated[int, typer.Option(min=1, help="How many results.")] = 10,
-    tags: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only documents that carry all of these tags.")
-    ] = None,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Only passages whose strongest reef leads the second by this much (z-score): "
-            "3 for one clear subject, 1 to leave out those without any."
-        ),
-    ] = None,
-    max_per_document: Annotated[
-        int, typer.Option(min=0, help="At most this many passages of one document; 0: no limit.")
-    ] = 3,
-    preset: Annotated[
-        str, typer.Option(metavar="/".join(PRESETS), help="Weights of the signals where there are several.")
-    ] = "balanced",
+    tags: Tags = None,
+    min_confidence: MinConfidence = None,
+    max_per_document: MaxPerDocument = 3,
+    preset: PresetName = "balanced",
+    weights: Weights = None,
+    fusion: FusionName = "blend",
     scores: Annotated[
         bool,
-        typer.Option("--scores", help="Draw the reefs that query and passage share, with both z-scores."),
+        typer.Option(
+            "--scores", help="Draw what each score is made of: words, reefs with both z-scores, and bonus."
+        ),
     ] = False,
 ) -> None:
     """Find passages about what you ask.
 
-    The best come first. Every result names its document, headings and lines, so that it can be cited, and the reef it is most about.
-    With --scores you see why it matched: the reefs it shares with the query. A z-score says how far a reef
-    stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
+    The best come first: those that hold your words, or are about the same, or best both. Every result names its document, headings and lines, so that it can be cited, and the reef it is most about.
+    With --scores you see why it matched: the words it holds, and the reefs it shares with the query. A z-score says
+    how far a reef stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
+
+    In QUERY, "a phrase" in quotation marks must stand in a result as it is, -word keeps out what holds the word, and
+    title:word wants it in the title. Everything else is plain text.
 
     \b
         shoal search "how do bees find their way home"
         shoal search "price of labour" --tags economics --top-k 3 --scores
+        shoal search '"natural selection" -dogs' --preset precise
         shoal search "volcano" --json | jq -r '.results[].text'
     """
     with session.engine() as engine:
@@ -74,6 +110,8 @@ def search(
             tags=split_tags(tags) or None,
             min_confidence=min_confidence,
             preset=preset,
+            weights=parse_weights(weights),
+            fusion=fusion,
         )
         response = ask(
             top_k=top_k,
@@ -111,14 +149,42 @@ def explain(
             "--document", metavar="ID", help="Also say where this document ranks, and why not higher."
         ),
     ] = None,
+    chunk: Annotated[
+        int | None, typer.Option("--chunk", metavar="ID", help="The same for one passage, by its chunk id.")
+    ] = None,
+    mode: Mode = SearchMode.hybrid.value,
+    tags: Tags = None,
+    min_confidence: MinConfidence = None,
+    max_per_document: MaxPerDocument = 3,
+    preset: PresetName = "balanced",
+    weights: Weights = None,
+    fusion: FusionName = "blend",
 ) -> None:
     """Show how a query is understood.
 
-    Every word is listed with its reefs, and the profile they add up to. Words are known (in the dictionary), stop words (too common to mean anything) or unknown (no part of the
-    search). With --document, also that document's rank for the query and what kept it out of the results.
+    Every word is listed with its reefs, and the profile they add up to. Words are known (in the dictionary), learned (from your documents), stop words (too common to mean anything) or unknown (found by
+    spelling alone). With --document or --chunk, also where that ranks for the query, what its score is made of, and
+    what kept it out of the results. The other options are those of `shoal search`.
+
+    \b
+        shoal explain "how insects help plants"
+        shoal explain "how insects help plants" --document 7 --tags biology
     """
     with session.engine() as engine:
-        answer = json_form(engine.explain(query, document_id=document))
+        answer = json_form(
+            engine.explain(
+                query,
+                document_id=document,
+                chunk_id=chunk,
+                mode=mode,
+                tags=split_tags(tags) or None,
+                min_confidence=min_confidence,
+                max_per_document=max_per_document or None,
+                preset=preset,
+                weights=parse_weights(weights),
+                fusion=fusion,
+            )
+        )
     if session.as_json:
         session.emit(answer)
         return
@@ -126,6 +192,25 @@ def explain(
 
     _warn(session, answer)
     print_explanation(session.out, answer)
+
+
+def parse_weights(text: str | None) -> dict[str, float] | None:
+    """`lexical=0.7,reef=0.3` as {"lexical": 0.7, "reef": 0.3}. Raises typer.BadParameter."""
+    if text is None:
+        return None
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            raise typer.BadParameter(
+                f"write it as lexical=0.7,reef=0.3, not {text!r}", param_hint="--weights"
+            ) from None
+        if name in given:
+            raise typer.BadParameter(f"{name!r} is given twice", param_hint="--weights")
+        given[name] = weight
+    return given
 
 
 def _warn(session: Session, answer: dict[str, Any]) -> None:

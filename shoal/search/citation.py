@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.models import QueryReef, Scores, SearchMode, SearchResult, SharedReef
+from shoal.models import MatchedTerm, QueryReef, Scores, SearchMode, SearchResult, SharedReef
+from shoal.search.bonus import tags_meant
 from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.matched_terms import Citable, find_matched_terms
 from shoal.search.ranking import Ranked
 from shoal.search.reef import MILLIONTHS
 from shoal.search.request import SearchRequest
@@ -53,12 +55,32 @@ def cite(
     if request.include_scores or request.mode is SearchMode.lexical:
         parts = {one.chunk_id: reef_part(one, request.mode, understood) for one in ranked}
         shared = find_shared_reefs(snapshot, parts, understood.reefs, data_checksum)
+    terms = (
+        matched_terms(snapshot, understood, [rows[one.chunk_id] for one in ranked], tags)
+        if request.include_scores
+        else [None] * len(ranked)
+    )
     texts = [rows[one.chunk_id]["text"] for one in ranked]
     highlights = find_highlights(texts, make_marked(understood.parsed, request.mode))
     return [
-        _result(snapshot, one, rows[one.chunk_id], tags, shared.get(one.chunk_id, ()), spans, request)
-        for one, spans in zip(ranked, highlights, strict=True)
+        _result(snapshot, one, rows[one.chunk_id], tags, shared.get(one.chunk_id, ()), held, spans, request)
+        for one, held, spans in zip(ranked, terms, highlights, strict=True)
     ]
+
+
+def matched_terms(
+    snapshot: Snapshot,
+    understood: Understood,
+    rows: Sequence[Any],
+    tags: Mapping[int, tuple[str, ...]],
+) -> list[tuple[MatchedTerm, ...]]:
+    """The terms that each chunk holds; `rows` have its document_id, title, section_path and text."""
+    chunks = [
+        Citable(row["title"], json.loads(row["section_path"]), row["text"], tags.get(row["document_id"], ()))
+        for row in rows
+    ]
+    terms = understood.parsed.terms
+    return find_matched_terms(terms, tags_meant(snapshot, terms), chunks)
 
 
 def reef_part(ranked: Ranked, mode: SearchMode, understood: Understood) -> float:
@@ -123,6 +145,7 @@ def _result(
     row: Any,
     tags: Mapping[int, tuple[str, ...]],
     shared: tuple[SharedReef, ...],
+    terms: tuple[MatchedTerm, ...] | None,
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
 ) -> SearchResult:
@@ -153,6 +176,7 @@ def _result(
         scores=scores_of(ranked, request.mode),
         provenance=provenance_of(ranked),
         shared_reefs=shared if request.include_scores else None,
+        matched_terms=terms,
         before=before,
         after=after,
     )

@@ -36,12 +36,12 @@ def library(store: Store) -> dict[str, int]:
 
 def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: dict[str, int]) -> None:
     body = search(client, "lava of a volcano", include_scores=True, context=1)
-    assert set(body) == {"results", "query_info", "trace_id", "took_ms", "warnings"}
+    assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings"}
     assert set(body["query_info"]) == {"top_reef", "confidence", "coverage", "top_reefs", "unknown_words"}
     assert {"reef_name", "z_score"} <= set(body["query_info"]["top_reefs"][0])
     assert body["took_ms"] > 0
     result = body["results"][0]
-    assert set(result) == RESULT | {"shared_reefs", "before", "after"}
+    assert set(result) == RESULT | {"shared_reefs", "matched_terms", "before", "after"}
     assert result["document_id"] == library["fire"]
     assert result["document_title"] == "Fire and growth"
     assert result["source_path"] == "a/fire.md"
@@ -194,3 +194,46 @@ def test_explaining_what_is_not_there_is_not_found(client: FlaskClient, library:
         assert_problem(
             client.post(f"{API}/explain", json={"query": "lava", **wanted}), 422, next(iter(wanted))
         )
+
+
+def test_weights_and_every_filter_fit_an_address(client: FlaskClient, library: dict[str, int]) -> None:
+    fields = "weights=lexical:1,reef:3&min_coverage=0.1&created_after=2020-01-01&created_before=2999-01-01T00:00:00Z"
+    answer = client.get(f"{API}/search?q=volcano+flower+judge&fusion=rrf&preset=precise&{fields}")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    body = search(
+        client, "volcano flower judge", fusion="rrf", weights={"lexical": 1, "reef": 3},
+        filters={"min_coverage": 0.1, "created_after": "2020-01-01", "created_before": "2999-01-01T00:00:00Z"},
+    )  # fmt: skip
+    assert answer.get_json()["results"] == body["results"]
+    assert answer.get_json()["weights"] == body["weights"] == {"lexical": 0.25, "reef": 0.75, "bonus": 0.0}
+    islands = client.get(f"{API}/search?q=volcano&island_ids=0,1&archipelago=0")
+    assert islands.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [("weights=1", "weights"), ("weights=lexical", "weights"), ("weights=lexical:x", "weights"), ("weights=", "weights"),
+     ("weights=lexical:1,lexical:2", "weights"), ("weights=words:1", "weights.words"), ("weights=reef:-1", "weights.reef"),
+     ("weights=reef:nan", "weights.reef"), ("weights=reef:0", "weights"), ("archipelago=4", "archipelago"),
+     ("island_ids=x", "island_ids"), ("created_after=soon", "created_after"), ("mode=words", "mode")],
+)  # fmt: skip
+def test_what_makes_no_sense_in_an_address_is_refused(empty: FlaskClient, asked: str, field: str) -> None:
+    assert_problem(empty.get(f"{API}/search?q=volcano&{asked}"), 422, field)
+
+
+def test_an_explanation_tells_what_the_query_demands_and_what_a_score_is_made_of(
+    client: FlaskClient, library: dict[str, int]
+) -> None:
+    asked = {
+        "query": "lava volcano -frost",
+        "document_id": library["fire"],
+        "weights": {"lexical": 1, "reef": 1},
+    }
+    body = client.post(f"{API}/explain", json=asked).get_json()
+    assert (body["mode"], body["excluded"], body["required"]) == ("hybrid", ["frost"], [])
+    assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "bonus": 0.0}
+    assert {"lava", "volcano"} <= set(body["terms"])
+    target = body["target"]
+    assert {one["term"] for one in target["matched_terms"]} >= {"lava", "volcano"}
+    assert target["scores"]["final"] == target["score"]
+    assert target["would_rank"] == target["rank"] == 1

@@ -5,7 +5,15 @@ from __future__ import annotations
 from marshmallow import fields
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
-from shoal_api.schemas.search import QueryInfoSchema, QueryReefSchema, SearchSchema, SharedReefSchema
+from shoal_api.schemas.search import (
+    MatchedTermSchema,
+    QueryInfoSchema,
+    QueryReefSchema,
+    ScoresSchema,
+    SearchSchema,
+    SharedReefSchema,
+    UsedWeightsSchema,
+)
 from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
@@ -49,12 +57,25 @@ class WordSchema(Schema):
         allow_none=True,
         metadata={"description": "what is known of a learned word; null for others"},
     )
+    n_chunks = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "chunks that hold it, in any inflection; null for stop words"},
+    )
+    suggestions = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "what may have been meant, for a word that nobody knows"},
+    )
 
 
 class KeptOutSchema(Schema):
     reason = fields.String(
         required=True,
-        metadata={"description": "no shared reef, filter, other data, max_per_document or top_k"},
+        metadata={
+            "description": "no match, no shared reef, other data, filter, phrase, title, excluded, max_per_document or "
+            "top_k"
+        },
     )
     message = fields.String(required=True)
 
@@ -70,10 +91,30 @@ class TargetSchema(Schema):
     n_shared_reefs = fields.Integer(required=True)
     shared_reefs = Records(SharedReefSchema, required=True)
     kept_out = Records(KeptOutSchema, required=True)
+    scores = fields.Nested(ScoresSchema, required=True)
+    matched_terms = fields.List(fields.Nested(MatchedTermSchema), required=True)
+    would_rank = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "its rank if neither a filter nor the limit of its document kept it out"},
+    )
 
 
 class ExplanationSchema(Schema):
     query = fields.String(required=True)
+    mode = fields.String(required=True)
+    weights = fields.Nested(UsedWeightsSchema, required=True)
+    terms = fields.List(
+        fields.String(), required=True, metadata={"description": "what ranks by spelling: words and phrases"}
+    )
+    required = fields.List(
+        fields.String(),
+        required=True,
+        metadata={
+            "description": "phrases and title words that a result must hold; not asked for in mode `reef`"
+        },
+    )
+    excluded = fields.List(fields.String(), required=True, metadata={"description": "what no result holds"})
     words = fields.List(fields.Nested(WordSchema), required=True)
     query_info = fields.Nested(QueryInfoSchema, required=True)
     reefs = Records(QueryReefSchema, required=True, metadata={"description": "strongest first"})

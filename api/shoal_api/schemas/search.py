@@ -47,7 +47,8 @@ ABOUT: dict[str, str] = {
     "fusion": f"how several rankings become one; {ONLY_HYBRID}",
     "max_per_document": "most results out of one document: with 3 the best three of its chunks at most, so that one "
     "long document does not fill the page; 1 to 10,000",
-    "include_scores": "adds `shared_reefs` to every result: the topics that query and chunk share, with both z-scores",
+    "include_scores": "adds `shared_reefs` to every result, the topics that query and chunk share, with both z-scores and "
+    "each one's share of the score; and `matched_terms`, the words it holds and where",
     "context": "chunks before and after each result to add as `before` and `after`, 0 to 10",
     "offset": "results to pass over, 0 to 10,000",
     "tags": "only chunks of documents with these tags",
@@ -56,7 +57,11 @@ ABOUT: dict[str, str] = {
     "so how clear its one subject is: above 3 high, below 1 low; 0 upwards",
     "min_coverage": "least `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
     "reef_ids": "only chunks whose strongest reef is one of these (`GET /api/v1/reefs` lists them)",
+    "island_ids": "only chunks whose strongest reef is on one of these islands",
+    "archipelago": "only chunks that score highest in this one of the four archipelagos",
     "document_ids": "only chunks of these documents",
+    "created_after": "only chunks of documents stored at this moment (ISO 8601) or later",
+    "created_before": "only chunks of documents stored before this moment (ISO 8601)",
     "format": "only chunks of documents in this format",
 }
 """Descriptions that the body and the address share."""
@@ -89,13 +94,13 @@ class FiltersSchema(Schema):
         allow_none=True, load_default=None, metadata={"description": ABOUT["min_coverage"]}
     )
     reef_ids = _ids(description=ABOUT["reef_ids"])
-    island_ids = _ids(description="only chunks whose strongest reef is on one of these islands")
+    island_ids = _ids(description=ABOUT["island_ids"])
     archipelago = fields.Integer(
         strict=True,
         allow_none=True,
         load_default=None,
         validate=between(0, N_ARCHIPELAGOS - 1),
-        metadata={"description": "only chunks that score highest in this one of the four archipelagos"},
+        metadata={"description": ABOUT["archipelago"]},
     )
     document_ids = _ids(description=ABOUT["document_ids"] + "; [] allows nothing")
     format = fields.String(
@@ -107,12 +112,12 @@ class FiltersSchema(Schema):
     created_after = Moment(
         allow_none=True,
         load_default=None,
-        metadata={"description": "only chunks of documents stored at this moment (ISO 8601) or later"},
+        metadata={"description": ABOUT["created_after"]},
     )
     created_before = Moment(
         allow_none=True,
         load_default=None,
-        metadata={"description": "only chunks of documents stored before this moment (ISO 8601)"},
+        metadata={"description": ABOUT["created_before"]},
     )
 
     @ma.post_load
@@ -191,6 +196,23 @@ def _listed(name: str) -> dict[str, str]:
     return {"description": f"{ABOUT[name]}; several separated by commas"}
 
 
+class WeightsText(fields.String):
+    """Weights in an address: `lexical:0.7,reef:0.3`."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        given: dict[str, float] = {}
+        for part in super()._deserialize(value, attr, data, **kwargs).split(","):
+            name, _, number = part.partition(":")
+            try:
+                weight = float(number)
+            except ValueError:
+                raise ma.ValidationError("must be written as lexical:0.7,reef:0.3") from None
+            if name.strip() in given:
+                raise ma.ValidationError(f"gives {name.strip()[:40]!r} twice")
+            given[name.strip()] = weight
+        return given
+
+
 class SearchQuerySchema(Schema):
     """The same as parameters of an address; the filters that fit one stand beside `q`."""
 
@@ -198,6 +220,12 @@ class SearchQuerySchema(Schema):
     top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
     mode = _choice("mode", MODES)
     preset = _choice("preset", PRESETS)
+    weights = WeightsText(
+        load_default=None,
+        metadata={
+            "description": f"{ABOUT['weights']}; as `lexical:0.7,reef:0.3`, a signal that is not named has none"
+        },
+    )
     fusion = _choice("fusion", FUSIONS)
     max_per_document = fields.Integer(
         load_default=DEFAULTS["max_per_document"], metadata={"description": ABOUT["max_per_document"]}
@@ -216,7 +244,13 @@ class SearchQuerySchema(Schema):
     min_coverage = fields.Float(metadata={"description": ABOUT["min_coverage"]})
     document_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("document_ids"))
     reef_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("reef_ids"))
+    island_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("island_ids"))
+    archipelago = fields.Integer(
+        validate=between(0, N_ARCHIPELAGOS - 1), metadata={"description": ABOUT["archipelago"]}
+    )
     format = fields.String(validate=validate.OneOf(FORMATS), metadata={"description": ABOUT["format"]})
+    created_after = Moment(metadata={"description": ABOUT["created_after"]})
+    created_before = Moment(metadata={"description": ABOUT["created_before"]})
 
 
 class ScoresSchema(Schema):
@@ -242,6 +276,25 @@ class SharedReefSchema(Schema):
     share = fields.Float(
         required=True, metadata={"description": "what the reef adds to `match_score`; 0 in mode `lexical`"}
     )
+
+
+class MatchedTermSchema(Schema):
+    """A word, phrase or `title:` term of the query that a chunk holds."""
+
+    term = fields.String(required=True)
+    places = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "`title`, `headings`, `text`, `tag`; all but `text` count for the bonus"},
+    )
+
+
+class UsedWeightsSchema(Schema):
+    """What each signal counted, adding up to 1; all 0 where there was nothing to search by."""
+
+    lexical = fields.Float(required=True)
+    reef = fields.Float(required=True)
+    bonus = fields.Float(required=True)
 
 
 class ContextChunkSchema(Schema):
@@ -284,6 +337,9 @@ class ResultSchema(Schema):
     scores = fields.Nested(ScoresSchema, required=True)
     provenance = fields.List(fields.String(), required=True)
     shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
+    matched_terms = fields.List(
+        fields.Nested(MatchedTermSchema), metadata={"description": "with `include_scores`"}
+    )
     before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
 
@@ -305,6 +361,7 @@ class QueryInfoSchema(Schema):
 class SearchAnswerSchema(Schema):
     results = fields.List(fields.Nested(ResultSchema), required=True)
     query_info = fields.Nested(QueryInfoSchema, required=True)
+    weights = fields.Nested(UsedWeightsSchema, required=True)
     trace_id = fields.String(required=True)
     took_ms = fields.Float(required=True)
     warnings = fields.List(fields.String(), required=True)

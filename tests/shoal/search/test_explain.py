@@ -114,3 +114,63 @@ def test_targets_must_exist_and_belong_together(engine: Engine) -> None:
     for wrong in (0, True, "1", 2**63):
         with pytest.raises(QueryError):
             engine.explain("rain", document_id=wrong)  # type: ignore[arg-type]
+
+
+def test_it_names_the_words_that_a_query_demands_or_leaves_out(engine: Engine) -> None:
+    asked = engine.explain('rain -snow -"cold season" -thunder', document_id=1)
+    assert asked.excluded == ("snow", '"cold season"', "thunder")
+    assert asked.target is not None
+    (reason,) = asked.target.kept_out
+    assert (reason.reason, reason.message) == (
+        "excluded",
+        'it holds what the query leaves out: snow, "cold season"',
+    )
+    asked = engine.explain('"rain and storm" "storm and rain" title:courts', document_id=1)
+    assert asked.required == ('"rain and storm"', '"storm and rain"', "title:courts")
+    assert asked.target is not None
+    told = {one.reason: one.message for one in asked.target.kept_out}
+    assert told["phrase"].endswith(': "storm and rain"')
+    assert told["title"] == "its title does not hold what the query demands: title:courts"
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
+def test_in_every_mode_ranks_and_parts_are_those_of_the_search(engine: Engine, mode: str) -> None:
+    reply = engine.search("rain storm jury", mode=mode, max_per_document=2, include_scores=True)
+    assert len(reply.results) > 3
+    for rank, result in enumerate(reply.results, start=1):
+        asked = engine.explain("rain storm jury", chunk_id=result.chunk_id, mode=mode, max_per_document=2)
+        assert asked.weights == reply.weights
+        target = asked.target
+        assert target is not None
+        assert (target.rank, target.score, target.kept_out) == (rank, result.match_score, ())
+        assert target.scores == result.scores
+        assert target.shared_reefs == result.shared_reefs
+        assert target.matched_terms == result.matched_terms
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_it_says_when_nothing_matches(engine: Engine, mode: str) -> None:
+    target = engine.explain("nectar of the hive", document_id=5, mode=mode).target
+    assert target is not None
+    assert (target.rank, target.would_rank, target.matched_terms) == (None, None, ())
+    assert [one.reason for one in target.kept_out] == ["no match"]
+
+
+def test_it_says_where_a_document_would_rank_without_the_filter(engine: Engine) -> None:
+    everything = [result.document_id for result in engine.search("rain", max_per_document=1).results]
+    target = engine.explain("rain", document_id=everything[0], tags=["dry"]).target
+    assert target is not None
+    assert (target.rank, target.would_rank) == (None, 1)
+
+
+def test_of_a_document_the_chunk_is_explained_that_no_filter_keeps_out(settings: Settings) -> None:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        content = "# Rain\n\nRain drops and rain rains.\n\n# Storm\n\nRain and a jury fall. Frost stays.\n"
+        engine.ingest(title="Two", content=content, format="markdown")
+        best = engine.search("rain", max_per_document=None).results[0]
+        without = "rain -frost" if "Frost" in best.text else "rain -drops"
+        target = engine.explain(without, document_id=1).target
+        found = engine.search(without).results
+        assert target is not None
+        assert [result.chunk_id for result in found] == [target.chunk_id]
+        assert target.rank == 1

@@ -1,0 +1,122 @@
+"""Every part of a score comes with its reason, and the parts add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_scorer import REEF_WORDS, FakeScorer
+from hypothesis import HealthCheck, given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+
+from shoal.engine import Engine
+from shoal.models import MatchedTerm
+from shoal.search.matched_terms import BONUS_PLACES
+from shoal.search.query_language import parse_query
+from shoal.settings import Settings
+
+WEATHER = """# Storms and Rain
+
+Rain falls. A monsoon brings clouds, and the wind follows. The Île de Ré saw snow in summer.
+
+## Courts of law
+
+A judge and a jury heard of the storm. Natural selection was on trial, said the witness.
+"""
+QUERIES = (
+    "rain",
+    "storms of monsoons",
+    '"natural selection" judge',
+    "title:weather rain",
+    "ile de re",
+    "coast courts law snow",
+    "B-17 3.14 rain",
+    "the of and",
+    "xyzzy",
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path = tmp_path_factory.mktemp("reasons") / "shoal.db"
+    settings = Settings(database_url=f"sqlite:///{path}", learning=False)
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        opened.ingest(title="Weather report", content=WEATHER, format="markdown", tags=["coast", "Rain"])
+        for i, words in enumerate(REEF_WORDS.values()):
+            opened.ingest(title=f"Words {i}", content=words.capitalize() + ".", tags=["list"])
+        yield opened
+
+
+def matched(engine: Engine, query: str, section: str, **asked: object) -> dict[str, tuple[str, ...]]:
+    results = engine.search(query, include_scores=True, max_per_document=None, **asked).results  # type: ignore[arg-type]
+    (result,) = (result for result in results if section in result.section_path[-1:])
+    assert result.matched_terms is not None
+    return {one.term: one.places for one in result.matched_terms}
+
+
+def test_a_result_says_which_words_it_holds_and_where(engine: Engine) -> None:
+    found = matched(engine, "storms, rains and monsoon judge coast", "Storms and Rain")
+    assert found == {
+        "storms": ("headings",),
+        "rains": ("headings", "text"),
+        "monsoon": ("text",),
+        "coast": ("tag",),
+    }
+    assert matched(engine, "the île in summer", "Storms and Rain") == {"île": ("text",), "summer": ("text",)}
+
+
+def test_phrases_and_title_words_are_told_as_they_were_typed(engine: Engine) -> None:
+    found = matched(engine, '"natural selection" title:weather judge', "Courts of law")
+    assert found == {
+        '"natural selection"': ("text",),
+        "title:weather": ("title",),
+        "judge": ("text",),
+    }
+
+
+def test_a_tag_counts_in_another_case_too(engine: Engine) -> None:
+    assert matched(engine, "rain", "Courts of law") == {"rain": ("headings", "tag")}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_bonus_is_the_share_of_terms_in_title_headings_or_tags(engine: Engine, query: str) -> None:
+    terms = parse_query(query, max_terms=engine.settings.max_query_terms).terms
+    for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
+        held = result.matched_terms or ()
+        placed = [one for one in held if BONUS_PLACES.intersection(one.places)]
+        assert result.scores.bonus == pytest.approx(len(placed) / len(terms) if terms else 0.0)
+        # By words a chunk is found exactly if it holds one of them.
+        in_index = [one for one in held if set(one.places) != {"tag"}]
+        assert bool(in_index) == ("lexical" in result.provenance)
+
+
+WORDS = " ".join(REEF_WORDS.values()).split()
+
+
+@given(
+    words=st.lists(
+        st.sampled_from([*WORDS, "report", "words", "list", "coast", "the", "xyzzy"]), min_size=1, max_size=6
+    ),
+    weights=st.none()
+    | st.fixed_dictionaries({name: st.floats(0.1, 1) for name in ("lexical", "reef", "bonus")}),
+    fusion=st.sampled_from(["blend", "rrf"]),
+)
+@given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_lexical_part_shares_and_bonus_add_up_to_the_score(
+    engine: Engine, words: list[str], weights: dict[str, float] | None, fusion: str
+) -> None:
+    reply = engine.search(" ".join(words), include_scores=True, weights=weights, fusion=fusion)
+    for result in reply.results:
+        shares = sum(reef.share for reef in result.shared_reefs or ())
+        lexical = reply.weights["lexical"] * (result.scores.lexical or 0.0)
+        bonus = reply.weights["bonus"] * result.scores.bonus
+        assert shares + lexical + bonus == pytest.approx(result.match_score, abs=1e-9)
+        assert shares == pytest.approx(reply.weights["reef"] * (result.scores.reef or 0.0), abs=1e-9)
+
+
+def test_reasons_are_left_out_unless_asked_for(engine: Engine) -> None:
+    assert all(result.matched_terms is None for result in engine.search("rain").results)
+    assert engine.search("rain", include_scores=True, mode="reef").results[0].matched_terms == (
+        MatchedTerm("rain", ("headings", "text", "tag")),
+    )
