@@ -162,7 +162,7 @@ def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
     them side by side too, which is more telling than each. Of other compounds (`well-known`) that ranks worse: nDCG@10
     of lexical search is lower on scifact, cranfield, medline and cacm by 0.001 to 0.005."""
     form = text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
-    if is_stop_word(form):
+    if is_stop_word(form) or is_stop_word(f"{form}."):
         return
     stem = without_clitic(form)
     if len(tokens) > 1 and stem != form:
