@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from worker_parts import DEADLINE_SECONDS, ROOT, Worker, count, ended, lives, until, upload
+from worker_parts import DEADLINE_SECONDS, HERE, ROOT, Worker, count, ended, lives, until, upload
 from worker_script import DEADLY, GREEDY, STUCK
 
 from shoal.jobs import jobs
@@ -47,7 +47,9 @@ def assert_stored_once(database: Database, n: int) -> None:
     twice = "SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)"
     assert count(database, twice) == 0
     assert count(database, "SELECT COUNT(*) FROM chunks") == count(database, "SELECT COUNT(*) FROM chunk_fts")
-    assert count(database, "SELECT COUNT(*) FROM job_item_contents") == 0
+    # The texts that can be tried again are all that is kept of what was accepted.
+    failed = count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'failed'")
+    assert count(database, "SELECT COUNT(*) FROM job_item_contents") == failed
 
 
 def messages(settings: Settings) -> list[Path]:
@@ -136,6 +138,22 @@ def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
     assert ended(database, later).status is JobStatus.succeeded
 
 
+def test_a_small_job_that_came_later_is_done_before_the_rest_of_a_huge_one(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, batch_items=5)
+    worker = start_worker(settings)
+    huge = upload(database, settings, [*stuck_at(7), *texts(200)[40:]])
+    send_nudge(make_celery(settings))
+    until(lambda: progress(database, huge) == (5, 5))
+    small = upload(database, settings, ["A bee visits a flower.", "A whale is an animal of the sea."])
+    worker.release()
+    assert ended(database, small).status is JobStatus.succeeded
+    assert ended(database, huge).status is JobStatus.succeeded
+    # What was done and in hand when it came, then the small one; ids are given in the order of storing.
+    assert [item.document_id for item in jobs.get_items(database, small)] == [11, 12]
+
+
 @pytest.mark.chaos
 def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbours_do_not(
     database: Database, settings: Settings, start_worker: StartWorker
@@ -174,6 +192,19 @@ def test_messages_may_be_lost_doubled_or_nonsense(
     until(lambda: messages(settings) == [])
     assert_stored_once(database, 30)
     assert worker.process.poll() is None
+    assert worker.stop() == 0
+
+
+def test_work_is_done_although_no_message_ever_comes_through(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
+    worker = start_worker(settings, [str(HERE / "worker_script.py"), "deaf"])
+    job_id = upload(database, settings, texts(40))
+    send_nudge(make_celery(settings))
+    assert ended(database, job_id).progress.done == 40
+    assert_stored_once(database, 40)
+    assert worker.events("work taken without a message")
     assert worker.stop() == 0
 
 

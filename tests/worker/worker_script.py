@@ -1,7 +1,7 @@
 """A worker whose scorer can be told by the documents to stand still, to want too much memory or to take its process down.
 
-A document with STUCK in it is held until the file of the `release` variable exists, so that a test finds the worker
-in the middle of its work for as long as it looks.
+A document with STUCK in it is held until the file of the RELEASE variable exists, so that a test finds the worker
+in the middle of its work for as long as it looks. With the argument `deaf` no message ever reaches it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import signal
 import sys
 import time
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 from fake_scorer import FakeScorer
 
+from shoal.jobs import filesystem
 from shoal.settings import Settings
+from shoal_worker import reconciler
 from shoal_worker.process import main
 
 DEADLY = "cyanide"
@@ -38,5 +41,15 @@ class Moody(FakeScorer):
         return super().analyze(sentences, **rest)
 
 
+def be_deaf() -> None:
+    def hear_nothing(*_: Any, **__: Any) -> None:
+        raise Empty
+
+    filesystem.Channel._get = hear_nothing  # type: ignore[method-assign]
+    reconciler.PATIENCE_SECONDS = 0.5
+
+
 if __name__ == "__main__":
+    if "deaf" in sys.argv:
+        be_deaf()
     sys.exit(main(Settings.from_environment(), scorer=Moody()))

@@ -109,20 +109,33 @@ class _Child:
             resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, most))
         self._database = Database(self._settings.database_url)
         self._handlers = handlers_for(self._database, self._scorer, self._settings)
-        Reconciler(self._database, self._settings, self._nudge, self._busy).start()
+        Reconciler(self._database, self._settings, self._nudge, self._busy, self._work_unasked).start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 
     def work(self) -> None:
-        assert self._database is not None, "a task runs in a child that has started"
-        if self._ending[0]:
-            return
+        """The task: answer one message."""
         with self._busy:
-            try:
-                work_once(self._database, self._handlers, self._settings, self._nudge)
-            except MemoryError:
-                # What it held is taken back as after any other crash, and done by a process that begins afresh.
-                log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)
-                os._exit(OUT_OF_MEMORY)
+            self._work_once()
+
+    def _work_unasked(self) -> bool:
+        """Take work without a message, unless there is some in hand; whether there was any."""
+        if not self._busy.acquire(blocking=False):
+            return False
+        try:
+            return self._work_once()
+        finally:
+            self._busy.release()
+
+    def _work_once(self) -> bool:
+        assert self._database is not None, "a child works once it has started"
+        if self._ending[0]:
+            return False
+        try:
+            return work_once(self._database, self._handlers, self._settings, self._nudge)
+        except MemoryError:
+            # What it held is taken back as after any other crash, and done by a process that begins afresh.
+            log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)
+            os._exit(OUT_OF_MEMORY)
 
 
 def _check_database(settings: Settings) -> None:

@@ -7,6 +7,7 @@ the process, its book-keeping of them would be copied), and the parent forks whe
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ from shoal.clock import timestamp
 from shoal.errors import StorageError
 from shoal.jobs import statements
 from shoal.jobs.broker import tidy_folders
+from shoal.jobs.claims import has_claimable_work
 from shoal.jobs.reconcile import reconcile
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -28,6 +30,11 @@ FORGET_SECONDS = 86_400.0
 
 SIGN_SECONDS = 10.0
 """A worker says that it lives this often, at most."""
+
+PATIENCE_SECONDS = 10.0
+"""How long an idle process sees work waiting before it takes some without having got a message. One that came through
+would have been here within a second; what is left are a broker that is away, and Celery's pool when it stands still
+(its processes share locks, and one that was killed with such a lock in its hands never gives it back)."""
 
 log = structlog.get_logger(__name__)
 
@@ -41,13 +48,20 @@ class Reconciler:
     """Reconciles every `reconcile_seconds` until the process ends, or ends it when the parent is gone."""
 
     def __init__(
-        self, database: Database, settings: Settings, nudge: Callable[[], None], busy: threading.Lock
+        self,
+        database: Database,
+        settings: Settings,
+        nudge: Callable[[], None],
+        busy: threading.Lock,
+        work: Callable[[], bool],
     ) -> None:
-        """`busy` is held while this process works on a batch."""
+        """`busy` is held while this process works on a batch; `work` takes one, unless it is, and says whether."""
         self._database = database
         self._settings = settings
         self._nudge = nudge
         self._busy = busy
+        self._work = work
+        self._idle_since: float | None = None
         self._parent = os.getppid()
         self._signed_at = 0.0
         self._started_at = timestamp()
@@ -56,10 +70,14 @@ class Reconciler:
         threading.Thread(target=self._run, name="reconciler", daemon=True).start()
 
     def _run(self) -> None:
+        # A signal that ends the process is for the main thread: Celery holds it back there while a lock is held that
+        # the processes of the pool share. Taken by this thread, it would end the process with the lock.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         # At once: this process may be the successor of one that died with work in its hands.
         while True:
             if os.getppid() != self._parent:
                 self._leave()
+            worked = False
             try:
                 done = reconcile(self._database, self._settings, self._nudge)
                 if done.given_back or done.failed or done.dropped:
@@ -68,12 +86,29 @@ class Reconciler:
                     )
                 self._sign()
                 tidy_folders(self._settings)
+                worked = self._take_what_waits()
             except StorageError as error:
                 log.warning("not reconciled", reason=str(error))
             except Exception:
                 # This thread is what makes the rest reliable: it must outlive its own mistakes.
                 log.exception("not reconciled")
-            time.sleep(self._settings.reconcile_seconds)
+            if not worked:
+                time.sleep(self._settings.reconcile_seconds)
+
+    def _take_what_waits(self) -> bool:
+        """Work on a batch where work has been waiting although this process is idle; whether it did."""
+        now = time.monotonic()
+        if self._busy.locked() or not has_claimable_work(self._database):
+            self._idle_since = None
+            return False
+        if self._idle_since is None:
+            self._idle_since = now
+        if now - self._idle_since < PATIENCE_SECONDS:
+            return False
+        worked = self._work()
+        if worked:
+            log.warning("work taken without a message", waited=round(now - self._idle_since, 1))
+        return worked
 
     def _sign(self) -> None:
         now = time.time()
