@@ -33,6 +33,7 @@ from shoal.storage import catalogue, chunks, migrate
 from shoal.storage.database import MAX_ID, Database
 
 if TYPE_CHECKING:
+    from shoal.audit import AuditLog
     from shoal.explain import Explanation
     from shoal.intake import Intake
     from shoal.jobs.local import Watcher
@@ -82,6 +83,14 @@ class Engine:
         from shoal.search.postings import KeptPostings
 
         return KeptPostings(self.database)
+
+    @functools.cached_property
+    def _audit(self) -> AuditLog | None:
+        if self.settings.audit == "off":
+            return None
+        from shoal.audit import AuditLog
+
+        return AuditLog.of(self.settings)
 
     @property
     def scorer(self) -> Any:
@@ -254,6 +263,7 @@ class Engine:
         preset: str = "balanced",
         weights: Mapping[str, float] | None = None,
         fusion: str = "blend",
+        trace_id: str | None = None,
     ) -> SearchResponse:
         """The chunks that match the query best, best first, with what they matched by.
 
@@ -263,7 +273,8 @@ class Engine:
 
         `tags` and `min_confidence` are short for the filters of the same name and can't be given twice.
         `max_per_document=None` lifts that limit. `include_scores` fills `shared_reefs`; `context` adds that many
-        neighbours before and after each result.
+        neighbours before and after each result. `trace_id` is that of the request that this search is part of; it is
+        in the response and in the audit log (`SHOAL_AUDIT`).
 
         Raises QueryError naming the argument that cannot be used.
         """
@@ -286,7 +297,15 @@ class Engine:
             weights=weights,
             fusion=fusion,
         )
-        return answer(self.database, self.scorer, self.settings, request, self._postings)
+        return answer(
+            self.database,
+            self.scorer,
+            self.settings,
+            request,
+            self._postings,
+            trace_id=trace_id,
+            audit=self._audit,
+        )
 
     def explain(
         self,

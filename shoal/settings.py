@@ -65,6 +65,13 @@ def _keys(value: str) -> str | None:
     return None
 
 
+def _in_a_folder(value: str) -> str | None:
+    path = Path(value).absolute()
+    if value and path.is_dir():
+        return "must be a file, and is a folder"
+    return None if path.parent.is_dir() else "is in a folder that does not exist"
+
+
 def _setting(default: Any, meaning: str, check: Check | None = None, *, secret: bool = False) -> Any:
     """`secret`: the value is never shown."""
     metadata = {"meaning": meaning, "check": check, "secret": secret}
@@ -263,6 +270,13 @@ class Settings:
     log_format: str = _setting(
         "auto", "json, console, or auto (console in a terminal)", _one_of("auto", "json", "console")
     )
+
+    audit: str = _setting(
+        "off",
+        "a line of JSON for every search: off, summary (without the query's text), or full (docs/audit.md)",
+        _one_of("off", "summary", "full"),
+    )
+    audit_file: str = _setting("", "file that these lines are added to; empty: stderr", _in_a_folder)
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Settings:

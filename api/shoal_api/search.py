@@ -33,7 +33,7 @@ FILTERS_IN_ADDRESS = set(SearchQuerySchema().fields) & set(FiltersSchema().field
 def search(data: dict[str, Any]) -> dict[str, Any]:
     """Search"""
     query = data.pop("query")
-    return _represent(service.current().engine.search(query, **data), data)
+    return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
 
 
 @blueprint.get("/search")
@@ -44,7 +44,7 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     query = data.pop("q")
     data["filters"] = filters({name: data.pop(name) for name in FILTERS_IN_ADDRESS if name in data})
     try:
-        return _represent(service.current().engine.search(query, **data), data)
+        return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
     except QueryError as error:
         # The engine names its own arguments; the address has them flat, and a short one for the query.
         field = error.field.removeprefix("filters.")

@@ -6,6 +6,7 @@ import time
 import uuid
 from typing import Any
 
+from shoal.audit import AuditLog, entry_of, finished
 from shoal.models import SearchMode, SearchResponse
 from shoal.search import postings
 from shoal.search.citation import cite
@@ -18,9 +19,16 @@ from shoal.storage.database import Database, Snapshot
 
 
 def answer(
-    database: Database, scorer: Any, settings: Settings, request: SearchRequest, kept: postings.KeptPostings
+    database: Database,
+    scorer: Any,
+    settings: Settings,
+    request: SearchRequest,
+    kept: postings.KeptPostings,
+    *,
+    trace_id: str | None = None,
+    audit: AuditLog | None = None,
 ) -> SearchResponse:
-    """Run a search, with the postings that this process keeps.
+    """Run a search, with the postings that this process keeps, and note it in the audit log if there is one.
 
     Raises QueryError for a filter that names a reef or island that there isn't.
     """
@@ -32,14 +40,22 @@ def answer(
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
         results = cite(snapshot, ranked, understood, request, scorer.data_checksum)
-    return SearchResponse(
+        entry = (
+            entry_of(audit.level, snapshot, scorer, settings, request, understood, ranking, ranked)
+            if audit
+            else None
+        )
+    response = SearchResponse(
         results=results,
         query_info=understood.profile.info,
-        trace_id=uuid.uuid4().hex,
+        trace_id=trace_id or uuid.uuid4().hex,
         took_ms=milliseconds_since(started),
         warnings=understood.warnings,
         weights=understood.weights._asdict(),
     )
+    if audit and entry:
+        audit.write(finished(entry, response))
+    return response
 
 
 def rank_for(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, VOLCANO, Store, assert_problem
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
 
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
@@ -237,3 +244,18 @@ def test_an_explanation_tells_what_the_query_demands_and_what_a_score_is_made_of
     assert {one["term"] for one in target["matched_terms"]} >= {"lava", "volcano"}
     assert target["scores"]["final"] == target["score"]
     assert target["would_rank"] == target["rank"] == 1
+
+
+def test_the_audit_log_knows_a_search_by_the_trace_id_of_its_answer(
+    settings: Settings, engine: Engine, library: dict[str, int], tmp_path: Path
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    noting = dataclasses.replace(settings, audit="summary", audit_file=str(log))
+    with Engine(settings=noting, scorer=engine.scorer) as opened:
+        client = create_app(noting, engine=opened).test_client()
+        bodies = [
+            search(client, "lava of a volcano"),
+            client.get(f"{API}/search?q=volcano").get_json(),
+        ]
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [entry["trace_id"] for entry in entries] == [body["trace_id"] for body in bodies]

@@ -1,0 +1,185 @@
+"""With the audit log on, every search leaves a line that its ranking can be had from again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_scorer import REEF_WORDS, FakeScorer
+
+from shoal.audit import arguments_of
+from shoal.engine import Engine
+from shoal.errors import SettingsError
+from shoal.settings import Settings
+
+SECRET = "nectar of the qwertz hive"
+Open = Callable[..., Engine]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+def opened(settings: Settings, path: Path) -> Iterator[Open]:
+    """Engines on one library, each with audit settings of its own."""
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        for i, words in enumerate(REEF_WORDS.values()):
+            engine.ingest(title=f"Words {i}", content=words.capitalize() + ".", tags=[f"t{i % 3}"])
+            engine.ingest(title=f"Others {i}", content=f"The {words.split()[0]} and the honey of the hive.")
+    engines: list[Engine] = []
+
+    def open_engine(level: str, to: Path | None = path) -> Engine:
+        changed = dataclasses.replace(settings, audit=level, audit_file=str(to or ""))
+        engines.append(Engine(settings=changed, scorer=FakeScorer()))
+        return engines[-1]
+
+    yield open_engine
+    for engine in engines:
+        engine.close()
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_nothing_is_noted_unless_asked_for(
+    opened: Open, path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert Settings().audit == "off"
+    opened("off").search(SECRET)
+    assert lines(path) == []
+    assert capfd.readouterr().err == ""
+
+
+def test_a_summary_tells_nothing_that_was_typed_but_its_hash(opened: Open, path: Path) -> None:
+    reply = opened("summary").search(SECRET)
+    text = path.read_text()
+    assert not any(word in text for word in ("nectar", "qwertz", "hive"))
+    (entry,) = lines(path)
+    assert entry["query_sha256"] == hashlib.sha256(SECRET.encode()).hexdigest()
+    assert entry["trace_id"] == reply.trace_id
+    assert [one["chunk_id"] for one in entry["results"]] == [one.chunk_id for one in reply.results]
+    assert entry["candidates"]["lexical"]["n"] > 0
+    assert entry["library"]["n_chunks"] == 24
+
+
+ASKED: list[dict[str, Any]] = [
+    {},
+    {"mode": "lexical", "top_k": 3},
+    {"mode": "reef", "offset": 2},
+    {"preset": "precise", "max_per_document": None},
+    {"weights": {"lexical": 1, "reef": 2}},
+    {"fusion": "rrf", "top_k": 5, "offset": 1},
+    {"tags": ["t1"], "min_confidence": 0.1},
+    {
+        "filters": {
+            "tags": ["t0", "t1"],
+            "tags_match": "any",
+            "document_ids": [1, 2, 3],
+            "format": "plaintext",
+        }
+    },
+    {"filters": {"document_ids": [], "created_after": "2020-01-01"}},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_a_ranking_can_be_had_again_from_its_line(opened: Open, path: Path, asked: dict[str, Any]) -> None:
+    reply = opened("full").search("honey of a volcano, a bee and a judge", **asked)
+    (entry,) = lines(path)
+    again = opened("off").search(**arguments_of(entry))
+    noted = [(one["rank"], one["chunk_id"], one["document_id"], one["score"]) for one in entry["results"]]
+    first = asked.get("offset", 0) + 1
+    for found in (reply, again):
+        assert noted == [
+            (rank, one.chunk_id, one.document_id, one.match_score)
+            for rank, one in enumerate(found.results, start=first)
+        ]
+    parts = [(one["lexical"], one["reef"], one["bonus"]) for one in entry["results"]]
+    assert parts == [
+        (one.scores.lexical or 0.0, one.scores.reef or 0.0, one.scores.bonus) for one in again.results
+    ]
+    assert entry["weights"] == again.weights
+    assert entry["data_checksum"] == FakeScorer().data_checksum
+
+
+def test_scores_follow_from_what_a_line_holds(opened: Open, path: Path) -> None:
+    """Without the library: parts from raw scores and the best of each signal, the score from parts and weights."""
+    opened("full").search("honey of a volcano, a bee and a judge", top_k=100, max_per_document=None)
+    (entry,) = lines(path)
+    signals = entry["candidates"]
+    scores = []
+    for one in entry["results"]:
+        for name in ("lexical", "reef"):
+            assert one[name] == pytest.approx(one[f"{name}_raw"] / signals[name]["best"], rel=1e-12)
+        parts = (one["lexical"], one["reef"], one["bonus"])
+        weights = (entry["weights"][name] for name in ("lexical", "reef", "bonus"))
+        scores.append(sum(part * weight for part, weight in zip(parts, weights, strict=True)))
+        assert one["score"] == pytest.approx(scores[-1], rel=1e-12)
+    assert scores == sorted(scores, reverse=True)
+    for name in ("lexical", "reef"):
+        raw = dict(signals[name]["first"])
+        assert raw == {one["chunk_id"]: one[f"{name}_raw"] for one in entry["results"] if one[f"{name}_raw"]}
+        assert len(raw) == signals[name]["n"]
+
+
+def test_lines_go_to_stderr_where_no_file_is_named(opened: Open, capfd: pytest.CaptureFixture[str]) -> None:
+    opened("summary", None).search("rain", trace_id="of-the-request")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert json.loads(err)["trace_id"] == "of-the-request"
+
+
+def test_a_file_is_its_owners_alone_and_may_be_rotated(opened: Open, path: Path) -> None:
+    engine = opened("full")
+    engine.search("rain")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.rename(path.with_suffix(".1"))
+    engine.search("honey")
+    assert [entry["query"] for entry in lines(path)] == ["honey"]
+
+
+def test_searches_at_once_write_whole_lines(opened: Open, path: Path) -> None:
+    engines = [opened("full"), opened("full")]
+    threads = [
+        threading.Thread(
+            target=lambda engine=engine: [engine.search("honey of the volcano") for _ in range(20)]
+        )  # type: ignore[misc]
+        for engine in engines * 2
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(lines(path)) == 80
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+def test_a_line_that_cannot_be_written_does_not_cost_the_answer(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = opened("summary", Path("/dev/full")).search("rain")
+    assert reply.results
+    assert "not written" in caplog.text
+    assert reply.trace_id in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SHOAL_AUDIT", "yes"), ("SHOAL_AUDIT_FILE", "/no/such/folder/a.jsonl"), ("SHOAL_AUDIT_FILE", "/")],
+)
+def test_a_setting_that_would_lose_lines_is_an_error_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name):
+        Settings.from_environment()
