@@ -34,7 +34,11 @@ MAX_CHUNKS = 500_000
 """Larger libraries are searched in SQL; these take 160 MB."""
 MAX_NEW_CHUNKS = 1_000
 """More new chunks than this are read by a thread of their own (27,000 take a second or two), and searched in SQL
-until then."""
+until then. Reading so many takes a sixth of the time of a search in SQL (benchmarks/search_plans.py)."""
+MAX_MERGED_CHUNKS = 5_000
+"""Larger blocks are merged by a thread of their own: 50,000 chunks take as long as a search."""
+MAX_SMALL_BLOCKS = 12
+"""Blocks that may be left before that thread is started; each costs a search a tenth of a millisecond."""
 
 # With ids that are never used again, number and largest id tell one set of chunks from every earlier one: what is
 # new has a larger id than anything before, and without anything new, fewer means less. The revision tells one set of
@@ -154,6 +158,12 @@ class KeptPostings:
         self._reading = threading.Lock()
         self._n_searches = 0
 
+    @property
+    def in_memory(self) -> tuple[int, int]:
+        """Chunks whose postings are kept at the moment, and the bytes they take."""
+        kept = self._kept
+        return (0, 0) if kept is None else (kept.state.n_chunks, kept.n_bytes)
+
     def load(self, snapshot: Snapshot, n_reefs: int) -> None:
         """Read the postings now, however little has been searched so far."""
         self._n_searches = SEARCHES_BEFORE_LOADING
@@ -178,13 +188,18 @@ class KeptPostings:
             return kept
         if not self._reading.acquire(blocking=False):
             return None
+        found, more_to_do = None, True
         try:
-            if self._database is None or _count_new(snapshot, kept or NOTHING, state) <= MAX_NEW_CHUNKS:
+            if self._database is None:
                 return self._refresh(snapshot, n_reefs, state)
+            if _count_new(snapshot, kept or NOTHING, state) <= MAX_NEW_CHUNKS:
+                found = self._refresh(snapshot, n_reefs, state, most_merged=MAX_MERGED_CHUNKS)
+                more_to_do = found is not None and len(found.blocks) > MAX_SMALL_BLOCKS
         finally:
             self._reading.release()
-        threading.Thread(target=self._load_aside, args=(n_reefs,), name="postings", daemon=True).start()
-        return None
+        if more_to_do:
+            threading.Thread(target=self._load_aside, args=(n_reefs,), name="postings", daemon=True).start()
+        return found
 
     def _load_aside(self, n_reefs: int) -> None:
         assert self._database is not None, "only a database can be read aside"
@@ -199,14 +214,19 @@ class KeptPostings:
         finally:
             self._reading.release()
 
-    def _refresh(self, snapshot: Snapshot, n_reefs: int, state: State) -> Postings | None:
-        """Bring what is kept to the state of the snapshot; None if the snapshot is older than what is kept."""
+    def _refresh(
+        self, snapshot: Snapshot, n_reefs: int, state: State, *, most_merged: int = MAX_CHUNKS
+    ) -> Postings | None:
+        """Bring what is kept to the state of the snapshot, merging blocks of up to so many chunks together; None if
+        the snapshot is older than what is kept."""
         kept = self._kept or NOTHING
         if kept.state != state:
             kept = _refreshed(snapshot, kept, n_reefs, state)
             if kept.state != state:
                 return None
-        self._kept = kept
+        blocks = tuple(_merged(kept.blocks, most_merged))
+        if kept is not self._kept or len(blocks) < len(kept.blocks):
+            self._kept = kept = Postings(blocks, kept.state)
         return kept
 
 
@@ -282,7 +302,6 @@ def _refreshed(snapshot: Snapshot, kept: Postings, n_reefs: int, state: State) -
     if sum(len(block.chunk_ids) for block in blocks) != state.n_chunks or state.last_id < before.last_id:
         ids = _ids(snapshot, ALL_IDS, {})
         blocks = [_without(block, ~np.isin(block.chunk_ids, ids)) for block in blocks]
-    blocks = _merged(blocks)
     n_known = sum(len(block.chunk_ids) for block in blocks)
     return Postings(tuple(blocks), State(n_known, state.last_id, state.revision))
 
@@ -337,14 +356,19 @@ def _without(block: Block, goes: NDArray[np.bool_]) -> Block:
     )
 
 
-def _merged(blocks: list[Block]) -> list[Block]:
-    """Blocks of which each is more than twice as large as the next: there are few, and each chunk is seldom moved."""
+def _merged(blocks: Sequence[Block], most: int) -> list[Block]:
+    """Blocks of which each is more than twice as large as the next, or would have more than `most` chunks with it:
+    there are few, and each chunk is seldom moved."""
     merged: list[Block] = []
     for block in blocks:
         if not len(block.chunk_ids):
             continue
         merged.append(block)
-        while len(merged) > 1 and len(merged[-2].chunk_ids) <= 2 * len(merged[-1].chunk_ids):
+        while (
+            len(merged) > 1
+            and len(merged[-2].chunk_ids) <= 2 * len(merged[-1].chunk_ids)
+            and len(merged[-2].chunk_ids) + len(merged[-1].chunk_ids) <= most
+        ):
             second = merged.pop()
             merged.append(_joined(merged.pop(), second))
     return merged

@@ -173,11 +173,33 @@ def test_many_new_chunks_are_read_aside_and_searched_in_sql_meanwhile(
         assert kept.of(snapshot, N_REEFS) is None
     for thread in threading.enumerate():
         if thread.name == "postings":
-            thread.join(10)
+            thread.join(120)
     with database.snapshot() as snapshot:
         found = kept.of(snapshot, N_REEFS)
         assert found is not None
         assert found.state.n_chunks == 3
+
+
+def test_blocks_that_are_large_are_merged_aside(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "MAX_MERGED_CHUNKS", 2)
+    monkeypatch.setattr(postings, "MAX_SMALL_BLOCKS", 3)
+    query = [QueryReef(1, "reef 1", 1.0)]
+    kept = postings.KeptPostings(database)
+    with database.snapshot() as snapshot:
+        kept.load(snapshot, N_REEFS)
+    sizes = []
+    for i in range(12):
+        store(database, make_scored([f"text {i}"]))
+        with database.snapshot() as snapshot:
+            found = kept.of(snapshot, N_REEFS)
+            assert found is not None
+            assert ranking(snapshot, found, query) == ranking(snapshot, None, query)
+        sizes.append(max(len(block.chunk_ids) for block in found.blocks))
+        for thread in threading.enumerate():
+            if thread.name == "postings":
+                thread.join(120)
+    assert sizes[:6] == [1, 2, 2, 2, 2, 2], "a search merges no more than two chunks here"
+    assert max(sizes) > 2, "the thread all of them"
 
 
 def test_a_search_does_not_wait_for_another_that_reads_postings(database: Database) -> None:
