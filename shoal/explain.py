@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.explained_words import Word, explain_words
-from shoal.models import MatchedTerm, QueryInfo, QueryReef, Scores, SearchMode, SharedReef
+from shoal.models import Companion, MatchedTerm, QueryInfo, QueryReef, Scores, SearchMode, SharedReef
 from shoal.search.answer import milliseconds_since, rank_for
 from shoal.search.citation import find_shared_reefs, matched_terms, reef_part, scores_of
 from shoal.search.conditions import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
@@ -74,9 +74,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first; `terms`
-    are the words and phrases that rank by spelling, `required` those that a result must hold, `excluded` those that
-    no result holds; `weights` is what each signal counts, adding up to 1."""
+    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first: the
+    query's own, which `query_info` has, and that of the `company` it keeps in this library. `terms` are the words and
+    phrases that rank by spelling, `required` those that a result must hold, `excluded` those that no result holds;
+    `weights` is what each signal counts, adding up to 1."""
 
     query: str
     mode: str
@@ -87,6 +88,7 @@ class Explanation:
     words: tuple[Word, ...]
     query_info: QueryInfo
     reefs: tuple[QueryReef, ...]
+    company: tuple[Companion, ...]
     warnings: tuple[str, ...]
     target: Target | None
     trace_id: str
@@ -131,6 +133,7 @@ def explain(
         words=words,
         query_info=understood.profile.info,
         reefs=understood.reefs,
+        company=() if understood.company is None else understood.company.companions,
         warnings=understood.warnings,
         target=target,
         trace_id=uuid.uuid4().hex,

@@ -234,6 +234,16 @@ class QueryReef:
 
 
 @dataclass(frozen=True, slots=True)
+class Companion:
+    """A passage whose profile moves a query's. `share`: how much it counts among the companions, 0..1."""
+
+    chunk_id: int
+    document_id: int
+    document_title: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class ContextChunk:
     """A neighbour of a result, on request."""
 

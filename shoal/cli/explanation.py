@@ -35,6 +35,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     _print_words(console, answer["words"])
     _print_demands(console, answer)
     _print_profile(console, answer["reefs"])
+    _print_company(console, answer["company"])
     info = answer["query_info"]
     console.print(
         Text(
@@ -134,6 +135,16 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
         table.add_row(Text(f"and {len(reefs) - PROFILE_SHOWN} more", style="dim"), "")
     console.print()
     console.print(table)
+
+
+def _print_company(console: Console, company: Sequence[Mapping[str, Any]]) -> None:
+    """The passages that are part of the profile above."""
+    from rich.text import Text
+
+    if company:
+        named = (f"{one_line(one['document_title'])} (passage {one['chunk_id']})" for one in company)
+        line = f"also by the company its words keep: what {'; '.join(named)} {'is' if len(company) == 1 else 'are'} about"
+        console.print(Text(line, style="dim"))
 
 
 def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[str, float]) -> None:

@@ -34,36 +34,40 @@ class Weights(NamedTuple):
 
 
 PRESETS: Mapping[Preset, Weights] = {
-    Preset.balanced: Weights(lexical=0.60, reef=0.35, bonus=0.05),
-    Preset.precise: Weights(lexical=0.85, reef=0.10, bonus=0.05),
-    Preset.conceptual: Weights(lexical=0.35, reef=0.60, bonus=0.05),
+    Preset.balanced: Weights(lexical=0.475, reef=0.475, bonus=0.05),
+    Preset.precise: Weights(lexical=0.75, reef=0.20, bonus=0.05),
+    Preset.conceptual: Weights(lexical=0.20, reef=0.75, bonus=0.05),
 }
+"""Before trust, which takes a third off the weight of reefs for the typical query. Of `balanced` the weights are those
+that won on four collections (docs/search-quality.md); the others lean to one side of it."""
 EQUAL_VOICE = Weights(lexical=0.5, reef=0.5, bonus=0.0)
 """Of rankings that are fused by rank."""
 
-HALF_TRUSTED_WORDS = 0.5
-"""Known words of a query whose profile counts half."""
-DOUBTFUL = 0.5
-"""Below this, the answer says that reefs count less."""
+HALF_TRUSTED = 4.0
+"""z-score of a query's strongest reef with which its profile counts half. The best reef weight of queries rises with this
+z-score, more than with the number of known words or the lead of the first reef (benchmarks/hybrid.py)."""
+DOUBTFUL = 0.45
+"""Below this, the answer says so: "good idea", "meaning of life", "thing"; not "king" or "heat transfer"."""
 
 
-def trust(matched_words: int) -> float:
-    """How far the profile of a query of so many known words can be trusted, 0..1."""
-    return matched_words / (matched_words + HALF_TRUSTED_WORDS)
+def trust(strength: float) -> float:
+    """How far a query's profile can be trusted, 0..1, given the z-score of its strongest reef."""
+    return strength / (strength + HALF_TRUSTED)
 
 
 def choose_weights(
-    preset: Preset, given: Mapping[str, float] | None, fusion: Fusion, matched_words: int
+    preset: Preset, given: Mapping[str, float] | None, fusion: Fusion, strength: float
 ) -> Weights:
     """The weights of a hybrid search, adding up to 1. Given ones count as they are, those not given 0; of a preset
-    the weight of reefs falls with the trust in the query's profile. Without known words reefs have no part."""
+    the weight of reefs falls with the trust in the query's profile, whose strongest reef has the z-score `strength`; 0
+    is a query without reefs, in which they have no part."""
     if given is not None:
         chosen = Weights(**{name: given.get(name, 0.0) for name in Weights._fields})
         faith = 1.0
     else:
         chosen = EQUAL_VOICE if fusion is Fusion.rrf else PRESETS[preset]
-        faith = 1.0 if fusion is Fusion.rrf else trust(matched_words)
-    return chosen._replace(reef=chosen.reef * faith if matched_words else 0.0).normalised()
+        faith = 1.0 if fusion is Fusion.rrf else trust(strength)
+    return chosen._replace(reef=chosen.reef * faith if strength else 0.0).normalised()
 
 
 def parts(raw: NDArray[np.int64], fusion: Fusion) -> NDArray[np.float64]:

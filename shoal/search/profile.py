@@ -25,6 +25,11 @@ class QueryProfile:
     info: QueryInfo
     matched_words: int
 
+    @property
+    def strength(self) -> float:
+        """The z-score of the strongest reef, 0 without any."""
+        return self.reefs[0].z_score if self.reefs else 0.0
+
 
 def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
     """Score a query with any object that has lagoon's public methods."""

@@ -135,7 +135,8 @@ def rank(
     if mode is not SearchMode.lexical and understood.reefs:
         by_reefs = _overlaps(snapshot, understood, loaded)
     if mode is not SearchMode.reef:
-        by_words = match_scores(snapshot, understood.parsed.terms)
+        known = understood.matches
+        by_words = match_scores(snapshot, understood.parsed.terms) if known is None else known
     chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
     lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
     lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores

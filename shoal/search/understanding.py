@@ -7,6 +7,8 @@ from typing import Any
 
 from shoal.models import QueryReef, SearchMode
 from shoal.search.blend import DOUBTFUL, PRESETS, Weights, choose_weights, trust
+from shoal.search.company import Company, keep_company
+from shoal.search.lexical import Matches, match_scores
 from shoal.search.profile import QueryProfile, make_profile, named
 from shoal.search.query_language import ParsedQuery, parse_query
 from shoal.search.reef import any_other_data, count_other_data
@@ -26,6 +28,8 @@ class Understood:
     """scorer      knows the learned words of the query
     weights     of the signals, adding up to 1, or all 0 where there is nothing to search by
     other_data  the checksum of the scorer's data if some chunks were scored with other data, else None
+    matches     of the query's terms, once they were looked up
+    company     what moves the query's profile in this library; None where no reefs are compared
     """
 
     parsed: ParsedQuery
@@ -34,11 +38,13 @@ class Understood:
     weights: Weights
     other_data: str | None
     warnings: tuple[str, ...]
+    matches: Matches | None = None
+    company: Company | None = None
 
     @property
     def reefs(self) -> tuple[QueryReef, ...]:
-        """The query's profile, as far as it takes part in a search."""
-        return self.profile.reefs
+        """The query's profile as it takes part in a search."""
+        return self.profile.reefs if self.company is None else self.company.reefs
 
 
 def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest) -> Understood:
@@ -47,7 +53,7 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
     knowing = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, knowing, reefs_per_query=settings.reefs_per_query)
     weights = ONE_SIGNAL.get(request.mode) or choose_weights(
-        request.preset, request.weights, request.fusion, profile.matched_words
+        request.preset, request.weights, request.fusion, profile.strength
     )
     by_reefs = request.mode is not SearchMode.lexical
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
@@ -58,7 +64,13 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
             f"{n:,} {'chunk was' if n == 1 else 'chunks were'} scored with other lagoon data and left out"
         )
         warnings.append(chunks if request.mode is SearchMode.reef else f"{chunks} of the search by reefs")
-    return Understood(parsed, profile, knowing, weights, other_data, tuple(warnings))
+    matches, company = None, None
+    if by_reefs and profile.reefs and settings.company_share:
+        matches = match_scores(snapshot, parsed.terms)
+        company = keep_company(
+            snapshot, profile.reefs, parsed, matches, share=settings.company_share, other_data_than=other_data
+        )
+    return Understood(parsed, profile, knowing, weights, other_data, tuple(warnings), matches, company)
 
 
 def _warnings(parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest) -> list[str]:
@@ -99,10 +111,9 @@ def _of_hybrid(profile: QueryProfile, request: SearchRequest) -> list[str]:
     found = [f"not known to the topic model, so found by spelling alone: {named(unknown)}"] if unknown else []
     asked = PRESETS[request.preset]
     if request.weights is None and request.fusion is Fusion.blend and asked.reef:
-        faith = trust(profile.matched_words)
+        faith = trust(profile.strength)
         if faith < DOUBTFUL:
             found.append(
-                "the query says little about a subject, so shared reefs count "
-                f"{faith:.0%} of what they count otherwise"
+                f"the query says little about a subject, so shared reefs have {faith:.0%} of their weight"
             )
     return found

@@ -100,6 +100,15 @@ class TargetSchema(Schema):
     )
 
 
+class CompanionSchema(Schema):
+    """A passage that matches the query's words so well that its profile counts beside the query's own."""
+
+    chunk_id = fields.Integer(required=True)
+    document_id = fields.Integer(required=True)
+    document_title = fields.String(required=True)
+    share = fields.Float(required=True, metadata={"description": "among these, adding up to 1"})
+
+
 class ExplanationSchema(Schema):
     query = fields.String(required=True)
     mode = fields.String(required=True)
@@ -118,6 +127,7 @@ class ExplanationSchema(Schema):
     words = fields.List(fields.Nested(WordSchema), required=True)
     query_info = fields.Nested(QueryInfoSchema, required=True)
     reefs = Records(QueryReefSchema, required=True, metadata={"description": "strongest first"})
+    company = Records(CompanionSchema, required=True, metadata={"description": "closest first"})
     warnings = fields.List(fields.String(), required=True)
     target = fields.Nested(
         TargetSchema, required=True, allow_none=True, metadata={"description": "with an id asked about"}

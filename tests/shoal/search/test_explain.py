@@ -43,9 +43,13 @@ def test_words_are_told_apart(engine: Engine) -> None:
 
 
 def test_the_profile_is_that_of_the_search(engine: Engine) -> None:
-    explanation, reply = engine.explain("rain and courts"), engine.search("rain and courts")
+    explanation = engine.explain("rain and courts")
+    reply = engine.search("rain and courts", include_scores=True)
     assert explanation.query_info == reply.query_info
-    assert explanation.reefs[: len(reply.query_info.top_reefs)] == reply.query_info.top_reefs
+    searched = {reef.reef_id: reef.z_score for reef in explanation.reefs}
+    shared = [reef for result in reply.results for reef in result.shared_reefs or ()]
+    assert shared
+    assert all(searched[reef.reef_id] == reef.query_z for reef in shared)
     assert explanation.target is None
 
 

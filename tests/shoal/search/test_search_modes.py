@@ -309,16 +309,16 @@ def test_reciprocal_ranks_give_equal_scores_equal_ranks() -> None:
 
 
 def test_weights_follow_what_is_known_of_the_query() -> None:
-    def reef_weight(words: int, **asked: Any) -> float:
+    def reef_weight(strength: float, **asked: Any) -> float:
         given = {"preset": blend.Preset.balanced, "given": None, "fusion": Fusion.blend} | asked
-        chosen = blend.choose_weights(**given, matched_words=words)
+        chosen = blend.choose_weights(**given, strength=strength)
         assert sum(chosen) == pytest.approx(1.0)
         return chosen.reef
 
-    by_words = [reef_weight(n) for n in range(8)]
-    assert by_words[0] == 0
-    assert by_words == sorted(by_words)
-    assert by_words[-1] <= blend.PRESETS[blend.Preset.balanced].reef
+    by_strength = [reef_weight(z) for z in (0.0, 0.1, 1.0, 4.0, 12.0, 100.0)]
+    assert by_strength[0] == 0
+    assert by_strength == sorted(by_strength)
+    assert by_strength[-1] <= blend.PRESETS[blend.Preset.balanced].reef
     presets = [reef_weight(5, preset=preset) for preset in ("precise", "balanced", "conceptual")]
     assert presets == sorted(presets)
     assert reef_weight(1, given={"reef": 1, "lexical": 3}) == 0.25, "given weights are taken as they are"
