@@ -208,6 +208,21 @@ class Client:
         """As `POST /explain`."""
         return self._send("/explain", {"query": query, **arguments})
 
+    def documents(
+        self, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+    ) -> dict[str, Any]:
+        """A page of the documents: those with the tag, and with `q` in title or source path."""
+        return self._ask("/documents", {"tag": tag, "q": q, "limit": limit, "offset": offset})
+
+    def document(self, document_id: int) -> dict[str, Any]:
+        """A document with its sections and report."""
+        return self._ask(f"/documents/{document_id}")
+
+    def content(self, document_id: int) -> str:
+        """The text of a document, in which the offsets of results count."""
+        with self._reaching():
+            return _checked(self._http.get(f"{API}/documents/{document_id}/content")).text
+
     def status(self) -> dict[str, Any]:
         return self._ask("/status")
 
