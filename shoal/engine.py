@@ -398,6 +398,10 @@ class Engine:
             "db_bytes": size_on_disk(self.database),
         }
 
+    def postings_in_memory(self) -> tuple[int, int]:
+        """Chunks whose postings this process keeps in memory for its searches, and the bytes they take."""
+        return self._postings.in_memory
+
     def reefs(self) -> dict[str, Any]:
         """The hierarchy: archipelagos, islands and reefs. A reef has its typical words and `n_chunks`, the number
         of chunks whose strongest reef it is."""

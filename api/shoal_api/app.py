@@ -58,7 +58,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     # Whoever takes more says so: documents and uploads.
     app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
     app.url_map.strict_slashes = False
-    metrics = Metrics()
+    metrics = Metrics(engine)
     app.extensions[EXTENSION] = Service(
         settings=settings,
         engine=engine,

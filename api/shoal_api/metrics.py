@@ -1,22 +1,48 @@
-"""Numbers for Prometheus."""
+"""Numbers for Prometheus: what this process has counted, and what the database says when it is asked.
+
+Whatever workers do shows in the database, so one scrape of the API has the numbers of all of them.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+import shoal
+from shoal.engine import Engine
+from shoal.errors import StorageError
+from shoal.jobs import tallies
+from shoal.jobs.names import JobStatus
+from shoal.storage.measures import Work, measure
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 """From a cached search to the longest wait for a job."""
+SEARCH_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5)
+"""Close together where searches of a library of some ten thousand passages are."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
+
+log = structlog.get_logger("shoal.api")
 
 
 class Metrics:
     """The metrics of one application; a registry of their own lets tests make many."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "shoal_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
@@ -28,9 +54,15 @@ class Metrics:
             buckets=SECONDS,
             registry=self._registry,
         )
-        self._documents = Gauge("shoal_documents", "Documents stored", registry=self._registry)
-        self._chunks = Gauge("shoal_chunks", "Chunks stored", registry=self._registry)
-        self._jobs = Gauge("shoal_jobs", "Jobs by status", ("status",), registry=self._registry)
+        self._searches = Histogram(
+            "shoal_search_seconds",
+            "Time to search, without the way over HTTP",
+            ("mode",),
+            buckets=SEARCH_SECONDS,
+            registry=self._registry,
+        )
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_Library(engine))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request. `route` is the pattern, not the address: addresses are without number."""
@@ -38,11 +70,149 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def text(self, *, documents: int, chunks: int, jobs: dict[str, int]) -> bytes:
-        """All metrics in the text format, with the given state of the library."""
-        self._documents.set(documents)
-        self._chunks.set(chunks)
-        self._jobs.clear()
-        for status, count in jobs.items():
-            self._jobs.labels(status).set(count)
+    def observe_search(self, mode: str, seconds: float) -> None:
+        """Count a search."""
+        self._searches.labels(mode).observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics in the text format. A database that is away costs its numbers, not the others."""
         return generate_latest(self._registry)
+
+
+class _Library(Collector):
+    """What the database says at the moment of a scrape."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: or the registry would read the database when this is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            status = self._engine.status()
+            with self._engine.database.snapshot() as snapshot:
+                work = measure(snapshot)
+        except StorageError as error:
+            log.warning("metrics without the database", reason=str(error))
+            yield _gauge("shoal_database_up", "1 if the database can be read", 0)
+            return
+        yield _gauge("shoal_database_up", "1 if the database can be read", 1)
+        yield from _of_library(status)
+        yield from _of_postings(self._engine)
+        yield _gauge(
+            "shoal_disk_free_bytes",
+            "Space left on the disk of the database",
+            shutil.disk_usage(self._engine.database.path.parent).free,
+        )
+        yield from _of_work(work, status["jobs"])
+        yield from _of_stages(work.counted)
+
+
+def _of_library(status: Mapping[str, object]) -> Iterator[Metric]:
+    yield InfoMetricFamily(
+        "shoal",
+        "Versions of program, schema and data",
+        value={
+            "version": shoal.__version__,
+            "schema": str(status["schema"]),
+            "data": str(status["lagoon_version"]),
+        },
+    )
+    for name, field, meaning in (
+        ("shoal_documents", "n_documents", "Documents stored"),
+        ("shoal_chunks", "n_chunks", "Passages stored"),
+        ("shoal_content_bytes", "content_bytes", "Text stored, bytes of UTF-8"),
+        ("shoal_database_bytes", "db_bytes", "Size of the database on disk, with its log"),
+        ("shoal_vocabulary_version", "vocabulary_version", "Version of the learned words"),
+        ("shoal_custom_words", "n_custom_words", "Learned words in force"),
+        (
+            "shoal_stale_chunks",
+            "n_stale_chunks",
+            "Passages scored before the newest words, or with other data: what a rescore would bring up to date",
+        ),
+    ):
+        value = status[field]
+        assert isinstance(value, int), "counts are whole numbers"
+        yield _gauge(name, meaning, value)
+
+
+def _of_postings(engine: Engine) -> Iterator[Metric]:
+    n_chunks, n_bytes = engine.postings_in_memory()
+    yield _gauge("shoal_postings_chunks", "Passages whose postings this process keeps in memory", n_chunks)
+    yield _gauge("shoal_postings_bytes", "Memory that these postings take", n_bytes)
+
+
+def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
+    yield _gauges("shoal_jobs", "Jobs by status; finished ones are removed after a time", "status", jobs)
+    yield _gauges("shoal_items_waiting", "Documents accepted and not done, by state", "status", work.waiting)
+    yield _gauges(
+        "shoal_items_waiting_bytes", "Their text, bytes of UTF-8, by state", "status", work.waiting_bytes
+    )
+    yield _gauge(
+        "shoal_oldest_job_seconds",
+        "Age of the oldest job that has not ended; 0 where there is none",
+        work.oldest_seconds,
+    )
+    yield _gauge("shoal_uploads_receiving", "Uploads that are arriving", work.receiving)
+    yield _gauge("shoal_workers", "Workers that gave a sign of life lately", work.workers)
+    yield _gauge("shoal_worker_processes", "Their processes", work.worker_processes)
+    yield _counters("shoal_items", "Documents that went through jobs, by their end", "status", work.ended)
+    yield CounterMetricFamily(
+        "shoal_items_bytes", "Their text, bytes of UTF-8, whatever their end", value=work.ended_bytes
+    )
+    removed = work.counted.get(tallies.REMOVED_JOBS, {})
+    open_jobs = (JobStatus.enqueued, JobStatus.processing)
+    ended = {
+        status.value: jobs.get(status, 0) + removed.get(status, 0)
+        for status in JobStatus
+        if status not in open_jobs
+    }
+    yield _counters("shoal_jobs_ended", "Jobs that ended, by their end", "status", ended)
+    lost = sum(work.counted.get(tallies.LEASES_LOST, {}).values())
+    yield CounterMetricFamily(
+        "shoal_leases_lost", "Claims taken back from workers that died or were silent", value=lost
+    )
+
+
+def _of_stages(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+    """Workers' batches. Counts are whole in the table, as each bound's own; Prometheus wants them added up."""
+    found: dict[str, dict[str, float]] = {}
+    for label, n in counted.get(tallies.STAGE_BATCHES, {}).items():
+        stage, _, bound = label.partition(" ")
+        found.setdefault(stage, {})[bound] = n
+    batches = HistogramMetricFamily(
+        "shoal_batch_seconds", "Time of a worker for one batch, by stage", labels=["stage"]
+    )
+    for stage, by_bound in sorted(found.items()):
+        buckets, so_far = [], 0.0
+        for bound in (*(f"{seconds:g}" for seconds in tallies.SECONDS), tallies.BEYOND):
+            so_far += by_bound.get(bound, 0)
+            buckets.append((bound, so_far))
+        seconds = counted.get(tallies.STAGE_SECONDS, {}).get(stage, 0.0)
+        batches.add_metric([stage], buckets=buckets, sum_value=seconds)
+    yield batches
+    for name, tally, meaning in (
+        ("shoal_batch_items", tallies.STAGE_ITEMS, "Documents that workers took through a stage"),
+        ("shoal_batch_bytes", tallies.STAGE_BYTES, "Their text, bytes of UTF-8"),
+    ):
+        yield _counters(name, meaning, "stage", counted.get(tally, {}))
+
+
+def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def _gauges(name: str, meaning: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=[label])
+    for key, value in values.items():
+        family.add_metric([str(key)], value)
+    return family
+
+
+def _counters(name: str, meaning: str, label: str, values: Mapping[str, float]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, meaning, labels=[label])
+    for key, value in values.items():
+        family.add_metric([str(key)], value)
+    return family

@@ -63,6 +63,7 @@ def explain(data: dict[str, Any]) -> Any:
 
 
 def _represent(response: SearchResponse, asked: dict[str, Any]) -> dict[str, Any]:
+    service.current().metrics.observe_search(str(asked["mode"]), response.took_ms / 1000)
     return {
         "results": [_result(result, asked) for result in response.results],
         "query_info": response.query_info,

@@ -100,9 +100,4 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
 @blueprint.answers(200, {"type": "string"}, content_type="text/plain")
 def metrics() -> Response:
     """Metrics for Prometheus"""
-    here = service.current()
-    state = here.engine.status()
-    text = here.metrics.text(
-        documents=state["n_documents"], chunks=state["n_chunks"], jobs=dict(state["jobs"])
-    )
-    return Response(text, content_type=CONTENT_TYPE_LATEST)
+    return Response(service.current().metrics.text(), content_type=CONTENT_TYPE_LATEST)

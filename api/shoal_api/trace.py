@@ -11,6 +11,7 @@ import flask
 import structlog
 from werkzeug.wrappers import Response
 
+from shoal.tracing import TRACE_ID
 from shoal_api.metrics import Metrics
 
 SECURITY_HEADERS = {
@@ -47,6 +48,7 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
     def begin() -> None:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(trace_id=trace_id())
+        TRACE_ID.set(trace_id())
 
     @app.after_request
     def end(response: Response) -> Response:

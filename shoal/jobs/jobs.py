@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from shoal.errors import NotFoundError
 from shoal.jobs import statements
 from shoal.jobs.names import FINAL, WAVE_DONE, ItemStatus, JobKind, JobStatus, Stage, plan_from_json
-from shoal.storage.database import Database
+from shoal.storage.database import Database, listed
 
 POLL_SECONDS = 0.05
 """How often a waiting request looks. One indexed read of a row: a hundred waiting clients cost a few per cent of
@@ -200,6 +200,13 @@ def workers_seen(database: Database, within_seconds: float) -> list[WorkerSeen]:
     with database.read() as connection:
         rows = connection.execute(statements.WORKERS, {"since": time.time() - within_seconds}).mappings()
         return [WorkerSeen(**row) for row in rows]
+
+
+def trace_ids(database: Database, job_ids: Iterable[int]) -> list[str]:
+    """The ids of the requests that jobs came with; a job of a command has none."""
+    ids, parameters = listed("id", job_ids)
+    with database.snapshot() as snapshot:
+        return [row[0] for row in snapshot.tuples(statements.TRACE_IDS.format(ids=ids), parameters)]
 
 
 def wait_for_change(

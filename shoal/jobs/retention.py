@@ -57,7 +57,6 @@ def _forget(connection: sa.Connection, job_id: int, before: str) -> bool:
         (tallies.REMOVED_BYTES, ""): job["bytes_done"],
         **{(tallies.REMOVED_ITEMS, end): job[end] for end in ITEM_ENDS},
     }
-    rows = [{"name": name, "label": label, "value": value} for (name, label), value in sums.items() if value]
-    connection.execute(sa.text(tallies.ADD), rows)
+    tallies.add(connection, sums)
     connection.execute(FORGET, {"job_id": job_id})
     return True

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from shoal.clock import timestamp
 from shoal.errors import JobStateError
-from shoal.jobs import statements
+from shoal.jobs import statements, tallies
 from shoal.jobs.jobs import Job, get_job
 from shoal.jobs.names import plan_from_json
 from shoal.settings import Settings
@@ -98,4 +98,8 @@ def _send(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) -> in
         statements.INSERT_WAVE, {**place, "n": wave, "stage": stage, "items": len(rows), "bytes": n_bytes}
     )
     connection.execute(statements.REOPEN_JOB, {**place, "failed": len(rows), "bytes": n_bytes, "now": now})
+    # The job counts them no longer; what was counted once stays counted.
+    tallies.add(
+        connection, {(tallies.REMOVED_ITEMS, "failed"): len(rows), (tallies.REMOVED_BYTES, ""): n_bytes}
+    )
     return len(rows)

@@ -408,3 +408,5 @@ COUNT_ITEMS = sa.text(
     "SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND (:status IS NULL OR status = :status)"
 )
 WORKERS = sa.text("SELECT * FROM workers WHERE seen_at >= :since ORDER BY name")
+# The requests that jobs came with.
+TRACE_IDS = "SELECT DISTINCT trace_id FROM jobs WHERE id IN ({ids}) AND trace_id IS NOT NULL ORDER BY trace_id"

@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 
+import sqlalchemy as sa
+
 from shoal.jobs.names import Stage
 from shoal.storage.database import Database, Snapshot
 
@@ -21,19 +23,21 @@ STAGE_ITEMS = "stage_items"
 STAGE_BYTES = "stage_bytes"
 LEASES_LOST = "leases_lost"
 REMOVED_JOBS = "removed_jobs"
-"""Of jobs that were removed after their time: how many, by status; and below their items and bytes."""
+"""Of jobs that were removed after their time: how many, by status."""
 REMOVED_ITEMS = "removed_items"
 REMOVED_BYTES = "removed_bytes"
+"""Items by their end, and bytes, that jobs counted once and count no longer: the job was removed, or they were tried
+again."""
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for the time of a batch: some ms for a note, tens of seconds for the learn of a wave of books."""
 BEYOND = "+Inf"
 
 # Adds to a sum, or begins it.
-ADD = """
+ADD = sa.text("""
     INSERT INTO tallies (name, label, value) VALUES (:name, :label, :value)
     ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value
-"""
+""")
 ALL = "SELECT name, label, value FROM tallies"
 
 Key = tuple[str, str]
@@ -63,21 +67,25 @@ class Tallies:
 
     def write(self, database: Database) -> None:
         """Write what was counted. Raises StorageError; then it is kept for the next time."""
-        import sqlalchemy as sa
-
         with self._lock:
             taken, self._sums = self._sums, defaultdict(float)
         if not taken:
             return
-        rows = [{"name": name, "label": label, "value": value} for (name, label), value in taken.items()]
         try:
             with database.write() as connection:
-                connection.execute(sa.text(ADD), rows)
+                add(connection, taken)
         except BaseException:
             with self._lock:
                 for key, value in taken.items():
                     self._sums[key] += value
             raise
+
+
+def add(connection: sa.Connection, sums: Mapping[Key, float]) -> None:
+    """Add to sums within a transaction, in which what they count happens."""
+    rows = [{"name": name, "label": label, "value": value} for (name, label), value in sums.items() if value]
+    if rows:
+        connection.execute(ADD, rows)
 
 
 def read(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:

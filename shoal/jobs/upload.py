@@ -8,6 +8,7 @@ returned, every item ends with a result whatever dies.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -40,6 +41,8 @@ DROP_ITEMS = 2000
 
 DROP_SLICES = 8
 """Transactions at a time; what is left is removed by the next round of the reconciler."""
+
+log = logging.getLogger(__name__)
 
 
 class Upload:
@@ -142,6 +145,8 @@ class Upload:
             self.abandon()
             return earlier
         self._job_id = None
+        if self._local_owner is None:
+            _log_accepted(job_id, self._kind, self._seq)
         return job_id
 
     def abandon(self) -> None:
@@ -329,7 +334,13 @@ def _submit(
         job_id = _insert_job(connection, kind, settings)
         insert_items(connection, job_id, items)
         _accept(connection, job_id, key, request_hash)
+    _log_accepted(job_id, kind, len(items))
     return job_id
+
+
+def _log_accepted(job_id: int, kind: JobKind, n_items: int) -> None:
+    """The line that ties a request to the job whose number is on the lines of workers."""
+    log.info("job accepted", extra={"job_id": job_id, "kind": kind.value, "items": n_items})
 
 
 def _accepted_before(connection: sa.Connection, key: str | None, request_hash: str | None) -> int | None:

@@ -24,6 +24,7 @@ from shoal.jobs import statements
 from shoal.jobs.broker import make_celery, nudger
 from shoal.jobs.names import TASK_WORK
 from shoal.jobs.pipeline import Handlers, handlers_for
+from shoal.jobs.tallies import Tallies
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -74,6 +75,7 @@ def make_worker(settings: Settings, scorer: Any) -> Celery:
     child = _Child(settings, scorer, make_celery(settings))
     app.task(child.work, name=TASK_WORK, shared=False)
     signals.worker_process_init.connect(child.start, weak=False)
+    signals.worker_process_shutdown.connect(child.stop, weak=False)
     signals.worker_shutting_down.connect(child.claim_no_more, weak=False)
     # Our logging is set up already.
     signals.setup_logging.connect(_keep_logging, weak=False)
@@ -94,6 +96,7 @@ class _Child:
         self._busy = threading.Lock()
         self._database: Database | None = None
         self._handlers: Handlers = {}
+        self._tallies = Tallies()
         # One byte that parent and children share, 1 once the worker is to end.
         self._ending = mmap.mmap(-1, 1)
 
@@ -109,8 +112,19 @@ class _Child:
             resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, most))
         self._database = Database(self._settings.database_url)
         self._handlers = handlers_for(self._database, self._scorer, self._settings)
-        Reconciler(self._database, self._settings, self._nudge, self._busy, self._work_unasked).start()
+        Reconciler(
+            self._database, self._settings, self._nudge, self._busy, self._work_unasked, self._tallies
+        ).start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
+
+    def stop(self, **_: Any) -> None:
+        """Write what was counted since the reconciler did so last."""
+        if self._database is None:
+            return
+        try:
+            self._tallies.write(self._database)
+        except StorageError as error:
+            log.warning("counts of the last seconds are lost", reason=str(error))
 
     def work(self) -> None:
         """The task: answer one message."""
@@ -131,7 +145,7 @@ class _Child:
         if self._ending[0]:
             return False
         try:
-            return work_once(self._database, self._handlers, self._settings, self._nudge)
+            return work_once(self._database, self._handlers, self._settings, self._nudge, self._tallies)
         except MemoryError:
             # What it held is taken back as after any other crash, and done by a process that begins afresh.
             log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)

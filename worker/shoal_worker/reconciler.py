@@ -22,6 +22,7 @@ from shoal.jobs import statements
 from shoal.jobs.broker import tidy_folders
 from shoal.jobs.claims import has_claimable_work
 from shoal.jobs.reconcile import reconcile
+from shoal.jobs.tallies import LEASES_LOST, Tallies
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -54,12 +55,16 @@ class Reconciler:
         nudge: Callable[[], None],
         busy: threading.Lock,
         work: Callable[[], bool],
+        tallies: Tallies,
     ) -> None:
-        """`busy` is held while this process works on a batch; `work` takes one, unless it is, and says whether."""
+        """`busy` is held while this process works on a batch; `work` takes one, unless it is, and says whether;
+        `tallies` is what it has counted.
+        """
         self._database = database
         self._settings = settings
         self._nudge = nudge
         self._busy = busy
+        self._tallies = tallies
         self._work = work
         self._idle_since: float | None = None
         self._parent = os.getppid()
@@ -80,6 +85,7 @@ class Reconciler:
             worked = False
             try:
                 done = reconcile(self._database, self._settings, self._nudge)
+                self._tallies.add(LEASES_LOST, "", done.given_back + done.failed)
                 if done.given_back or done.failed or done.dropped:
                     log.info(
                         "reconciled", given_back=done.given_back, failed=done.failed, dropped=done.dropped
@@ -128,6 +134,7 @@ class Reconciler:
                 },
             )
             connection.execute(statements.FORGET_OLD_WORKERS, {"moment": now - FORGET_SECONDS})
+        self._tallies.write(self._database)
         self._signed_at = now
 
     def _leave(self) -> None:

@@ -4,46 +4,74 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 
 from shoal.errors import StorageError
 from shoal.jobs import lease
-from shoal.jobs.claims import claim, has_claimable_work
+from shoal.jobs.claims import Batch, claim, has_claimable_work
+from shoal.jobs.jobs import trace_ids
 from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.tallies import Tallies
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
 log = structlog.get_logger(__name__)
 
 
-def work_once(database: Database, handlers: Handlers, settings: Settings, nudge: Callable[[], None]) -> bool:
+def work_once(
+    database: Database,
+    handlers: Handlers,
+    settings: Settings,
+    nudge: Callable[[], None],
+    tallies: Tallies | None = None,
+) -> bool:
     """Answer one "come and claim"; whether there was anything to do.
 
     As long as more can be claimed one message is on its way, so that other workers come too: it is sent before
     the work and, since the work itself may have opened a stage or freed duplicates, again after it. A database
     that can't be used is logged; the reconciler sends the next message.
     """
-    started = time.monotonic()
     try:
         batch = claim(database, lease.new_owner(), settings)
         if batch is None:
             return False
-        if batch.more:
-            nudge()
-        advance = process(batch, database, handlers, settings)
-        if has_claimable_work(database):
-            nudge()
+        with structlog.contextvars.bound_contextvars(**_whose(database, batch)):
+            _work_on(batch, database, handlers, settings, nudge, tallies)
     except StorageError as error:
         log.warning("work left for later", reason=str(error))
-        return True
+    return True
+
+
+def _work_on(
+    batch: Batch,
+    database: Database,
+    handlers: Handlers,
+    settings: Settings,
+    nudge: Callable[[], None],
+    tallies: Tallies | None,
+) -> None:
+    started = time.monotonic()
+    if batch.more:
+        nudge()
+    advance = process(batch, database, handlers, settings)
+    if has_claimable_work(database):
+        nudge()
+    seconds, n_bytes = time.monotonic() - started, sum(item.n_bytes for item in batch.items)
+    if tallies is not None:
+        tallies.add_batch(batch.stage, seconds=seconds, items=len(batch.items), n_bytes=n_bytes)
     log.info(
         "batch processed",
         stage=batch.stage.value,
-        jobs=sorted({item.job_id for item in batch.items}),
         items=len(batch.items),
-        bytes=sum(item.n_bytes for item in batch.items),
-        seconds=round(time.monotonic() - started, 3),
+        bytes=n_bytes,
+        seconds=round(seconds, 3),
         ended_jobs=list(advance.ended_jobs),
     )
-    return True
+
+
+def _whose(database: Database, batch: Batch) -> dict[str, Any]:
+    """The jobs of a batch and the requests they came with, for every line that is logged while it is worked on."""
+    jobs = {item.job_id for item in batch.items} | ({batch.wave.job_id} if batch.wave else set())
+    return {"jobs": sorted(jobs), "trace_ids": trace_ids(database, sorted(jobs))}
