@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from shoal.models import QueryReef
 from shoal.search.conditions import Conditions
-from shoal.storage.database import Snapshot
-from shoal.storage.packed import packed_columns, packed_ids
+from shoal.storage.database import Snapshot, listed
+from shoal.storage.packed import numbers, packed_ids
 
 # The overlap with every chunk that shares a reef: each reef of the query is one contiguous run of postings.
 SCORED = """
@@ -32,10 +32,13 @@ SCORED = """
 """
 RESTRICTION = "AND +p.chunk_id IN ({eligible})"
 
-# All of these as three long columns.
-ALL_OVERLAPS = """
-    WITH {scored} SELECT group_concat(chunk_id), group_concat(overlap), group_concat(n_shared) FROM scored
+# The postings of each reef of a query, as one text: two numbers in one, because every number costs as much as adding.
+POSTINGS_OF = """
+    SELECT reef_id, group_concat(chunk_id * {radix} + weight) FROM reef_postings
+    WHERE reef_id IN ({reefs}) GROUP BY reef_id
 """
+RADIX = 1 << 20
+"""More than any weight, which is at most a million."""
 
 # Chunks get their place within their document among the best `depth`: few of them need to be looked at.
 RANK = """
@@ -91,6 +94,8 @@ FIRST_DEPTH = 200
 """Chunks looked at in the first go; the limit a document has rarely needs more for a page of ten."""
 DEEPER = 16
 """How many times as many are looked at when those were not enough."""
+DENSE = 8
+"""Ids from the least to the greatest, for each posting, up to which an array has a place for every id between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +128,27 @@ NO_OVERLAPS = Overlaps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0,
 
 
 def overlaps(snapshot: Snapshot, reefs: Sequence[QueryReef]) -> Overlaps:
-    """The overlap of every chunk that shares a reef."""
-    if not reefs:
+    """The overlap of every chunk that shares a reef, as `SCORED` defines it; added up here, which takes half the time."""
+    names, parameters = listed("reef", (reef.reef_id for reef in reefs))
+    query_z = {reef.reef_id: round(reef.z_score * MILLIONTHS) for reef in reefs}
+    runs = [
+        (numbers(text), query_z[reef_id])
+        for reef_id, text in snapshot.rows(POSTINGS_OF.format(radix=RADIX, reefs=names), parameters)
+    ]
+    if not runs:
         return NO_OVERLAPS
-    unrestricted = Conditions({}, {})
-    statement = ALL_OVERLAPS.format(scored=_scored(reefs, unrestricted))
-    return Overlaps(*packed_columns(snapshot, statement, _parameters(reefs, unrestricted)))
+    ids = np.concatenate([run // RADIX for run, _ in runs])
+    # Whole numbers below 2**53: floating-point addition is exact.
+    products = np.concatenate([(run % RADIX) * float(z) for run, z in runs])
+    least = int(ids.min())
+    if int(ids.max()) - least < DENSE * len(ids):
+        counts = np.bincount(ids - least)
+        shared = np.flatnonzero(counts)
+        sums = np.bincount(ids - least, weights=products)[shared]
+        return Overlaps(shared + least, sums.astype(np.int64), counts[shared])
+    chunk_ids, places = np.unique(ids, return_inverse=True)
+    sums = np.bincount(places, weights=products)
+    return Overlaps(chunk_ids, sums.astype(np.int64), np.bincount(places))
 
 
 def rank(

@@ -21,7 +21,7 @@ def packed_columns(
 ) -> tuple[NDArray[np.int64], ...]:
     """The columns of a statement that joins each into one text, in the ascending order of the first."""
     row = snapshot.first(statement, parameters)
-    columns = tuple(_numbers(text) for text in row)
+    columns = tuple(numbers(text) for text in row)
     if len(columns[0]) > 1 and not (columns[0][1:] > columns[0][:-1]).all():
         order = np.argsort(columns[0], kind="stable")
         columns = tuple(column[order] for column in columns)
@@ -35,5 +35,6 @@ def packed_ids(
     return packed_columns(snapshot, f"SELECT group_concat(id) FROM ({query})", parameters)[0]
 
 
-def _numbers(text: str | None) -> NDArray[np.int64]:
+def numbers(text: str | None) -> NDArray[np.int64]:
+    """The numbers of a text that SQL has joined; none of no text."""
     return np.empty(0, np.int64) if text is None else np.fromstring(text, dtype=np.int64, sep=",")

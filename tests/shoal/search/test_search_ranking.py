@@ -14,7 +14,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.clock import timestamp
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search import order, postings, reef
+from shoal.search import bonus, citation, lexical, order, postings, reef
 from shoal.search.conditions import Conditions, make_conditions
 from shoal.search.reef import Ranked
 from shoal.storage import documents
@@ -142,6 +142,21 @@ def test_a_filtered_search_is_a_search_then_a_filter(
         assert found == at_most(most, left)[:n]
 
 
+@MANY
+@given(library=libraries, query=queries, dense=st.sampled_from([0, reef.DENSE]))
+def test_overlaps_are_those_that_sql_adds_up(library: Library, query: list[QueryReef], dense: int) -> None:
+    with (
+        a_library(library) as database,
+        database.snapshot() as snapshot,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(reef, "DENSE", dense)
+        found = reef.overlaps(snapshot, query)
+        expected = reef.rank(snapshot, query, NONE, n=1000, max_per_document=None)
+        by_id = sorted((one.chunk_id, one.overlap, one.n_shared) for one in expected)
+        assert list(zip(*(array.tolist() for array in found), strict=True)) == by_id
+
+
 @BOTH
 def test_one_document_cannot_crowd_out_the_others_however_long_it_is(
     database: Database, monkeypatch: pytest.MonkeyPatch, rank: Rank
@@ -202,3 +217,35 @@ def test_chunks_of_other_data_can_be_told_and_left_out(database: Database) -> No
         ours = NONE.and_current_data(CHECKSUM)
         found = in_sql(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
     assert [one.chunk_id for one in found] == [1]
+
+
+def test_the_core_queries_of_a_search_read_no_table_through(database: Database) -> None:
+    """But by a key or an index, whatever the library holds; docs/search.md shows the plans."""
+    for _ in range(3):
+        store(database)
+    ids = {"id_0": 1, "id_1": 2}
+    reefs = {"reef_0": 1, "reef_1": 2}
+    statements = {
+        reef.POSTINGS_OF.format(radix=reef.RADIX, reefs=":reef_0, :reef_1"): reefs,
+        citation.CITE.format(ids=":id_0, :id_1"): ids,
+        citation.SHARED_REEFS.format(ids=":id_0, :id_1", reefs=":reef_0, :reef_1"): {
+            **ids,
+            **reefs,
+            "data_checksum": CHECKSUM,
+        },
+        bonus.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
+    }
+    with database.snapshot() as snapshot:
+        for statement, parameters in statements.items():
+            plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+            assert plan
+            assert not [line for line in plan if line.startswith("SCAN") or "staleness" in line], plan
+        weights = {"expression": '"rain"', "weights": "bm25(1.0, 1.0, 1.0)"}
+        plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {lexical.MATCHES}", weights)]
+        assert [line for line in plan if "VIRTUAL TABLE INDEX" in line] == plan, "the full-text index alone"
+
+
+def store(database: Database) -> None:
+    with database.write() as connection:
+        number = connection.exec_driver_sql("SELECT COUNT(*) FROM documents").scalar()
+        documents.insert_document(connection, make_scored([f"text {number}"]), now=timestamp())

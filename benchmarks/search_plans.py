@@ -1,0 +1,130 @@
+"""How SQLite answers the core queries of a search, and what each costs.
+
+    python benchmarks/search_plans.py DATABASE [--query TEXT] [--runs N]
+
+Prints one JSON object: for each statement its plan (EXPLAIN QUERY PLAN), the rows it gives and the median processor time
+of N runs in milliseconds, which a busy machine hardly changes; the same for what the postings in memory do instead,
+for reading new postings, and for the best thousand matches as rows in place of all matches as two texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal import Engine
+from shoal.models import SearchFilters
+from shoal.search import bonus, citation, lexical, postings, reef
+from shoal.search.conditions import Conditions, make_conditions
+from shoal.search.request import make_request
+from shoal.search.understanding import understand
+from shoal.storage.database import Snapshot, listed
+
+QUERY = "how do bees and other insects find their way home"
+BEST_THOUSAND = """
+    SELECT rowid, rank FROM chunk_fts
+    WHERE chunk_fts MATCH :expression AND rank MATCH :weights ORDER BY rank LIMIT 1000
+"""
+EVERY_OVERLAP = "WITH {scored} SELECT group_concat(chunk_id), group_concat(overlap) FROM scored"
+NEW_CHUNKS = 1_000
+
+
+def measure(work: Callable[[], Any], runs: int) -> float:
+    """Median processor time in milliseconds."""
+    times = []
+    for _ in range(runs):
+        started = time.process_time()
+        work()
+        times.append((time.process_time() - started) * 1e3)
+    return round(statistics.median(times), 2)
+
+
+def measure_statement(
+    snapshot: Snapshot, statement: str, parameters: Mapping[str, Any], runs: int
+) -> dict[str, Any]:
+    plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+    rows = snapshot.rows(statement, parameters)
+    packed = len(rows) == 1 and isinstance(rows[0][0], str)
+    return {
+        "plan": plan,
+        "rows": rows[0][0].count(",") + 1 if packed else len(rows),
+        "ms": measure(lambda: snapshot.rows(statement, parameters), runs),
+    }
+
+
+def measure_reading(snapshot: Snapshot, whole: postings.Postings, n_reefs: int, runs: int) -> float:
+    """What a search pays for having as many new chunks as it reads itself."""
+    newest = whole.chunk_ids[-NEW_CHUNKS:]
+    last_id = int(newest[0]) - 1
+    blocks = tuple(postings._without(block, block.chunk_ids > last_id) for block in whole.blocks)
+    n = whole.state.n_chunks - len(newest)
+    before = postings.Postings(blocks, postings.State(n, last_id, whole.state.revision))
+    return measure(lambda: postings._refreshed(snapshot, before, n_reefs, whole.state), runs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("database", type=Path)
+    parser.add_argument("--query", default=QUERY)
+    parser.add_argument("--runs", type=int, default=9)
+    asked = parser.parse_args()
+    with Engine(db_path=asked.database) as engine, engine.database.snapshot() as snapshot:
+        kept = postings.KeptPostings()
+        n_reefs = engine.scorer.n_reefs
+        kept.load(snapshot, n_reefs)
+        whole = kept.of(snapshot, n_reefs)
+        assert whole is not None, "the library is too large for postings in memory"
+        request = make_request(asked.query, settings=engine.settings)
+        what = understand(snapshot, engine.scorer, engine.settings, request)
+        terms = what.parsed.terms
+        by_words = {
+            "expression": lexical.any_of(terms),
+            "weights": f"bm25({lexical.TITLE_WEIGHT}, {lexical.HEADINGS_WEIGHT}, {lexical.TEXT_WEIGHT})",
+        }
+        best = lexical.match_scores(snapshot, terms).chunk_ids[:10].tolist()
+        ids, cited = listed("id", best)
+        reefs, in_query = listed("reef", (one.reef_id for one in what.reefs))
+        tagged = make_conditions(SearchFilters(tags=("book",)), engine.scorer)
+        drawn = reef.POSTINGS_OF.format(radix=reef.RADIX, reefs=reefs)
+        nothing = Conditions({}, {})
+        scored = EVERY_OVERLAP.format(scored=reef._scored(what.reefs, nothing))
+        statements: dict[str, tuple[str, Mapping[str, Any]]] = {
+            "every match by words": (lexical.MATCHES, by_words),
+            "the best thousand of them, as rows": (BEST_THOUSAND, by_words),
+            "words in title and headings": (
+                bonus.PLACED,
+                {"expression": lexical.expression(terms[0], bonus.PLACES)},
+            ),
+            "every posting of the query's reefs": (drawn, in_query),
+            "every overlap, added up in SQL": (scored, reef._parameters(what.reefs, nothing)),
+            "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
+            "ten citations": (citation.CITE.format(ids=ids), cited),
+            "their shared reefs": (
+                citation.SHARED_REEFS.format(ids=ids, reefs=reefs),
+                {**cited, **in_query, "data_checksum": engine.scorer.data_checksum},
+            ),
+        }
+        found: dict[str, Any] = {"chunks": whole.state.n_chunks, "query": asked.query}
+        found["statements"] = {
+            name: measure_statement(snapshot, statement, parameters, asked.runs)
+            for name, (statement, parameters) in statements.items()
+        }
+        found["overlaps from SQL, ms"] = measure(lambda: reef.overlaps(snapshot, what.reefs), asked.runs)
+        found["overlaps from memory, ms"] = measure(lambda: postings.overlaps(whole, what.reefs), asked.runs)
+        found["reading the postings of 1,000 new chunks, ms"] = measure_reading(
+            snapshot, whole, n_reefs, asked.runs
+        )
+        found["postings in memory, MB"] = round(whole.n_bytes / 1e6, 1)
+    print(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
