@@ -2,118 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
+from running_service import (
+    REDIS_SERVER,
+    SHOAL,
+    RedisServer,
+    Service,
+    descendants,
+    is_alive,
+    shoal,
+)
+from waiting import DEADLINE_SECONDS, until
 
 SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
-SHOAL = [sys.executable, "-m", "shoal.cli"]
-START_S = 60.0
-STOP_S = 60.0
-IDLE_STOP_S = 60.0
-"""An idle service is gone after 1.5 seconds; this leaves room for a busy machine."""
-REDIS = shutil.which("redis-server")
-
-
-def shoal(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
-    )
-
-
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """What `condition` returns as soon as that is true."""
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-    return result
-
-
-def descendants(pid: int, *, direct: bool = False) -> dict[int, str]:
-    """Everything that a process started, itself or (unless `direct`) through others: command line by process id.
-
-    Zombies are left out.
-    """
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-                if fields[0] != "Z":
-                    parents[int(entry.name)] = int(fields[1])
-    found: dict[int, str] = {}
-    queue = [pid]
-    while queue:
-        above = queue.pop()
-        for child in (child for child, parent in parents.items() if parent == above):
-            with contextlib.suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
-                queue += [] if direct else [child]
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-class Service:
-    """A running `shoal up`."""
-
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self.db = folder / "shoal.db"
-        self.log = folder / "up.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*SHOAL, "--db", str(self.db), "--json", "up", "--port", "0"],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **environment},
-            )
-        assert self.process.stdout is not None
-        printed = b""
-        for line in self.process.stdout:
-            printed += line
-            if line.rstrip() == b"}":
-                break
-        assert printed, f"the service did not start:\n{self.log.read_text()}"
-        self.url: str = json.loads(printed)["url"]
-
-    def child(self, module: str) -> int | None:
-        """The process that leads a part of the service; None while that is away."""
-        running = descendants(self.process.pid, direct=True)
-        return next((pid for pid, line in running.items() if module in line), None)
-
-    def is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(STOP_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return code
 
 
 @pytest.fixture(params=["filesystem", "redis"])
@@ -122,28 +35,11 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "filesystem":
         yield "filesystem://"
         return
-    if REDIS is None:
+    if REDIS_SERVER is None:
         pytest.skip("there is no redis-server on this machine")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    redis = subprocess.Popen(
-        [REDIS, "--port", str(port), "--dir", str(folder), "--save", "", "--bind", "127.0.0.1"],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        until(lambda: _answers(port))
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        redis.terminate()
-        redis.wait()
-
-
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
+    server = RedisServer(tmp_path / "redis")
+    yield server.url
+    server.kill()
 
 
 @pytest.fixture
@@ -192,8 +88,67 @@ def test_upload_search_stop_with_either_broker(broker: str, tmp_path: Path, text
     finally:
         code = service.stop()
     assert code == 0
-    assert [line for pid, line in started.items() if is_alive(pid)] == []
+    until(lambda: not any(is_alive(pid) for pid in started))
     assert not service.is_ready()
+
+
+TOPICS = {
+    "bees": "A bee of colony {} carries the nectar of a flower to its hive, and zebras pass by.",
+    "courts": "The judge of court {} asks the jury for its verdict, and zebras pass by.",
+    "rain": "The monsoon of year {} brings rain to the forest, and zebras pass by.",
+    "glass": "The furnace of works {} melts sand to glass, and zebras pass by.",
+}
+
+
+def test_who_searches_meanwhile_sees_all_of_a_document_or_nothing(service: Service) -> None:
+    """Every chunk speaks of zebras, so that a search for them shows how much of a document there is."""
+    lines = [
+        json.dumps({"title": title, "content": " ".join(sentence.format(i) for i in range(400))})
+        for title, sentence in TOPICS.items()
+    ]
+    wrong: list[str] = []
+    seen: dict[str, set[int]] = defaultdict(set)
+    done = threading.Event()
+
+    def search() -> None:
+        asked = {"query": "zebras", "mode": "lexical", "top_k": 100, "max_per_document": 100}
+        with httpx.Client(base_url=service.url, timeout=DEADLINE_SECONDS) as client:
+            ended = False
+            # Once more after the end, to see what all of it is.
+            while not ended:
+                ended = done.is_set()
+                answer = client.post("/api/v1/search", json=asked)
+                if answer.status_code != 200:
+                    wrong.append(answer.text)
+                    continue
+                titles = [result["document_title"] for result in answer.json()["results"]]
+                for title in TOPICS:
+                    seen[title].add(titles.count(title))
+
+    readers = [threading.Thread(target=search) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        with httpx.Client(base_url=service.url, timeout=DEADLINE_SECONDS) as client:
+            for line in lines:
+                answer = client.post(
+                    "/api/v1/documents/bulk", content=line, headers={"Content-Type": "application/x-ndjson"}
+                )
+                job = answer.json()["job"]["id"]
+                until(lambda job=job: client.get(f"/api/v1/jobs/{job}").json()["status"] == "succeeded")
+            listed = client.get("/api/v1/documents").json()["documents"]
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    whole = {document["title"]: document["n_chunks"] for document in listed}
+    assert wrong == []
+    assert set(whole) == set(TOPICS)
+    assert sum(whole.values()) <= 100, "all of it fits in one answer"
+    assert seen.keys() == whole.keys()
+    for title, counts in seen.items():
+        assert whole[title] in counts
+        assert counts <= {0, whole[title]}
 
 
 def test_a_bad_file_is_listed_with_its_reason_and_the_rest_is_stored(
@@ -232,11 +187,9 @@ def test_a_part_that_is_killed_is_started_again(service: Service, texts: Path, m
 def test_ctrl_c_ends_everything_that_was_started(tmp_path: Path) -> None:
     service = Service(tmp_path)
     started = descendants(service.process.pid)
-    began = time.monotonic()
     assert service.stop(signal.SIGINT) == 0
-    assert time.monotonic() - began < IDLE_STOP_S
     assert "ending; work in progress is finished first" in service.log.read_text()
-    assert [line for pid, line in started.items() if is_alive(pid)] == []
+    until(lambda: not any(is_alive(pid) for pid in started))
     assert "Traceback" not in service.log.read_text()
 
 
@@ -293,12 +246,10 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_runs_from_start_to_end(tmp_path: Path) -> None:
-    began = time.monotonic()
     ran = shoal("demo", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "16 stored, 0 duplicates, 0 failed" in ran.stdout
     assert ran.stdout.count("The query is about:") == 3
     assert "chunk z" in ran.stdout
     assert "Everything that was started has ended." in ran.stdout
-    assert time.monotonic() - began < 60
     assert list(tmp_path.iterdir()) == []

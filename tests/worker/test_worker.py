@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from worker_parts import DEADLINE_SECONDS, HERE, ROOT, Worker, count, ended, lives, until, upload
+from waiting import DEADLINE_SECONDS, until
+from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
 from worker_script import DEADLY, GREEDY, STUCK
 
 from shoal.jobs import jobs

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from teaching_texts import SENTENCES, about, text_of
-from worker_parts import HERE, Worker, count, ended, until, upload
+from waiting import until
+from worker_parts import HERE, Worker, count, ended, upload
 
 from shoal.engine import Engine
 from shoal.export import export

@@ -8,10 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from waiting import DEADLINE_SECONDS, until
 
 from shoal.jobs import jobs
 from shoal.jobs.jobs import Job
@@ -19,9 +19,6 @@ from shoal.jobs.upload import Upload
 from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 from shoal.storage.database import Database
-
-DEADLINE_SECONDS = 120.0
-"""How long a condition is waited for. None takes that long; a busy machine may take many times as long as an idle one."""
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -69,12 +66,9 @@ class Worker:
         return [one["pid"] for one in self.events("worker process ready")][:n]
 
     def wait_for(self, event: str) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not (found := self.events(event)):
-            assert time.monotonic() < deadline, self.log.read_text()
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.05)
-        return found
+        until(lambda: self.events(event) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log.read_text()
+        return self.events(event)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -98,13 +92,6 @@ def ended(database: Database, job_id: int) -> Job:
     job = jobs.wait_for_end(database, job_id, DEADLINE_SECONDS)
     assert job.ended, job
     return job
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def lives(pid: int) -> bool:

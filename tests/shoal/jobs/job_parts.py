@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.jobs import lease
@@ -15,9 +14,6 @@ from shoal.jobs.upload import Upload
 from shoal.models import Chunk, DocFormat, DocumentDraft, ReefScore, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
-
-DEADLINE_SECONDS = 120.0
-"""How long a condition is waited for; none takes that long."""
 
 POISON = "poison"
 REFUSED = "refused by the scorer"
@@ -77,13 +73,6 @@ def must_claim(database: Database, settings: Settings, now: float | None = None)
     batch = claim_now(database, settings, now)
     assert batch is not None, "there is something to claim"
     return batch
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def work_off(database: Database, settings: Settings, using: Handlers | None = None) -> int:

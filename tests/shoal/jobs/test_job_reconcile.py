@@ -24,11 +24,11 @@ from job_parts import (
     rows,
     scored,
     statuses,
-    until,
     upload,
     value,
     work_off,
 )
+from waiting import until
 
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs import jobs, lease

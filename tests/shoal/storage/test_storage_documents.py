@@ -8,6 +8,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 from scored_documents import CHECKSUM, make_scored
+from waiting import until
 
 from shoal.clock import timestamp
 from shoal.errors import DuplicateContentError
@@ -154,6 +155,8 @@ def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> Non
         reader.start()
     for _ in range(15):
         document_id = store(database, scored)
+        if len(seen) < 2:
+            until(lambda: len(seen) == 2)
         with database.write() as connection:
             assert documents.delete_document(connection, document_id)
     done.set()
