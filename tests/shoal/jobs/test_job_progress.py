@@ -34,7 +34,16 @@ def job(
         kind=JobKind.ingest,
         status=status,
         stage=Stage.discover,
-        progress=Progress(total, done, 0, 0, 0, bytes_total, bytes_done),
+        progress=Progress(
+            total=total,
+            done=done,
+            failed=0,
+            duplicate=0,
+            canceled=0,
+            skipped=0,
+            bytes_total=bytes_total,
+            bytes_done=bytes_done,
+        ),
         created_at=timestamp(START),
         started_at=None if status is JobStatus.enqueued else timestamp(START),
         finished_at=None
