@@ -55,7 +55,7 @@ def encode(
     path = cache / f"{name}-{digest}.npy"
     if path.exists():
         return np.asarray(np.load(path), dtype=np.float32)
-    vectors = _run_encoder(texts, threads, batch)
+    vectors = run_encoder(texts, threads=threads, batch=batch)
     cache.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp.npy")
     np.save(partial, vectors)
@@ -63,7 +63,10 @@ def encode(
     return vectors
 
 
-def _run_encoder(texts: Sequence[str], threads: int, batch_size: int) -> Floats:
+def run_encoder(
+    texts: Sequence[str], *, threads: int, batch: int = SENTENCES_AT_ONCE, max_tokens: int = MAX_TOKENS
+) -> Floats:
+    """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length; what is longer is cut off."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -75,20 +78,20 @@ def _run_encoder(texts: Sequence[str], threads: int, batch_size: int) -> Floats:
     vectors = np.empty((len(texts), DIMENSIONS), dtype=np.float32)
     started = time.perf_counter()
     with torch.inference_mode():
-        for first in range(0, len(texts), batch_size):
-            rows = order[first : first + batch_size]
-            batch = tokenizer(
+        for first in range(0, len(texts), batch):
+            rows = order[first : first + batch]
+            pieces = tokenizer(
                 [texts[row] for row in rows],
                 padding=True,
                 truncation=True,
-                max_length=MAX_TOKENS,
+                max_length=max_tokens,
                 return_tensors="pt",
             )
-            hidden = model(**batch).last_hidden_state
-            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            hidden = model(**pieces).last_hidden_state
+            mask = pieces["attention_mask"].unsqueeze(-1).to(hidden.dtype)
             mean = (hidden * mask).sum(1) / mask.sum(1)
             vectors[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
-            if first // batch_size % 100 == 0:
+            if first // batch % 100 == 0:
                 seconds = time.perf_counter() - started
                 _log.info("encoded %d of %d texts in %.0f s", first + len(rows), len(texts), seconds)
     return vectors
