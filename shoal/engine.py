@@ -382,7 +382,8 @@ class Engine:
     def status(self) -> dict[str, Any]:
         """Counts, versions, sizes: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`,
         `lagoon_checksum`, `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by
-        status), `workers` (seen lately), `schema`, `db_path`, `db_bytes`."""
+        status), `workers` (seen lately), `schema`, `db_path`, `db_bytes`, `postings` (that this process keeps in memory for
+        searches: `n_chunks`, `bytes`)."""
         from shoal.storage.status import get_counts, size_on_disk
 
         with self.database.snapshot() as snapshot:
@@ -396,6 +397,7 @@ class Engine:
             "schema": migrate.HEAD,
             "db_path": str(self.database.path),
             "db_bytes": size_on_disk(self.database),
+            "postings": dict(zip(("n_chunks", "bytes"), self.postings_in_memory(), strict=True)),
         }
 
     def postings_in_memory(self) -> tuple[int, int]:

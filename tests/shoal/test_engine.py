@@ -353,7 +353,11 @@ def test_a_started_engine_finds_what_others_store(settings: Settings) -> None:
         one.start()
         assert one.search("rain").results == []
         two.ingest(title="Weather", content=RAIN)
+        assert one.status()["postings"] == {"n_chunks": 0, "bytes": 0}
         assert len(one.search("rain").results) == 1
+        kept = one.status()["postings"]
+        assert kept["n_chunks"] == one.status()["n_chunks"]
+        assert 0 < kept["bytes"] < 10_000
         two.delete_document(1)
         assert one.search("rain").results == []
 

@@ -30,6 +30,12 @@ class StatusSchema(Schema):
     schema = fields.String(required=True, metadata={"description": "of the database"})
     db_path = fields.String(required=True)
     db_bytes = fields.Integer(required=True)
+    postings = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        required=True,
+        metadata={"description": "kept in memory for searches: of how many chunks, and the bytes they take"},
+    )
 
 
 class HealthSchema(Schema):
