@@ -33,7 +33,10 @@ def whole_bodies(application: WSGIApplication) -> WSGIApplication:
     """The application with bodies that end, one way or another. For gunicorn's synchronous workers."""
 
     def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        body = environ["wsgi.input"] = Body(environ["wsgi.input"], environ["gunicorn.socket"])
+        length = environ.get("CONTENT_LENGTH") or ""
+        body = environ["wsgi.input"] = Body(
+            environ["wsgi.input"], environ["gunicorn.socket"], int(length) if length.isdigit() else None
+        )
         answer = application(environ, start_response)
         if not body.finish():
             # The bound method of gunicorn's response, which has not sent its headers yet.
@@ -46,8 +49,10 @@ def whole_bodies(application: WSGIApplication) -> WSGIApplication:
 class Body:
     """Has `read` alone, which is all that Werkzeug's limited stream asks for."""
 
-    def __init__(self, body: Any, connection: Any) -> None:
+    def __init__(self, body: Any, connection: Any, length: int | None = None) -> None:
+        """`length` in bytes where it was announced; a body in chunks says itself where it ends."""
         self._body = body
+        self._left = length
         self._connection = connection
         self._connection.settimeout(STALL_SECONDS)
 
@@ -57,6 +62,11 @@ class Body:
             data: bytes = self._body.read(size) if size >= 0 else self._body.read()
         except ParseException as error:
             raise OSError("the body is wrongly chunked") from error
+        if self._left is not None:
+            self._left -= len(data)
+            # gunicorn takes a connection that was closed for the end of the body.
+            if self._left > 0 and size and not data:
+                raise OSError("the body broke off")
         return data
 
     def finish(self) -> bool:

@@ -1,0 +1,253 @@
+"""Uploads against a process on a real socket: broken off, on a full disk, and large."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fake_scorer import FakeScorer
+from running import PATIENCE, Running, environment_of
+from surface import API, VOLCANO
+
+from shoal.engine import Engine
+from shoal.settings import KIB, MIB, Settings
+
+BULK = f"{API}/documents/bulk"
+NDJSON = "application/x-ndjson"
+
+LIMITED = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+runpy.run_module("shoal_api", run_name="__main__")
+"""
+"""A service that may not write a file of more bytes: what a full disk is to it, without filling one."""
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What `condition` returns as soon as that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+    return result
+
+
+@pytest.fixture
+def environment(settings: Settings, tmp_path: Path) -> dict[str, str]:
+    return environment_of(settings, tmp_path / "home")
+
+
+@pytest.fixture
+def running(environment: dict[str, str], tmp_path: Path) -> Iterator[Running]:
+    started = Running(environment, tmp_path)
+    try:
+        yield started.wait()
+    finally:
+        started.end()
+
+
+@pytest.fixture(scope="module")
+def empty_one(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Settings]]:
+    """A service that takes nothing in: at the end it has said nothing of errors, and stops as it should."""
+    folder = tmp_path_factory.mktemp("empty")
+    settings = Settings(database_url=f"sqlite:///{folder / 'shoal.db'}")
+    shutil.copy(migrated, settings.database_path)
+    started = Running(environment_of(settings, folder / "home"), folder)
+    try:
+        yield started.wait(), settings
+        assert started.stop() == 0
+        assert not [line for line in started.log() if line["level"] in ("error", "critical")], started.lines
+    finally:
+        started.end()
+
+
+def lines(n: int, words: int = 200, seed: int = 0) -> list[bytes]:
+    chance = random.Random(seed)
+    return [
+        json.dumps(
+            {
+                "title": f"{seed}-{i}",
+                "content": " ".join(chance.choices(VOLCANO.split(), k=words)) + f" {seed} {i}.",
+            }
+        ).encode()
+        + b"\n"
+        for i in range(n)
+    ]
+
+
+def bodies() -> dict[str, tuple[str, bytes]]:
+    """Uploads of three kinds, each with 40 documents."""
+    documents = lines(40)
+    form = b"".join(
+        b'--b\r\nContent-Disposition: form-data; name="f"; filename="%d.txt"\r\n\r\n%b\r\n' % (i, line)
+        for i, line in enumerate(documents)
+    )
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for i, line in enumerate(documents):
+            archive.writestr(f"{i}.txt", line)
+    return {
+        "form": ("multipart/form-data; boundary=b", form + b"--b--\r\n"),
+        "lines": (NDJSON, b"".join(documents)),
+        "archive": ("application/zip", packed.getvalue()),
+    }
+
+
+@pytest.mark.parametrize("with_length", [True, False], ids=["length", "chunked"])
+@pytest.mark.parametrize("how", ["closed", "reset"])
+@pytest.mark.parametrize("kind", ["form", "lines", "archive"])
+def test_an_upload_that_breaks_off_leaves_nothing(
+    empty_one: tuple[Running, Settings], kind: str, how: str, *, with_length: bool
+) -> None:
+    running, settings = empty_one
+    n_before = len(posts(running))
+    content_type, body = bodies()[kind]
+    half = body[: len(body) // 2]
+    head = f"POST {BULK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n".encode()
+    with running.connect() as connection:
+        if with_length:
+            connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + half)
+        else:
+            chunk = f"{len(half):x}\r\n".encode() + half + b"\r\n"
+            connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        if how == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 400 "), answer
+    told = until(lambda: posts(running)[n_before:])
+    assert json.loads(told[0])["status"] == 400
+    with httpx.Client(base_url=running.url, timeout=PATIENCE) as client:
+        assert client.get(f"{API}/jobs").json()["total"] == 0
+        assert client.get("/health").status_code == 200
+    assert_no_rows(settings)
+    assert list((settings.data_path / "spool").iterdir()) == []
+
+
+def posts(running: Running) -> list[str]:
+    """What the service has logged of requests to POST."""
+    return [line for line in running.lines if '"POST"' in line]
+
+
+def assert_no_rows(settings: Settings) -> None:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.read() as connection:
+        for table in ("jobs", "job_items", "job_item_contents"):
+            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+
+
+def kill(running: Running) -> None:
+    """Both processes of a service: the one that answers, and the one that would start another."""
+    pid = running.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for process in (pid, *map(int, children)):
+        os.kill(process, signal.SIGKILL)
+    running.stop(0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find its processes in")
+def test_a_service_killed_in_the_middle_of_an_upload_shows_nothing_of_it(
+    running: Running, environment: dict[str, str], settings: Settings, tmp_path: Path
+) -> None:
+    _, body = bodies()["lines"]
+    with running.connect() as connection:
+        connection.sendall(
+            f"POST {BULK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {NDJSON}\r\n"
+            f"Content-Length: {2 * len(body)}\r\n\r\n".encode()
+            + body
+        )
+        spool = settings.data_path / "spool"
+        until(spool.is_dir)
+        kill(running)
+    again = Running(environment, tmp_path)
+    try:
+        with httpx.Client(base_url=again.wait().url, timeout=PATIENCE) as client:
+            assert client.get(f"{API}/jobs").json()["total"] == 0
+        assert list(spool.iterdir()) == []
+        assert_no_rows(settings)
+    finally:
+        again.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of files are told in another way elsewhere")
+def test_a_full_disk_is_told_and_what_was_accepted_is_whole(
+    environment: dict[str, str], settings: Settings, tmp_path: Path
+) -> None:
+    limit = 5 * MIB
+    limited = Running(environment, tmp_path, LIMITED.format(limit=limit))
+    accepted: dict[int, int] = {}
+    headers = {"Content-Type": NDJSON}
+    try:
+        with httpx.Client(base_url=limited.wait().url, timeout=PATIENCE) as client:
+            # The body does not fit on the disk.
+            answer = client.post(BULK, content=b"".join(lines(6, words=200_000)), headers=headers)
+            assert answer.status_code == 507, answer.text
+            assert "nothing of this request was stored" in answer.json()["detail"]
+            assert client.get(f"{API}/jobs").json()["total"] == 0
+            # The bodies do, but at some time the database is full.
+            for n in range(1, 40):
+                documents = lines(8, words=12_000, seed=n)
+                answer = client.post(BULK, content=b"".join(documents), headers=headers)
+                if answer.status_code != 202:
+                    break
+                accepted[answer.json()["job"]["id"]] = len(documents)
+            assert answer.status_code == 507, answer.text
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            for n in range(20):
+                one = client.post(f"{API}/documents", json={"content": "word " * 500_000 + str(n)})
+                if one.status_code != 202:
+                    break
+                accepted[one.json()["job"]["id"]] = 1
+            assert one.status_code == 507, one.text
+            assert client.get("/health").status_code == 200
+            listed = client.get(f"{API}/jobs?limit=100").json()
+            assert {job["id"]: job["progress"]["total"] for job in listed["jobs"]} == accepted
+    finally:
+        limited.end()
+    assert accepted
+    # With room again, every text that was accepted is there to be worked on.
+    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.read() as connection:
+        whole = """SELECT i.job_id, COUNT(c.content) FROM job_items i
+                   JOIN jobs j ON j.id = i.job_id AND j.status = 'enqueued'
+                   LEFT JOIN job_item_contents c ON c.item_id = i.id AND LENGTH(c.content) = i.n_bytes
+                   GROUP BY i.job_id"""
+        assert dict(connection.exec_driver_sql(whole).all()) == accepted  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to read memory from")
+def test_a_large_upload_takes_no_more_memory_than_a_small_one(running: Running) -> None:
+    """Of the process as a whole, with what SQLite and the allocator keep."""
+    paragraph = VOLCANO.encode() * 640
+    n_sent = 0
+
+    def body(n_documents: int) -> Iterator[bytes]:
+        nonlocal n_sent
+        for _ in range(n_documents):
+            n_sent += 1
+            yield b'{"content": "%d %b"}\n' % (n_sent, paragraph)
+
+    def memory(field: str) -> int:
+        text = Path(f"/proc/{running.process.pid}/status").read_text()
+        return int(text.split(f"{field}:")[1].split()[0]) * KIB
+
+    with httpx.Client(base_url=running.url, timeout=PATIENCE) as client:
+        headers = {"Content-Type": NDJSON}
+        assert client.post(BULK, content=body(150), headers=headers).status_code == 202
+        before = memory("VmRSS")
+        assert client.post(BULK, content=body(1500), headers=headers).status_code == 202
+    assert len(paragraph) * 1500 > 90 * MIB
+    assert memory("VmHWM") < before + 45 * MIB

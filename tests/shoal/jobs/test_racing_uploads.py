@@ -1,0 +1,92 @@
+"""Several processes take in, and work on, the same texts at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import random
+from typing import Any
+
+from fake_scorer import FakeScorer
+from job_parts import assert_consistent, rows, value
+
+from shoal.jobs import lease
+from shoal.jobs.claims import claim
+from shoal.jobs.jobs import get_items, list_jobs
+from shoal.jobs.names import FINAL, ItemStatus, JobStatus
+from shoal.jobs.pipeline import handlers_for, process
+from shoal.jobs.upload import Upload, submit_one
+from shoal.parse.draft import make_draft
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+N_PROCESSES = 2
+PATIENCE = 120
+TEXTS = [f"Document {n}. The volcano and the lava. Magma rises to the crater number {n}." for n in range(24)]
+
+
+def upload_and_work(url: str, number: int, gate: Any, answers: Any) -> None:
+    """Submit every text on its own, then all of them at once in another order, and work until nothing is left."""
+    settings = Settings(database_url=url, learning=False, batch_items=3)
+    database = Database(url)
+    drafts = [make_draft(content=text, tags=[f"p{number}"], settings=settings) for text in TEXTS]
+    handlers = handlers_for(database, FakeScorer(), settings)
+    gate.wait(PATIENCE)
+    try:
+        for draft in drafts[: len(drafts) // 2]:
+            submit_one(database, settings, draft)
+        random.Random(number).shuffle(drafts)
+        upload = Upload(database, settings).begin()
+        for draft in drafts:
+            upload.add(draft)
+        upload.finish()
+        same = submit_one(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
+        while True:
+            batch = claim(database, lease.new_owner(), settings)
+            if batch is not None:
+                process(batch, database, handlers, settings)
+            elif all(job.ended for job in list_jobs(database, limit=1000)):
+                break
+        answers.put(same)
+    except BaseException as error:
+        answers.put(repr(error))
+    finally:
+        database.close()
+
+
+def test_each_text_becomes_one_document_whoever_brings_it(database: Database, settings: Settings) -> None:
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(N_PROCESSES), context.Queue()
+    processes = [
+        context.Process(target=upload_and_work, args=(settings.database_url, n, gate, answers), daemon=True)
+        for n in range(N_PROCESSES)
+    ]
+    for one in processes:
+        one.start()
+    try:
+        with contextlib.suppress(queue.Empty):
+            found = [answers.get(timeout=PATIENCE) for _ in processes]
+        for one in processes:
+            one.join(PATIENCE)
+    finally:
+        for one in processes:
+            one.kill()
+    assert len(set(found)) == 1, found
+    assert isinstance(found[0], int), found
+
+    assert sorted(str(text) for (text,) in rows(database, "SELECT content FROM documents")) == sorted(TEXTS)
+    jobs = list_jobs(database, limit=1000)
+    assert len(jobs) == N_PROCESSES * (len(TEXTS) // 2 + 1) + 1
+    assert {job.status for job in jobs} == {JobStatus.succeeded}
+    items = [item for job in jobs for item in get_items(database, job.id, limit=1000)]
+    assert {item.status for item in items} <= FINAL
+    assert sum(item.status is ItemStatus.succeeded for item in items) == len(TEXTS)
+    assert sum(item.status is ItemStatus.duplicate for item in items) == len(items) - len(TEXTS)
+    # Each of them brought its tag, and a duplicate points at the document that has its text.
+    tagged = "SELECT COUNT(*) FROM document_tags GROUP BY document_id"
+    assert rows(database, tagged) == [(N_PROCESSES,)] * len(TEXTS)
+    strangers = """SELECT COUNT(*) FROM job_items i JOIN documents d ON d.id = i.document_id
+                   WHERE d.content_hash <> i.content_hash"""
+    assert value(database, strangers) == 0
+    assert_consistent(database)
