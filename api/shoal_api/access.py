@@ -51,6 +51,8 @@ def register(app: flask.Flask, settings: Settings) -> None:
     @app.before_request
     def guard() -> None:
         request = flask.request
+        if "Host" not in request.headers and request.environ.get("SERVER_PROTOCOL") == "HTTP/1.1":
+            raise ProblemError(400, "the header Host is missing")
         if not keys:
             _only_from_here(request, settings)
         key = _key_of(request, keys)

@@ -118,8 +118,16 @@ class QueueLimit:
 
 
 def register(app: flask.Flask, database: Database, settings: Settings) -> None:
-    """Refuse documents while the queue is full, before their bodies are read."""
+    """Refuse bodies whose size nobody knows, and documents while the queue is full, before anything is read."""
     queue = QueueLimit(database, settings)
+
+    @app.before_request
+    def check_encoding() -> None:
+        encoding = flask.request.headers.get("Content-Encoding", "identity")
+        if encoding.strip().lower() not in ("", "identity"):
+            raise ProblemError(
+                415, "send the body without Content-Encoding; an archive is taken as one, by its content type"
+            )
 
     @app.before_request
     def check_queue() -> None:
