@@ -6,7 +6,7 @@ scorer.score("chlorophyll in the leaves of plants").top_reefs
 
 from lagoon.analysis import DocumentAnalysis, SectionStart, TopicSegment
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
-from lagoon.results import ScoredIsland, ScoredReef, TopicResult
+from lagoon.results import IslandColumns, ReefColumns, ScoredIsland, ScoredReef, TopicResult
 from lagoon.scorer import ReefScorer, WordMatch, load
 from lagoon.sentences import Sentence, split_sentences
 from lagoon.tokens import STOP_WORDS
@@ -17,9 +17,11 @@ __version__ = "1.0.0"
 __all__ = [
     "STOP_WORDS",
     "DocumentAnalysis",
+    "IslandColumns",
     "LagoonChecksumError",
     "LagoonError",
     "LagoonVersionError",
+    "ReefColumns",
     "ReefScorer",
     "ScoredIsland",
     "ScoredReef",

@@ -89,8 +89,9 @@ class DocumentAnalysis:
     def observed(self) -> ObservedText:
         return observe(self.by_sentence, self.topics, self.boundaries, self.contexts)
 
-    @cached_property
+    @property
     def segments(self) -> list[TopicSegment]:
+        # Not kept: segments know their document, and a cycle would keep its arrays.
         starts = [0, *self.boundaries][: self.n_segments]
         ends = [*self.boundaries, self.n_sentences]
         return [
@@ -122,10 +123,13 @@ class SentenceTable:
         numbers = np.arange(len(texts))
         starts = before + numbers
         spans = np.stack((starts, starts + lengths), axis=1)
-        for index, item in enumerate(source):
-            if isinstance(item, Sentence):
-                spans[index] = item.start, item.end
-        given = [Sentence(text, start, end) for text, (start, end) in zip(texts, spans.tolist(), strict=True)]
+        placed = [index for index, item in enumerate(source) if isinstance(item, Sentence)]
+        if placed:
+            spans[placed] = [item[1:] for item in source if isinstance(item, Sentence)]
+        given = [
+            item if isinstance(item, Sentence) else Sentence(item, start, start + len(item))
+            for item, start in zip(source, starts.tolist(), strict=True)
+        ]
         return SentenceTable(TEXT_BREAK.join(texts), before + numbers * len(TEXT_BREAK), spans, given)
 
     def sentence(self, index: int) -> Sentence:

@@ -41,6 +41,25 @@ class ScoredIsland(NamedTuple):
     name: str
 
 
+class ReefColumns(NamedTuple):
+    """The fields of many a `ScoredReef`, a list of each."""
+
+    reef_ids: list[int]
+    z_scores: list[float]
+    raw_bm25: list[float]
+    n_contributing_words: list[int]
+    names: list[str]
+
+
+class IslandColumns(NamedTuple):
+    """The fields of many a `ScoredIsland`, a list of each."""
+
+    island_ids: list[int]
+    aggregate_z: list[float]
+    n_contributing_reefs: list[int]
+    names: list[str]
+
+
 # As ScoredReef(*row), without a call of a Python function: a book has 100,000 of them.
 _scored_reef = partial(tuple.__new__, ScoredReef)
 _scored_island = partial(tuple.__new__, ScoredIsland)
@@ -141,22 +160,31 @@ class TopicResult:
     @cached_property
     def top_reefs(self) -> list[ScoredReef]:
         """The strongest reefs with z above 0, strongest first, at most `top_k`."""
+        return list(map(_scored_reef, zip(*self.reef_columns, strict=False)))
+
+    @property
+    def reef_columns(self) -> ReefColumns:
+        """`top_reefs` in columns, for who stores a library of them and looks at none."""
         row = self._row
         all_ids, z, raw, counts = self._profiles.top_reefs
-        ids = all_ids[row][: _n_positive(z[row])]
+        n = _n_positive(z[row])
+        ids = all_ids[row][:n]
         names = self._profiles.texts.table.reef_names
-        columns = ids, z[row], raw[row], counts[row], [names[reef] for reef in ids]
-        return list(map(_scored_reef, zip(*columns, strict=False)))
+        return ReefColumns(ids, z[row][:n], raw[row][:n], counts[row][:n], [names[reef] for reef in ids])
 
     @cached_property
     def top_islands(self) -> list[ScoredIsland]:
         """The strongest islands with an aggregate above 0, strongest first, at most `top_k`."""
+        return list(map(_scored_island, zip(*self.island_columns(self._profiles.texts.top_k), strict=False)))
+
+    def island_columns(self, most: int) -> IslandColumns:
+        """The first `most` of `top_islands` in columns."""
         row = self._row
         all_ids, aggregate, active = self._profiles.top_islands
-        ids = all_ids[row][: _n_positive(aggregate[row])]
+        n = min(_n_positive(aggregate[row]), most)
+        ids = all_ids[row][:n]
         names = self._profiles.texts.table.island_names
-        columns = ids, aggregate[row], active[row], [names[island] for island in ids]
-        return list(map(_scored_island, zip(*columns, strict=False)))
+        return IslandColumns(ids, aggregate[row][:n], active[row][:n], [names[island] for island in ids])
 
     @property
     def arch_scores(self) -> list[float]:

@@ -163,10 +163,8 @@ class ScoredTexts(Sequence[TopicResult]):
         self.table = table
         self.reading = reading
         self.bounds = bounds
-        self.top_k = top_k
-        self._custom = custom
-        self._context = context
-        self._like = like
+        like_sums = None if like is None else like._sums
+        self._sums: TextSums = TextSums(table, custom, reading, bounds, top_k, context, like_sums)
         # Callers walk through the texts in order: the last block is nearly always the one wanted.
         self._block: Profiles | None = None
 
@@ -187,11 +185,38 @@ class ScoredTexts(Sequence[TopicResult]):
         block = self._block
         if block is None or block.first != index - row:
             first, last = index - row, min(index - row + BLOCK, len(self))
-            block = self._block = Profiles(self, first, *self._profiles(first, last))
+            block = self._block = Profiles(self._sums, first, *self._sums.profiles(first, last))
         return TopicResult(block, row)
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
-        """z of texts first..last-1, not rounded. Scaled before it is added up: of a book's sentences the dense
+        """z of texts first..last-1, not rounded."""
+        return self._sums.raw_z(first, last)
+
+
+class TextSums:
+    """What `ScoredTexts` are computed from. It doesn't know the results, which know it: arrays this large must go as
+    soon as nobody needs them, and not wait for the collector of cycles."""
+
+    def __init__(
+        self,
+        table: ReefTable,
+        custom: CustomWords,
+        reading: Reading,
+        bounds: NDArray[np.int64],
+        top_k: int,
+        context: Context | None,
+        like: "TextSums | None",
+    ) -> None:
+        self.table = table
+        self.top_k = top_k
+        self._reading = reading
+        self._bounds = bounds
+        self._custom = custom
+        self._context = context
+        self._like = like
+
+    def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
+        """z of texts first..last-1, (texts, reefs), not rounded. Scaled before it is added up: of a book's sentences the dense
         arithmetic would cost more than all the rest."""
         m1, spread, repetition, sizes = self._moments(first, last)
         sums = self._add_up(first, last, repetition / np.repeat(spread, sizes), self._scaled)
@@ -201,17 +226,17 @@ class ScoredTexts(Sequence[TopicResult]):
     @cached_property
     def _own(self) -> Bags:
         """The words of each text without context."""
-        return count(self.reading, self.bounds)
+        return count(self._reading, self._bounds)
 
     @cached_property
     def _bags(self) -> Bags:
-        return self._own if self._context is None else count(self.reading, self.bounds, self._context)
+        return self._own if self._context is None else count(self._reading, self._bounds, self._context)
 
     @cached_property
     def _rows(self) -> Rows:
         if self._context is None and self._like is not None:
             return self._like._rows
-        words = self.reading.hit_words
+        words = self._reading.hit_words
         if self._context is not None:
             words = np.concatenate((words, self._context.words))
         return self.table.rows(words, self._custom.rows())
@@ -226,7 +251,7 @@ class ScoredTexts(Sequence[TopicResult]):
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
         return scaled
 
-    def _profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         m1, spread, repetition, _ = self._moments(first, last)
         sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
         return self.table.standardise(sums, m1, spread)
@@ -273,17 +298,17 @@ class ScoredTexts(Sequence[TopicResult]):
         return at, lengths, cells
 
     def n_words(self, index: int) -> int:
-        return self._growth(self.reading.words_before, index)
+        return self._growth(self._reading.words_before, index)
 
     def n_matched(self, index: int) -> int:
-        return self._growth(self.reading.matched_before, index)
+        return self._growth(self._reading.matched_before, index)
 
     def _growth(self, running: NDArray[np.int64], index: int) -> int:
         """Growth of a running count of tokens over one text."""
-        return int(running[self.bounds[index + 1]] - running[self.bounds[index]])
+        return int(running[self._bounds[index + 1]] - running[self._bounds[index]])
 
     def unknown_words(self, index: int) -> list[str]:
-        return self.reading.unknown_words(int(self.bounds[index]), int(self.bounds[index + 1]))
+        return self._reading.unknown_words(int(self._bounds[index]), int(self._bounds[index + 1]))
 
     def word_ids(self, index: int) -> frozenset[int]:
         """Ids of the words of one text, its context left out."""

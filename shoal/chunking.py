@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import accumulate, islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagoon import SectionStart, Sentence
+from shoal.columns import Columns
 from shoal.errors import EmptyDocumentError
 from shoal.models import (
     Chunk,
@@ -73,7 +76,7 @@ class Scorer(Protocol):
 @dataclass(frozen=True, slots=True)
 class AnalysedDraft:
     """A draft, its structure, title and headings of each section as the scorer counted them, and lagoon's
-    DocumentAnalysis."""
+    DocumentAnalysis or, of a draft whose chunks were known, a CutAnalysis."""
 
     draft: DocumentDraft
     parsed: ParsedDocument
@@ -118,7 +121,7 @@ def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyse
 def cuts_of(analysed: AnalysedDraft) -> list[int]:
     """Where the chunks of an analysed draft begin, as offsets."""
     sentences = analysed.parsed.sentences
-    return [sentences[segment.start_idx].start_char for segment in analysed.analysis.segments]
+    return [sentences[first].start_char for first in (0, *analysed.analysis.boundaries)]
 
 
 def analyse_cut(
@@ -134,32 +137,92 @@ def analyse_cut(
 
     None where no sentence begins at one of them, or one begins before the first: the text was read in another way.
     """
-    parsed = parsed or parse(draft, max_block_chars=settings.max_chunk_chars)
-    numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
-    firsts = [numbers.get(cut) for cut in cuts]
-    if not firsts or firsts[0] != 0 or any(first is None for first in firsts):
-        return None
-    with_context = settings.heading_weight > 0
-    sections = [
-        SectionStart(
-            i, _context(draft.title, parsed.sections[parsed.sentences[i].section]) if with_context else ""
-        )
-        for i in firsts
-        if i is not None
-    ]
+    return analyse_cuts([CutDraft(draft, cuts, parsed)], scorer, settings)[0]
+
+
+class CutDraft(NamedTuple):
+    """A draft, where its chunks begin, and how it is parsed if that is known."""
+
+    draft: DocumentDraft
+    cuts: Sequence[int]
+    parsed: ParsedDocument | None
+
+
+class CutAnalysis(NamedTuple):
+    """The segments of one draft, of several that were analysed at once."""
+
+    segments: Sequence[Segment]
+
+
+class Segment(NamedTuple):
+    """As lagoon's TopicSegment: sentences start_idx..end_idx-1 of a draft and what they are about."""
+
+    start_idx: int
+    end_idx: int
+    topic: Any
+
+
+def analyse_cuts(
+    drafts: Sequence[CutDraft], scorer: Scorer, settings: Settings
+) -> list[AnalysedDraft | None]:
+    """As `analyse_cut` of each draft. They are read one after the other as one text, whose parts don't touch one another:
+    for notes this takes a third of the time."""
+    cut = [_cut(draft, settings) for draft in drafts]
+    there = [draft for draft in cut if draft is not None]
+    if not there:
+        return [None] * len(drafts)
+    sentences = [sentence for draft in there for sentence in _sentences(draft.parsed)]
+    starts = list(accumulate((len(draft.parsed.sentences) for draft in there), initial=0))
     analysis = scorer.analyze(
-        _sentences(parsed),
+        sentences,
         sensitivity=settings.sensitivity,
         smooth_window=settings.smooth_window,
         # Every cut is given: none is to be looked for.
-        min_chunk_sentences=len(parsed.sentences) + 1,
+        min_chunk_sentences=len(sentences) + 1,
         max_chunk_sentences=0,
         max_chunk_chars=0,
-        sections=sections,
+        sections=[
+            SectionStart(start + first, context)
+            for start, draft in zip(starts, there, strict=False)
+            for first, context in zip(draft.firsts, draft.contexts, strict=True)
+        ],
         context_weight=settings.heading_weight,
         top_k=settings.reefs_per_chunk,
     )
-    return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
+    segments = iter(analysis.segments)
+    start_of = iter(starts)
+
+    def analysed(draft: _CutDraft) -> AnalysedDraft:
+        start = next(start_of)
+        own = [
+            Segment(one.start_idx - start, one.end_idx - start, one.topic)
+            for one in islice(segments, len(draft.firsts))
+        ]
+        return AnalysedDraft(draft.draft, draft.parsed, tuple(draft.contexts), CutAnalysis(own))
+
+    return [None if draft is None else analysed(draft) for draft in cut]
+
+
+class _CutDraft(NamedTuple):
+    """A parsed draft with the first sentences of its chunks and the context of each."""
+
+    draft: DocumentDraft
+    parsed: ParsedDocument
+    firsts: list[int]
+    contexts: list[str]
+
+
+def _cut(given: CutDraft, settings: Settings) -> _CutDraft | None:
+    draft, cuts, parsed = given
+    parsed = parsed or parse(draft, max_block_chars=settings.max_chunk_chars)
+    numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
+    firsts = [numbers[cut] for cut in cuts if cut in numbers]
+    if not firsts or firsts[0] != 0 or len(firsts) < len(cuts):
+        return None
+    of_section = [_context(draft.title, section) for section in parsed.sections]
+    with_context = settings.heading_weight > 0
+    contexts = [of_section[parsed.sentences[i].section] if with_context else "" for i in firsts]
+    return _CutDraft(draft, parsed, firsts, contexts)
 
 
 def scored_document(
@@ -167,8 +230,9 @@ def scored_document(
 ) -> ScoredDocument:
     """The chunks of an analysed draft; `scorer` is only asked for its data's version."""
     draft, parsed, analysis = analysed.draft, analysed.parsed, analysed.analysis
-    chunks = _chunks(draft.content, parsed.sentences, analysis.segments)
-    topics = [segment.topic for segment in analysis.segments]
+    segments = analysis.segments
+    chunks = _chunks(draft.content, parsed.sentences, segments)
+    topics = [segment.topic for segment in segments]
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
     coverage = round(matched / n_words, SCORE_DIGITS) if n_words else 0.0
@@ -235,16 +299,8 @@ def _chunk(
     index: int, section: int, text: str, span: tuple[int, int], lines: Sequence[int], segment: Any
 ) -> Chunk:
     topic = segment.topic
-    reefs = tuple(
-        ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
-        for reef in topic.top_reefs
-        if reef.z_score > 0
-    )
-    islands = tuple(
-        IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
-        for island in topic.top_islands[:ISLANDS_PER_CHUNK]
-        if island.aggregate_z > 0
-    )
+    reefs, islands = _reefs(topic), _islands(topic)
+    z_scores = reefs.fields[_Z_SCORE]
     natural, physical, abstract, social = topic.arch_scores
     return Chunk(
         chunk_index=index,
@@ -261,7 +317,39 @@ def _chunk(
         arch_scores=(natural, physical, abstract, social),
         reefs=reefs,
         islands=islands,
-        norm=round(math.sqrt(math.fsum(reef.z_score**2 for reef in reefs)), SCORE_DIGITS),
+        norm=round(math.sqrt(math.fsum(map(operator.mul, z_scores, z_scores))), SCORE_DIGITS),
+    )
+
+
+_Z_SCORE = ReefScore._fields.index("z_score")
+
+
+def _reefs(topic: Any) -> Columns[ReefScore]:
+    """The reefs of a chunk with z above 0, strongest first."""
+    if not hasattr(topic, "reef_columns"):
+        reefs = (
+            ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
+            for reef in topic.top_reefs
+            if reef.z_score > 0
+        )
+        return Columns.of(ReefScore, reefs)
+    found = topic.reef_columns
+    fields = found.reef_ids, found.names, found.z_scores, found.raw_bm25, found.n_contributing_words
+    return Columns(ReefScore, fields)
+
+
+def _islands(topic: Any) -> Columns[IslandScore]:
+    """The islands of a chunk with an aggregate above 0, strongest first."""
+    if not hasattr(topic, "island_columns"):
+        islands = (
+            IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
+            for island in topic.top_islands[:ISLANDS_PER_CHUNK]
+            if island.aggregate_z > 0
+        )
+        return Columns.of(IslandScore, islands)
+    found = topic.island_columns(ISLANDS_PER_CHUNK)
+    return Columns(
+        IslandScore, (found.island_ids, found.names, found.aggregate_z, found.n_contributing_reefs)
     )
 
 

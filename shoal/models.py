@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from shoal.columns import Columns
+
 
 class DocFormat(enum.StrEnum):
     """How a document's text is to be read."""
@@ -83,8 +85,7 @@ class Section:
         return self.path[-1] if self.path else ""
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceSpan:
+class SentenceSpan(NamedTuple):
     """A sentence (or a block kept whole) of the content; `section` is an index into the sections."""
 
     start_char: int
@@ -142,8 +143,8 @@ class Chunk:
     coverage: float
     matched_words: int
     arch_scores: tuple[float, float, float, float]
-    reefs: tuple[ReefScore, ...]
-    islands: tuple[IslandScore, ...]
+    reefs: Columns[ReefScore]
+    islands: Columns[IslandScore]
     norm: float
 
     @property

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
+from shoal.columns import Columns
 from shoal.models import (
     Chunk,
     DocFormat,
@@ -101,7 +102,7 @@ def _chunk(
         coverage=coverage,
         matched_words=3,
         arch_scores=archs,
-        reefs=tuple(ReefScore(reef, f"reef {reef}", z, 2 * z, 2) for reef, z in strongest),
-        islands=(IslandScore(0, "island 0", 2.5, 2),),
+        reefs=Columns.of(ReefScore, (ReefScore(reef, f"reef {reef}", z, 2 * z, 2) for reef, z in strongest)),
+        islands=Columns.of(IslandScore, [IslandScore(0, "island 0", 2.5, 2)]),
         norm=math.sqrt(sum(z * z for z in reefs.values())),
     )

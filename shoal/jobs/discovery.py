@@ -115,6 +115,11 @@ class _Kept(Generic[Item]):
         self._n_bytes += item.n_bytes
         return True
 
+    def find(self, item: WorkItem) -> Item | None:
+        """What is kept for an item."""
+        found = self._kept.get(item.id)
+        return None if found is None else found[1]
+
     def take(self, item: WorkItem) -> Item | None:
         """What was kept for an item; it is not kept any longer."""
         found = self._kept.pop(item.id, None)
@@ -138,11 +143,21 @@ class FirstLooks:
             if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analysed):
                 self._parsed.keep(item, analysed.parsed)
 
-    def take(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
-        """What was kept of a text: its analysis, and how it is parsed."""
+    def find(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
+        """What is kept of a text: its analysis, and how it is parsed."""
         with self._lock:
-            analysed, parsed = self._analyses.take(item), self._parsed.take(item)
-        return analysed, parsed if analysed is None else analysed.parsed
+            return _told(self._analyses.find(item), self._parsed.find(item))
+
+    def take(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
+        """The same; it is not kept any longer."""
+        with self._lock:
+            return _told(self._analyses.take(item), self._parsed.take(item))
+
+
+def _told(
+    analysed: AnalysedDraft | None, parsed: ParsedDocument | None
+) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
+    return analysed, parsed if analysed is None else analysed.parsed
 
 
 class Discovering:

@@ -6,6 +6,7 @@ a process leaves undone when it ends, however it ends, is dropped, and nobody el
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from shoal.jobs.jobs import POLL_SECONDS, get_job
 from shoal.jobs.pipeline import Handlers, process
 from shoal.jobs.reconcile import FREE_PAGES, drop_dead_local_jobs, give_back_lost
 from shoal.jobs.upload import Upload, remove_dropped
-from shoal.settings import Settings
+from shoal.settings import MIB, Settings
 from shoal.storage.database import FREE_PAGES as COUNT_FREE_PAGES
 from shoal.storage.database import Database
 
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 ALL_SLICES = 1 << 30
+
+BATCH_BYTES = 16 * MIB
+BATCH_ITEMS = 4096
+"""What a process takes at a time that has a job for itself, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`: no
+one waits for its turn, and within a batch the next text is prepared while the last is stored."""
+
+WATCH_SECONDS = 0.1
+"""Time between two looks at the progress of a job, at least."""
 
 log = logging.getLogger(__name__)
 
@@ -62,19 +71,51 @@ def work_off(
     settings: Settings,
     watch: Watcher | None = None,
 ) -> None:
-    """Work on a job until it has ended or is gone, together with other processes that do the same."""
+    """Work on a job, which no other process does, until it has ended or is gone."""
+    large = dataclasses.replace(settings, batch_bytes=BATCH_BYTES, batch_items=BATCH_ITEMS)
+    _work_off(database, job_id, handlers, large, watch)
+
+
+def _work_off(
+    database: Database,
+    job_id: int,
+    handlers: Handlers,
+    settings: Settings,
+    watch: Watcher | None = None,
+) -> None:
+    """The same, together with other processes or without."""
+    told = _seldom(database, job_id, watch) if watch is not None else _untold
     while True:
         batch = claim(database, lease.new_owner(), settings, job_id=job_id)
         if batch is not None:
-            process(batch, database, handlers, settings)
+            process(batch, database, handlers, settings, told)
         elif _has_ended(database, job_id):
-            return
+            break
         else:
             # Another process has the rest, or learns for another job; should it die, its work is free again.
             give_back_lost(database, settings, time.time())
             time.sleep(POLL_SECONDS)
-        if watch is not None:
+            told()
+    if watch is not None:
+        watch(progress(database, job_id))
+
+
+def _seldom(database: Database, job_id: int, watch: Watcher) -> Callable[[], None]:
+    """Tells how far a job is, but not more often than anyone could follow."""
+    told_at = 0.0
+
+    def tell() -> None:
+        nonlocal told_at
+        now = time.monotonic()
+        if now - told_at >= WATCH_SECONDS:
+            told_at = now
             watch(progress(database, job_id))
+
+    return tell
+
+
+def _untold() -> None:
+    """For who doesn't watch."""
 
 
 def work_off_in_processes(
@@ -152,6 +193,6 @@ def _work_child(settings: Settings, job_id: int) -> None:
     database = Database(settings.database_url)
     try:
         handlers: Any = handlers_for(database, lagoon.load(), settings)
-        work_off(database, job_id, handlers, settings)
+        _work_off(database, job_id, handlers, settings)
     finally:
         database.close()

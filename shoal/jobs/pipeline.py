@@ -12,7 +12,9 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -45,7 +47,11 @@ class NotPreparedError(Exception):
 
 
 class ItemHandler(Protocol):
-    """What a stage does with an item."""
+    """What a stage does with an item.
+
+    A handler may also have `expect(items)`: these come next, one by one, and much of the work may be done for all of
+    them at once. What goes wrong there goes wrong again with the item whose fault it is.
+    """
 
     def prepare(self, item: WorkItem) -> Any:
         """The long part, outside any transaction. May raise DocumentError, LeaseLostError, StorageError."""
@@ -96,8 +102,15 @@ def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handler
     }
 
 
-def process(batch: Batch, database: Database, handlers: Handlers, settings: Settings) -> Advance:
-    """Work on a claimed batch to its end. Never raises for what is wrong with a document.
+def process(
+    batch: Batch,
+    database: Database,
+    handlers: Handlers,
+    settings: Settings,
+    watch: Callable[[], None] = lambda: None,
+) -> Advance:
+    """Work on a claimed batch to its end. Never raises for what is wrong with a document. `watch` is called whenever
+    some of its items have ended.
 
     Raises StorageError when the database can't be used; what is still held was given back then, if that could be
     written, and is otherwise given back when the lease runs out, in both cases without a charge. Raises MemoryError
@@ -108,7 +121,7 @@ def process(batch: Batch, database: Database, handlers: Handlers, settings: Sett
         try:
             if batch.wave is not None:
                 return _process_wave(batch, batch.wave, database, handler, settings)
-            return _Run(batch, database, handler, heartbeat).items()
+            return _Run(batch, database, handler, heartbeat, watch).items()
         except StorageError:
             try:
                 release(database, batch)
@@ -120,28 +133,69 @@ def process(batch: Batch, database: Database, handlers: Handlers, settings: Sett
 class _Run:
     """One batch on its way."""
 
-    def __init__(self, batch: Batch, database: Database, handler: ItemHandler, heartbeat: _Heartbeat) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        database: Database,
+        handler: ItemHandler,
+        heartbeat: _Heartbeat,
+        watch: Callable[[], None],
+    ) -> None:
         self._batch = batch
+        self._watch = watch
         self._database = database
         self._handler = handler
         self._heartbeat = heartbeat
         self._advance = Advance()
 
     def items(self) -> Advance:
+        """Prepare and store all items. The next ones are prepared while the last are stored: that waits for the disk and
+        works outside the interpreter for most of its time."""
         waiting = deque(self._batch.items)
-        group: list[tuple[WorkItem, Any]] = []
+        storing: Future[list[WorkItem]] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="store") as thread:
+            while True:
+                group = self._prepared(waiting)
+                if storing is not None:
+                    waiting.extend(storing.result())
+                    storing = None
+                    self._watch()
+                if self._heartbeat.lost or not (group or waiting):
+                    return self._advance
+                if group and waiting:
+                    storing = thread.submit(copy_context().run, self._store, group)
+                elif group:
+                    waiting.extend(self._store(group))
+                    self._watch()
+
+    def _prepared(self, waiting: deque[WorkItem]) -> list[tuple[WorkItem, Any]]:
+        """The next items, as many as share a transaction, with what was prepared for each."""
+        items: list[WorkItem] = []
         n_bytes = 0
-        while waiting and not self._heartbeat.lost:
-            item = waiting.popleft()
+        while waiting and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
+            items.append(waiting.popleft())
+            n_bytes += items[-1].n_bytes
+        self._expect(items)
+        group: list[tuple[WorkItem, Any]] = []
+        for item in items:
+            if self._heartbeat.lost:
+                break
             try:
                 group.append((item, self._prepare(item)))
             except LeaseLostError as error:
                 log.warning("item %s left alone: %s", item.id, error)
-            n_bytes += item.n_bytes
-            if n_bytes >= WRITE_BYTES or len(group) >= WRITE_ITEMS or not waiting:
-                waiting.extend(self._store(group))
-                group, n_bytes = [], 0
-        return self._advance
+        return group
+
+    def _expect(self, items: list[WorkItem]) -> None:
+        expect = getattr(self._handler, "expect", None)
+        if expect is None or len(items) < 2:
+            return
+        try:
+            expect(items)
+        except MemoryError:
+            raise
+        except Exception as error:
+            log.warning("%s documents are prepared one by one: %s", len(items), error)
 
     def _prepare(self, item: WorkItem) -> Any:
         try:

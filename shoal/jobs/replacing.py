@@ -122,6 +122,10 @@ class Replacing:
         self._database = database
         self._scoring = scoring
 
+    def expect(self, items: Sequence[WorkItem]) -> None:
+        """See `pipeline.ItemHandler`."""
+        self._scoring.expect(items)
+
     def prepare(self, item: WorkItem) -> Scored | Replacement | None:
         """None where nothing is to be scored. Raises DocumentGoneError, DuplicateContentError."""
         document_id = item.document_id

@@ -126,11 +126,9 @@ def _same_spans(new: Sequence[Chunk], old: Sequence[StoredChunk]) -> bool:
 
 
 def _is_other(new: Chunk, old: StoredChunk) -> bool:
-    return (new.confidence, new.coverage, new.matched_words, new.arch_scores, new.reefs, new.islands) != (
-        old.confidence,
-        old.coverage,
-        old.matched_words,
-        old.arch_scores,
-        old.reefs,
-        old.islands,
+    return (
+        (new.confidence, new.coverage, new.matched_words, new.arch_scores)
+        != (old.confidence, old.coverage, old.matched_words, old.arch_scores)
+        or new.reefs != old.reefs
+        or new.islands != old.islands
     )

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from lagoon.tokens import TokenStream, tokenise
-from shoal.chunking import AnalysedDraft, analyse, analyse_cut, cuts_of, scored_document
+from shoal.chunking import (
+    AnalysedDraft,
+    CutDraft,
+    analyse,
+    analyse_cut,
+    analyse_cuts,
+    cuts_of,
+    scored_document,
+)
 from shoal.clock import timestamp
 from shoal.errors import LeaseLostError
 from shoal.jobs import statements
@@ -21,13 +31,25 @@ from shoal.jobs.results import Outcome
 from shoal.learning.observations import EvidenceRow
 from shoal.learning.vocabulary import holds_learned_words
 from shoal.models import DocumentDraft, ParsedDocument, ScoredDocument
-from shoal.settings import Settings
+from shoal.settings import KIB, Settings
 from shoal.storage import documents, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.vocabularies import Vocabularies, can_learn
 
+SHORT_BYTES = 32 * KIB
+"""Texts up to this size are scored together: the time of a longer one goes into its words, and not into the many calls
+for arrays that each text takes."""
+
 Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]
 """Scores the text of an item, of which the first look says where its chunks begin, if there was one."""
+
+
+class ItemText(NamedTuple):
+    """The text of an item, and where the first look says that its chunks begin."""
+
+    item: WorkItem
+    draft: DocumentDraft
+    cuts: Sequence[int]
 
 
 class VersionedScores:
@@ -40,12 +62,46 @@ class VersionedScores:
         self._vocabularies = vocabularies
         self._settings = settings
         self._kept = kept
+        self._expected: dict[int, ScoredDocument] = {}
+
+    def expect(self, texts: Sequence[ItemText]) -> None:
+        """Score texts that are to be asked for next, all at once; but those whose first analysis will do."""
+        ready: dict[int, ScoredDocument] = {}
+        by_version: dict[int, list[ItemText]] = defaultdict(list)
+        for text in texts:
+            if text.item.vocabulary_version:
+                by_version[text.item.vocabulary_version].append(text)
+        for version, some in by_version.items():
+            scorer = self._vocabularies.at(version)
+            if scorer is not self._vocabularies.base:
+                ready |= self._score_together(some, scorer, version)
+        self._expected = ready
+
+    def _score_together(
+        self, texts: Sequence[ItemText], scorer: Any, version: int
+    ) -> dict[int, ScoredDocument]:
+        items: list[WorkItem] = []
+        drafts: list[CutDraft] = []
+        for item, draft, cuts in texts:
+            analysed, parsed = self._kept.find(item)
+            if analysed is None or holds_learned_words(analysed, scorer):
+                items.append(item)
+                drafts.append(CutDraft(draft, cuts, parsed))
+        return {
+            item.id: scored_document(analysed, scorer, vocabulary_version=version)
+            for item, analysed in zip(items, analyse_cuts(drafts, scorer, self._settings), strict=True)
+            if analysed is not None
+        }
 
     def __call__(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
-        return self._score(draft, cuts, *self._kept.take(item), version)
+        analysed, parsed = self._kept.take(item)
+        ready = self._expected.pop(item.id, None)
+        if ready is not None and ready.vocabulary_version == version:
+            return ready
+        return self._score(draft, cuts, analysed, parsed, version)
 
     def _score(
         self,
@@ -100,6 +156,22 @@ class Scoring:
         self._score = score
         self._discovery = discovery if discovery is not None and discovery.is_possible else None
         self._prune = self._discovery is not None and self._discovery.settings.observations == "prune"
+
+    def expect(self, items: Sequence[WorkItem]) -> None:
+        """See `pipeline.ItemHandler`."""
+        expect = getattr(self._score, "expect", None)
+        if expect is None:
+            return
+        texts: list[ItemText] = []
+        with self._database.snapshot() as snapshot:
+            for item in items:
+                if item.n_bytes > SHORT_BYTES:
+                    continue
+                draft = draft_of(snapshot, item)
+                cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
+                if draft is not None and cuts is not None:
+                    texts.append(ItemText(item, draft, json.loads(cuts)))
+        expect(texts)
 
     def prepare(self, item: WorkItem) -> Scored | None:
         assert item.content_hash is not None, "an accepted document has a hash"

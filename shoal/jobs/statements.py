@@ -409,4 +409,6 @@ COUNT_ITEMS = sa.text(
 )
 WORKERS = sa.text("SELECT * FROM workers WHERE seen_at >= :since ORDER BY name")
 # The requests that jobs came with.
-TRACE_IDS = "SELECT DISTINCT trace_id FROM jobs WHERE id IN ({ids}) AND trace_id IS NOT NULL ORDER BY trace_id"
+TRACE_IDS = (
+    "SELECT DISTINCT trace_id FROM jobs WHERE id IN ({ids}) AND trace_id IS NOT NULL ORDER BY trace_id"
+)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from lagoon import split_sentences
+from lagoon.sentences import sentence_spans
 from shoal.models import LeftOut, ParsedDocument, Section, SentenceSpan
 from shoal.parse.headings import HeadingPath
 
@@ -84,8 +84,9 @@ def _sentences(content: str, masked: str, block: Block, max_block_chars: int) ->
     if block.kind is BlockKind.verbatim:
         yield from _cut(content, start, end, max_block_chars)
         return
-    spans = [(start + s.start, start + s.end) for s in split_sentences(masked[start:end])]
-    for first, last in _joined(content, start, end, spans):
+    firsts, lasts = sentence_spans(masked[start:end])
+    spans = zip((firsts + start).tolist(), (lasts + start).tolist(), strict=True)
+    for first, last in _joined(content, start, end, list(spans)):
         if last - first <= MAX_SENTENCE_CHARS:
             yield first, last
         else:
@@ -107,6 +108,12 @@ def _joined(
     if alone:
         yield alone
     for (_, span_end), (next_start, _) in pairwise(spans):
+        gap = content[span_end:next_start]
+        if not gap or gap.isspace():
+            # Nearly always nothing was masked here.
+            yield open_start, span_end
+            open_start = next_start
+            continue
         touching = _touching(content, span_end, next_start)
         yield open_start, touching
         alone, open_start = _masked_before(content, touching, next_start)

@@ -7,14 +7,19 @@ caller commits, or not at all. Nothing here begins or ends a transaction.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain, count, repeat
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument, Section
 from shoal.storage.database import Snapshot, listed, snapshot_of
+
+ROWS_PER_STATEMENT = 200
+"""Rows of a long table written by one statement."""
 
 # Nothing is returned where the content is stored already: then the caller learns which document has it.
 INSERT_DOCUMENT = """
@@ -67,9 +72,14 @@ INSERT_CHUNK = """
 """
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 
-INSERT_CHUNK_REEF = """
+# Rows of seven and of five values: so many that most are written many to a statement.
+INSERT_CHUNK_REEFS = """
     INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, rank)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
+    VALUES {rows}
+"""
+INSERT_CHUNK_ISLANDS = """
+    INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
+    VALUES {rows}
 """
 # In key order: the table then grows at one place a reef instead of jumping about.
 DERIVE_POSTINGS = """
@@ -79,10 +89,6 @@ DERIVE_POSTINGS = """
     JOIN chunk_reefs r ON r.chunk_id = c.id
     WHERE c.document_id = :document_id
     ORDER BY r.reef_id, r.chunk_id
-"""
-INSERT_CHUNK_ISLAND = """
-    INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
-    VALUES (?, ?, ?, ?, ?)
 """
 
 # Scores of chunks that stay where they are, unless they are newer than these.
@@ -148,13 +154,14 @@ def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: s
     content is stored already.
     """
     draft = scored.draft
-    document_id = connection.execute(sa.text(INSERT_DOCUMENT), _document_row(scored, now)).scalar()
-    if document_id is None:
+    inserted = _execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
+    if not inserted:
         existing = find_by_hash(connection, draft.content_hash)
         assert existing is not None, "a conflict of content_hash comes from a stored document"
         raise DuplicateContentError(existing)
+    document_id = int(inserted[0][0])
     _write_parts(connection, document_id, scored)
-    return int(document_id)
+    return document_id
 
 
 def replace_document(
@@ -193,17 +200,17 @@ def _write_parts(
     one = {"document_id": document_id}
     _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
     _write_many(connection, INSERT_SECTION, _section_rows(document_id, scored.sections))
-    section_ids = connection.execute(sa.text(SECTION_IDS), one).scalars().all()
+    section_ids = [row[0] for row in _execute(connection, SECTION_IDS, one)]
     ids = kept if kept is not None else [None] * len(scored.chunks)
     rows = _chunk_rows(document_id, section_ids, scored)
     _write_many(connection, INSERT_CHUNK, [(i, *row) for i, row in zip(ids, rows, strict=True)])
-    chunk_ids = connection.execute(sa.text(CHUNK_IDS), one).scalars().all()
+    chunk_ids = [row[0] for row in _execute(connection, CHUNK_IDS, one)]
     numbered = list(zip(chunk_ids, scored.chunks, strict=True))
-    _write_many(connection, INSERT_CHUNK_REEF, _reef_rows(numbered))
-    connection.execute(sa.text(DERIVE_POSTINGS), one)
-    _write_many(connection, INSERT_CHUNK_ISLAND, _island_rows(numbered))
-    connection.execute(sa.text(INDEX_TEXTS), one)
-    connection.execute(sa.text(COUNT_OBSERVED), one)
+    _write_wide(connection, INSERT_CHUNK_REEFS, _reef_rows(numbered))
+    _execute(connection, DERIVE_POSTINGS, one)
+    _write_wide(connection, INSERT_CHUNK_ISLANDS, _island_rows(numbered))
+    _execute(connection, INDEX_TEXTS, one)
+    _execute(connection, COUNT_OBSERVED, one)
 
 
 def rescore_chunks(
@@ -236,9 +243,9 @@ def rescore_chunks(
         UPDATE_SCORES,
         [(*_scores(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in due],
     )
-    _write_many(connection, INSERT_CHUNK_REEF, _reef_rows(due))
+    _write_wide(connection, INSERT_CHUNK_REEFS, _reef_rows(due))
     connection.execute(sa.text(DERIVE_POSTINGS_OF.format(ids=ids)), parameters)
-    _write_many(connection, INSERT_CHUNK_ISLAND, _island_rows(due))
+    _write_wide(connection, INSERT_CHUNK_ISLANDS, _island_rows(due))
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
         connection.execute(sa.text(statement), {"document_id": document_id})
 
@@ -346,10 +353,36 @@ def exists(connection: sa.Connection, document_id: int) -> bool:
     return connection.execute(sa.text(SUMMARY), {"document_id": document_id}).first() is not None
 
 
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    """The driver's own connection: a note takes a dozen statements and a book a million rows, and SQLAlchemy's part of
+    each is longer than SQLite's."""
+    return cast(sqlite3.Connection, connection.connection.driver_connection)
+
+
+def _execute(connection: sa.Connection, statement: str, parameters: Mapping[str, Any]) -> sqlite3.Cursor:
+    return _driver(connection).execute(statement, parameters)
+
+
 def _write_many(connection: sa.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    """Run a statement of positional parameters once a row, on the driver itself: there can be a million rows."""
+    """Run a statement of positional parameters once a row."""
     if rows:
-        connection.exec_driver_sql(statement, rows)
+        _driver(connection).executemany(statement, rows)
+
+
+def _write_wide(connection: sa.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    """Write rows at the place `{rows}` of a statement, ROWS_PER_STATEMENT at a time: for each run of a statement the
+    driver gives up the interpreter and takes it back, which costs as much as the row. The rest go one by one, because
+    a statement of another length would have to be prepared."""
+    if not rows:
+        return
+    one = f"({', '.join('?' * len(rows[0]))})"
+    last = len(rows) - len(rows) % ROWS_PER_STATEMENT
+    if last:
+        many = statement.format(rows=", ".join([one] * ROWS_PER_STATEMENT))
+        for start in range(0, last, ROWS_PER_STATEMENT):
+            some = rows[start : start + ROWS_PER_STATEMENT]
+            _driver(connection).execute(many, list(chain.from_iterable(some)))
+    _write_many(connection, statement.format(rows=one), rows[last:])
 
 
 def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
@@ -418,19 +451,19 @@ def _scores(chunk: Chunk) -> tuple[Any, ...]:
     )
 
 
-def _reef_rows(numbered: Sequence[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+def _reef_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
     return [
-        (chunk_id, r.reef_id, r.reef_name, r.z_score, r.raw_bm25, r.n_contributing_words, rank)
+        row
         for chunk_id, chunk in numbered
-        for rank, r in enumerate(chunk.reefs)
+        for row in zip(repeat(chunk_id), *chunk.reefs.fields, count(), strict=False)
     ]
 
 
-def _island_rows(numbered: Sequence[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+def _island_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
     return [
-        (chunk_id, i.island_id, i.island_name, i.aggregate_z, i.n_contributing_reefs)
+        row
         for chunk_id, chunk in numbered
-        for i in chunk.islands
+        for row in zip(repeat(chunk_id), *chunk.islands.fields, strict=False)
     ]
 
 

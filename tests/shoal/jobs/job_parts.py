@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
+from shoal.columns import Columns
 from shoal.jobs import lease
 from shoal.jobs.claims import Batch, claim
 from shoal.jobs.names import Stage
 from shoal.jobs.pipeline import Handlers, process
 from shoal.jobs.scoring import Deleting, Scoring
 from shoal.jobs.upload import Upload
-from shoal.models import Chunk, DocFormat, DocumentDraft, ReefScore, ScoredDocument, Section
+from shoal.models import Chunk, DocFormat, DocumentDraft, IslandScore, ReefScore, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -34,8 +35,10 @@ def draft(content: str, *, title: str = "", tags: Sequence[str] = ()) -> Documen
 def scored(document: DocumentDraft) -> ScoredDocument:
     """The whole document as one chunk with one reef."""
     n = len(document.content)
-    reef = ReefScore(0, "reef", 2.0, 1.0, 1)
-    chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, (0.0, 0.0, 0.0, 0.0), (reef,), (), 2.0)
+    reefs = Columns.of(ReefScore, [ReefScore(0, "reef", 2.0, 1.0, 1)])
+    islands = Columns.of(IslandScore, [])
+    arch = 0.0, 0.0, 0.0, 0.0
+    chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, arch, reefs, islands, 2.0)
     return ScoredDocument(
         draft=document,
         sections=(Section((), 0, 0, 0, 0, n),),

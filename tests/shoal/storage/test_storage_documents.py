@@ -116,9 +116,9 @@ def test_a_duplicate_does_not_harm_the_others_of_its_transaction(database: Datab
     [
         "INSERT_SECTION",
         "INSERT_CHUNK",
-        "INSERT_CHUNK_REEF",
+        "INSERT_CHUNK_REEFS",
         "DERIVE_POSTINGS",
-        "INSERT_CHUNK_ISLAND",
+        "INSERT_CHUNK_ISLANDS",
         "INDEX_TEXTS",
     ],
 )
@@ -133,6 +133,24 @@ def test_nothing_is_stored_when_writing_fails_half_way(
     assert counts(database) == before
     assert full_text_hits(database, "lost") == []
     check_full_text(database)
+
+
+@pytest.mark.parametrize("rows_per_statement", [1, 2, 5, 6, 12, 100])
+def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: int
+) -> None:
+    monkeypatch.setattr(documents, "ROWS_PER_STATEMENT", rows_per_statement)
+    scored = make_scored(
+        ["Rain.", "", "Snow.", "Hail."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}, {7: 3.0, 5: 1.0}]
+    )
+    store(database, scored)
+    with database.snapshot() as snapshot:
+        chunks = get_chunks(snapshot, 1).chunks
+        postings = snapshot.value("SELECT COUNT(*) FROM reef_postings")
+    assert [(chunk.reefs, chunk.islands) for chunk in chunks] == [
+        (tuple(chunk.reefs), tuple(chunk.islands)) for chunk in scored.chunks
+    ]
+    assert postings == 6
 
 
 def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> None:
