@@ -5,6 +5,7 @@ Whatever workers do shows in the database, so one scrape of the API has the numb
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -187,9 +188,9 @@ def _of_stages(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     )
     for stage, by_bound in sorted(found.items()):
         buckets, so_far = [], 0.0
-        for bound in (*(f"{seconds:g}" for seconds in tallies.SECONDS), tallies.BEYOND):
-            so_far += by_bound.get(bound, 0)
-            buckets.append((bound, so_far))
+        for limit in (*tallies.SECONDS, math.inf):
+            so_far += by_bound.get(tallies.bound_text(limit), 0)
+            buckets.append(("+Inf" if math.isinf(limit) else str(limit), so_far))
         seconds = counted.get(tallies.STAGE_SECONDS, {}).get(stage, 0.0)
         batches.add_metric([stage], buckets=buckets, sum_value=seconds)
     yield batches

@@ -45,6 +45,8 @@ def doctor(
 
     Exit code 1 if something is wrong and not repaired.
     """
+    from contextlib import closing
+
     from shoal.doctor import Check, Patient, examine
     from shoal.errors import NotFoundError
 
@@ -56,7 +58,8 @@ def doctor(
         if session.err.is_terminal:
             session.err.print(f"looking at {check.what} ...", style="dim")
 
-    report = examine(Patient(settings), repair=repair, quick=quick, watch=watch)
+    with closing(Patient(settings)) as patient:
+        report = examine(patient, repair=repair, quick=quick, watch=watch)
     if session.as_json:
         session.emit({"healthy": report.is_healthy, **json_form(report)})
     for finding in report.repaired:

@@ -43,6 +43,11 @@ class Patient:
     def database(self) -> Database:
         return Database(self.settings.database_url)
 
+    def close(self) -> None:
+        """Close the database, where it was opened."""
+        if "database" in self.__dict__:
+            self.database.close()
+
     @property
     def scorer(self) -> Any:
         """lagoon's packaged data, unless another scorer was given."""

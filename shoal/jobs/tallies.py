@@ -6,6 +6,7 @@ some seconds' worth of numbers, never of work.
 
 from __future__ import annotations
 
+import math
 import threading
 from bisect import bisect_left
 from collections import defaultdict
@@ -31,7 +32,6 @@ again."""
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for the time of a batch: some ms for a note, tens of seconds for the learn of a wave of books."""
-BEYOND = "+Inf"
 
 # Adds to a sum, or begins it.
 ADD = sa.text("""
@@ -58,9 +58,9 @@ class Tallies:
     def add_batch(self, stage: Stage, *, seconds: float, items: int, n_bytes: int) -> None:
         """Count a batch that was processed."""
         place = bisect_left(SECONDS, seconds)
-        bound = f"{SECONDS[place]:g}" if place < len(SECONDS) else BEYOND
+        bound = SECONDS[place] if place < len(SECONDS) else math.inf
         with self._lock:
-            self._sums[STAGE_BATCHES, f"{stage.value} {bound}"] += 1
+            self._sums[STAGE_BATCHES, f"{stage.value} {bound_text(bound)}"] += 1
             self._sums[STAGE_SECONDS, stage.value] += seconds
             self._sums[STAGE_ITEMS, stage.value] += items
             self._sums[STAGE_BYTES, stage.value] += n_bytes
@@ -79,6 +79,11 @@ class Tallies:
                 for key, value in taken.items():
                     self._sums[key] += value
             raise
+
+
+def bound_text(seconds: float) -> str:
+    """A bound as it stands in the label of a tally."""
+    return f"{seconds:g}"
 
 
 def add(connection: sa.Connection, sums: Mapping[Key, float]) -> None:

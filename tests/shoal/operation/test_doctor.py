@@ -54,7 +54,7 @@ def look(settings: Settings, *, repair: bool = False, quick: bool = False) -> Re
     try:
         return examine(one, repair=repair, quick=quick)
     finally:
-        one.database.close()
+        one.close()
 
 
 def harm(path: Path, *statements: str) -> None:
@@ -443,7 +443,7 @@ def look_with_words(settings: Settings, *, repair: bool = False) -> Report:
     try:
         return examine(one, repair=repair)
     finally:
-        one.database.close()
+        one.close()
 
 
 BROKEN_LEARNING = {

@@ -1,0 +1,116 @@
+"""What it takes to look after a library: doctor, backup, restore, export, import, and a sync that finds nothing to do.
+
+    python benchmarks/operation.py FOLDER
+
+FOLDER holds texts (.md, .markdown, .txt). Prints seconds, the processor's seconds of this process, and for how long a
+writer had to wait at most while the doctor and the backup were at work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import lagoon
+from shoal.backup import back_up, size_of
+from shoal.doctor import Patient, examine
+from shoal.engine import Engine
+from shoal.importing import import_export
+from shoal.restoring import restore
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.sync import sync
+
+TOUCH = "UPDATE learning SET revision = revision"
+"""A write that changes nothing."""
+
+
+class Writer:
+    """Writes again and again, and notes the longest time that it took."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(f"sqlite:///{path}")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.longest = 0.0
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._database.close()
+
+    def _write(self) -> None:
+        while not self._stop.wait(0.01):
+            began = time.perf_counter()
+            with self._database.write() as connection:
+                connection.exec_driver_sql(TOUCH)
+            self.longest = max(self.longest, time.perf_counter() - began)
+
+
+def timed(what: str, work: Callable[[], Any], writer: Writer | None = None) -> Any:
+    began, processor = time.perf_counter(), time.process_time()
+    result = work()
+    seconds = (
+        f"{time.perf_counter() - began:7.1f} s {time.process_time() - processor:7.1f} s of the processor"
+    )
+    waited = f"   a writer waited {writer.longest:.1f} s at most" if writer else ""
+    print(f"{what:<28}{seconds}{waited}", flush=True)
+    return result
+
+
+def examined(path: Path, *, quick: bool) -> None:
+    with closing(Patient(Settings(database_url=f"sqlite:///{path}"), lagoon.load())) as patient:
+        report = examine(patient, quick=quick)
+    if not report.is_healthy:
+        sys.exit(f"the library is not whole: {report.findings}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    with tempfile.TemporaryDirectory() as scratch:
+        path, copy = Path(scratch, "shoal.db"), Path(scratch, "copy.db")
+        with Engine(db_path=path) as engine:
+            timed("sync, all new", lambda: sync(engine, folder))
+            timed("sync, nothing to do", lambda: sync(engine, folder))
+            exported = timed("export", lambda: "\n".join(engine.export()).encode())
+            canonical = list(engine.export(canonical=True))
+            status = engine.status()
+        megabytes = status["content_bytes"] / 1e6, size_of(path) / 1e6
+        print(
+            f"{status['n_documents']:,} documents, {status['n_chunks']:,} passages, {megabytes[0]:.1f} MB of text, ",
+            end="",
+        )
+        print(f"{megabytes[1]:.0f} MB of database")
+        with Writer(path) as writer:
+            timed("doctor --quick", lambda: examined(path, quick=True), writer)
+        with Writer(path) as writer:
+            timed("doctor", lambda: examined(path, quick=False), writer)
+        with Writer(path) as writer:
+            timed("backup", lambda: back_up(path, copy), writer)
+        timed("restore", lambda: restore(path, copy))
+        with Engine(db_path=Path(scratch, "imported.db")) as engine:
+            timed("import", lambda: import_export(engine, io.BytesIO(exported)))
+            same = list(engine.export(canonical=True)) == canonical
+        print(f"the imported library is {'the same' if same else 'ANOTHER ONE'}")
+        if not same:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""A scrape tells what waits, what was done, by whom, and how quickly; numbers that only grow never fall."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from pathlib import Path
+
+import flask
+import pytest
+from fake_scorer import FakeScorer
+from flask.testing import FlaskClient
+from prometheus_client.parser import text_string_to_metric_families
+from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
+
+from shoal.engine import Engine
+from shoal.jobs import lease, retry
+from shoal.jobs.claims import claim
+from shoal.jobs.names import Stage
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.tallies import LEASES_LOST, Tallies
+from shoal.settings import Settings
+from shoal_api import create_app
+
+OPERATIONS = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return dataclasses.replace(settings, job_retention=86_400.0)
+
+
+def scrape(client: FlaskClient) -> dict[str, float]:
+    """Every sample by its name, with its labels as they are written."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    found = {}
+    for family in text_string_to_metric_families(answer.get_data(as_text=True)):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+def upload(client: FlaskClient, *contents: str) -> None:
+    lines = "\n".join(flask.json.dumps({"content": content}) for content in contents)
+    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert answer.status_code == 202
+
+
+def test_what_waits_and_what_was_done(client: FlaskClient, worker: Worker) -> None:
+    upload(client, VOLCANO, FLOWER, VOLCANO)
+    before = scrape(client)
+    assert before["shoal_items_waiting{status=enqueued}"] == 3
+    assert before["shoal_items_waiting_bytes{status=enqueued}"] == 2 * len(VOLCANO) + len(FLOWER)
+    assert before["shoal_items_waiting{status=scoring}"] == 0
+    assert before["shoal_jobs{status=enqueued}"] == 1
+    assert before["shoal_oldest_job_seconds"] >= 0
+    assert before["shoal_items_total{status=succeeded}"] == 0
+    worker.work()
+    after = scrape(client)
+    assert after["shoal_items_waiting{status=enqueued}"] == 0
+    assert after["shoal_oldest_job_seconds"] == 0
+    assert after["shoal_items_total{status=succeeded}"] == 2
+    assert after["shoal_items_total{status=duplicate}"] == 1
+    assert after["shoal_items_bytes_total"] == 2 * len(VOLCANO) + len(FLOWER)
+    assert after["shoal_jobs_ended_total{status=succeeded}"] == 1
+    assert (after["shoal_documents"], after["shoal_content_bytes"]) == (2, len(VOLCANO) + len(FLOWER))
+    assert after["shoal_chunks"] >= 2
+    assert after["shoal_database_up"] == 1
+    assert after["shoal_database_bytes"] > 0
+    assert after["shoal_disk_free_bytes"] > 0
+
+
+def test_searches_are_counted_by_mode(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    for mode in ("reef", "reef", "lexical"):
+        assert client.post(f"{API}/search", json={"query": "lava", "mode": mode}).status_code == 200
+    assert client.get(f"{API}/search?q=lava&mode=reef").status_code == 200
+    assert client.post(f"{API}/search", json={"query": ""}).status_code == 422
+    found = scrape(client)
+    assert found["shoal_search_seconds_count{mode=reef}"] == 3
+    assert found["shoal_search_seconds_count{mode=lexical}"] == 1
+    assert found["shoal_search_seconds_bucket{le=+Inf,mode=reef}"] == 3
+
+
+def test_what_workers_count_is_in_the_scrape_of_the_api(client: FlaskClient, engine: Engine) -> None:
+    one, other = Tallies(), Tallies()
+    for tallies, seconds in ((one, 0.01), (one, 0.2), (other, 0.2), (other, 1000.0)):
+        tallies.add_batch(Stage.score, seconds=seconds, items=3, n_bytes=100)
+    one.add(LEASES_LOST, "", 2)
+    for tallies in (one, other, one):
+        tallies.write(engine.database)
+    found = scrape(client)
+    buckets = {
+        bound: found[f"shoal_batch_seconds_bucket{{le={bound},stage=score}}"]
+        for bound in ("0.05", "0.1", "0.25", "300.0", "+Inf")
+    }
+    assert buckets == {"0.05": 1, "0.1": 1, "0.25": 3, "300.0": 3, "+Inf": 4}
+    assert found["shoal_batch_seconds_count{stage=score}"] == 4
+    assert found["shoal_batch_seconds_sum{stage=score}"] == pytest.approx(1000.41)
+    assert found["shoal_batch_items_total{stage=score}"] == 12
+    assert found["shoal_batch_bytes_total{stage=score}"] == 400
+    assert found["shoal_leases_lost_total"] == 2
+
+
+def test_what_could_not_be_written_is_written_the_next_time(client: FlaskClient, engine: Engine) -> None:
+    tallies = Tallies()
+    tallies.add(LEASES_LOST, "", 3)
+    with engine.database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE tallies RENAME TO hidden")
+    with pytest.raises(Exception, match="shoal migrate"):
+        tallies.write(engine.database)
+    with engine.database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE hidden RENAME TO tallies")
+    tallies.write(engine.database)
+    tallies.write(engine.database)
+    assert scrape(client)["shoal_leases_lost_total"] == 3
+
+
+def test_counters_do_not_fall_when_jobs_are_forgotten(
+    client: FlaskClient, worker: Worker, engine: Engine, settings: Settings
+) -> None:
+    upload(client, VOLCANO, FLOWER, VOLCANO)
+    worker.work()
+    before = {
+        name: value for name, value in scrape(client).items() if "_total" in name and "http" not in name
+    }
+    reconcile(engine.database, settings, now=time.time() + 2 * settings.job_retention)
+    assert client.get(f"{API}/jobs").get_json()["total"] == 0
+    after = scrape(client)
+    for name, value in before.items():
+        if name.startswith("shoal_"):
+            assert after[name] == value, name
+    upload(client, LAW)
+    worker.work()
+    assert scrape(client)["shoal_items_total{status=succeeded}"] == 3
+
+
+def test_counters_do_not_fall_when_documents_are_tried_again(
+    client: FlaskClient, worker: Worker, engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(FakeScorer, "analyze", lambda *_, **__: 1 / 0)
+        upload(client, VOLCANO, FLOWER)
+        worker.work()
+    before = scrape(client)
+    assert before["shoal_items_total{status=failed}"] == 2
+    retry.retry(engine.database, settings, 1)
+    between = scrape(client)
+    assert between["shoal_items_total{status=failed}"] == 2
+    assert between["shoal_items_bytes_total"] == before["shoal_items_bytes_total"]
+    assert between["shoal_items_waiting{status=enqueued}"] == 2
+    worker.work()
+    assert scrape(client)["shoal_items_total{status=succeeded}"] == 2
+
+
+def test_work_of_a_command_is_not_the_services(client: FlaskClient, engine: Engine) -> None:
+    with engine.intake() as intake:
+        intake.add({"content": VOLCANO})
+        assert scrape(client)["shoal_uploads_receiving"] == 0
+        intake.finish()
+        found = scrape(client)
+    assert found["shoal_items_total{status=succeeded}"] == 0
+    assert found["shoal_documents"] == 1
+
+
+def test_passages_behind_the_vocabulary_show(client: FlaskClient, store: Store, engine: Engine) -> None:
+    store(VOLCANO)
+    assert scrape(client)["shoal_stale_chunks"] == 0
+    with engine.database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
+    found = scrape(client)
+    assert found["shoal_vocabulary_version"] == 1
+    assert found["shoal_stale_chunks"] == found["shoal_chunks"] > 0
+
+
+def test_postings_in_memory_show(client: FlaskClient, store: Store, engine: Engine) -> None:
+    store(VOLCANO)
+    engine.start()
+    found = scrape(client)
+    assert found["shoal_postings_chunks"] == found["shoal_chunks"]
+    assert found["shoal_postings_bytes"] > 0
+
+
+def test_a_database_that_is_away_costs_its_numbers_only(client: FlaskClient, engine: Engine) -> None:
+    client.get(f"{API}/documents")
+    with engine.database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE documents RENAME TO hidden")
+    found = scrape(client)
+    assert found["shoal_database_up"] == 0
+    assert "shoal_documents" not in found
+    assert found[f"shoal_http_requests_total{{method=GET,route={API}/documents,status=200}}"] == 1
+
+
+def test_a_claim_shows_as_being_worked_on(client: FlaskClient, engine: Engine, settings: Settings) -> None:
+    upload(client, VOLCANO)
+    assert claim(engine.database, lease.new_owner(), settings) is not None
+    found = scrape(client)
+    assert found["shoal_items_waiting{status=scoring}"] == 1
+    assert found["shoal_jobs{status=processing}"] == 1
+
+
+def test_the_page_on_operation_names_every_metric(settings: Settings, engine: Engine) -> None:
+    client = create_app(settings, engine=engine).test_client()
+    client.get("/health")
+    text = client.get("/metrics").get_data(as_text=True)
+    families = {family.name for family in text_string_to_metric_families(text)}
+    there = {name for name in families if name.startswith("shoal") and not name.endswith("_created")}
+    described = set(re.findall(r"^\| `(shoal_\w+)`", OPERATIONS.read_text(encoding="utf-8"), re.MULTILINE))
+    assert described == there
