@@ -36,7 +36,7 @@ def bonuses(snapshot: Snapshot, terms: Sequence[Term], chunk_ids: NDArray[np.int
         if term in tags:
             names, parameters = listed("tag", tags[term])
             placed = np.concatenate([placed, packed_ids(snapshot, TAGGED.format(tags=names), parameters)])
-        counts += np.isin(chunk_ids, placed)
+        counts[_places(chunk_ids, placed)] += 1
     return counts / len(terms)
 
 
@@ -48,6 +48,14 @@ def tags_meant(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[st
     for (tag,) in snapshot.rows(ANY_TAGGED.format(tags=names), parameters):
         found[spelt[tag]] = (*found.get(spelt[tag], ()), tag)
     return found
+
+
+def _places(chunk_ids: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where those of the wanted ids that are there stand, each once."""
+    if not len(chunk_ids):
+        return np.empty(0, np.int64)
+    places = np.minimum(np.searchsorted(chunk_ids, wanted), len(chunk_ids) - 1)
+    return np.unique(places[chunk_ids[places] == wanted])
 
 
 def _spellings(text: str) -> set[str]:

@@ -140,8 +140,11 @@ def rank(
     chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
     lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
     lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores
-    places = np.searchsorted(chunk_ids, by_reefs.chunk_ids)
-    reef_raw[places], n_shared[places] = by_reefs.overlaps, by_reefs.n_shared
+    if chunk_ids is by_reefs.chunk_ids:
+        reef_raw, n_shared = by_reefs.overlaps, by_reefs.n_shared
+    else:
+        places = np.searchsorted(chunk_ids, by_reefs.chunk_ids)
+        reef_raw[places], n_shared[places] = by_reefs.overlaps, by_reefs.n_shared
     lexical, reefs = parts(lexical_raw, fusion), parts(reef_raw, fusion)
     bonus, final = np.zeros(len(chunk_ids)), np.zeros(len(chunk_ids))
     weights = understood.weights
