@@ -164,12 +164,6 @@ class KeptPostings:
         kept = self._kept
         return (0, 0) if kept is None else (kept.state.n_chunks, kept.n_bytes)
 
-    @property
-    def in_memory(self) -> tuple[int, int]:
-        """Chunks whose postings are kept at the moment, and the bytes they take."""
-        kept = self._kept
-        return (0, 0) if kept is None else (kept.state.n_chunks, kept.n_bytes)
-
     def load(self, snapshot: Snapshot, n_reefs: int) -> None:
         """Read the postings now, however little has been searched so far."""
         self._n_searches = SEARCHES_BEFORE_LOADING
