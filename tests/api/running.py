@@ -45,10 +45,16 @@ def request(line: str, body: bytes = b"", *headers: str) -> bytes:
 
 
 def answer_of(connection: socket.socket) -> bytes:
-    """The next answer on a connection, as far as it comes in one piece: its head at least."""
+    """The next answer on a connection: its head, and its body as far as its length is announced."""
     answer = b""
     while b"\r\n\r\n" not in answer and (data := connection.recv(65536)):
         answer += data
+    head, _, body = answer.partition(b"\r\n\r\n")
+    announced = re.search(rb"(?i)^content-length: *(\d+)\r?$", head, re.MULTILINE)
+    missing = int(announced.group(1)) - len(body) if announced else 0
+    while missing > 0 and (data := connection.recv(missing)):
+        answer += data
+        missing -= len(data)
     return answer
 
 

@@ -52,7 +52,7 @@ def test_the_service_serves_until_it_is_told_to_stop(running: Running, tmp_path:
         assert client.get("/health").status_code == 200
     assert running.stop() == 0
     logged = running.log()
-    assert any(line.get("trace_id") == trace and line["status"] == 202 for line in logged)
+    assert any(line.get("trace_id") == trace and line.get("status") == 202 for line in logged)
     assert not [line for line in logged if line["level"] in ("error", "critical")], running.lines
     # Nothing is left where the service was started but what belongs to the database.
     assert {path.name for path in tmp_path.iterdir() if not path.name.startswith("shoal.db")} == {"home"}
@@ -91,7 +91,7 @@ def test_the_service_does_not_wait_for_those_who_wait_or_listen(
             time.sleep(0.5)
             assert running.stop(number) == 0
             if number == signal.SIGTERM:
-                assert waiting.recv(65536).startswith(b"HTTP/1.1 200 ")
+                assert answer_of(waiting).startswith(b"HTTP/1.1 200 ")
     finally:
         running.end()
 

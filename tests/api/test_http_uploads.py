@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from fake_scorer import FakeScorer
-from running import PATIENCE, Running, environment_of
+from running import PATIENCE, Running, answer_of, environment_of
 from surface import API, VOLCANO
 
 from shoal.engine import Engine
@@ -128,7 +128,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
             connection.shutdown(socket.SHUT_WR)
-            answer = connection.recv(65536)
+            answer = answer_of(connection)
             assert answer.startswith(b"HTTP/1.1 400 "), answer
     told = until(lambda: posts(running)[n_before:])
     assert json.loads(told[0])["status"] == 400
