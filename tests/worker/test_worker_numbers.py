@@ -1,0 +1,73 @@
+"""What a worker counts reaches the database, and its log leads back to the request."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+from waiting import until
+from worker_parts import Worker, ended, upload
+
+from shoal.jobs import tallies
+from shoal.jobs.claims import claim
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.tracing import TRACE_ID
+
+TEXTS = ["A volcano throws out magma and lava.", "The rain of a monsoon falls.", "A judge hears a witness."]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return dataclasses.replace(settings, reconcile_seconds=0.2, batch_items=1, log_format="json")
+
+
+def counted(database: Database, name: str) -> dict[str, float]:
+    with database.snapshot() as snapshot:
+        return dict(tallies.read(snapshot).get(name, {}))
+
+
+def test_counts_of_a_worker_that_ends_in_order_are_complete(
+    database: Database, settings: Settings, start_worker: Callable[..., Worker]
+) -> None:
+    job_id = upload(database, settings, TEXTS)
+    worker = start_worker(settings)
+    ended(database, job_id)
+    assert worker.stop() == 0
+    assert counted(database, tallies.STAGE_ITEMS) == {"score": 3}
+    assert counted(database, tallies.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
+    assert sum(counted(database, tallies.STAGE_BATCHES).values()) == 3
+    assert counted(database, tallies.STAGE_SECONDS)["score"] > 0
+
+
+def test_a_claim_that_is_taken_back_is_counted(
+    database: Database, settings: Settings, start_worker: Callable[..., Worker]
+) -> None:
+    job_id = upload(database, settings, TEXTS)
+    # Of a worker on another machine, silent for longer than its lease.
+    assert claim(database, "elsewhere:1:0-dead", settings, now=1.0) is not None
+    worker = start_worker(settings)
+    ended(database, job_id)
+    assert worker.stop() == 0
+    assert counted(database, tallies.LEASES_LOST) == {"": 1}
+
+
+def test_lines_about_a_batch_name_its_jobs_and_their_requests(
+    database: Database, settings: Settings, start_worker: Callable[..., Worker]
+) -> None:
+    token = TRACE_ID.set("a-request")
+    try:
+        asked = upload(database, settings, TEXTS[:1])
+    finally:
+        TRACE_ID.reset(token)
+    by_command = upload(database, settings, TEXTS[1:2])
+    worker = start_worker(settings)
+    for job_id in (asked, by_command):
+        ended(database, job_id)
+    until(lambda: len(worker.events("batch processed")) == 2)
+    lines = {tuple(line["jobs"]): line for line in worker.events("batch processed")}
+    assert lines[asked,]["trace_ids"] == ["a-request"]
+    assert lines[by_command,]["trace_ids"] == []
+    assert lines[asked,]["ended_jobs"] == [asked]
+    assert all(line["service"] == "worker" for line in lines.values())
