@@ -65,13 +65,11 @@ def keep_company(
 ) -> Company:
     """A query's profile moved towards that of its companions, whose length is `share` times its own.
 
-    `matches` are those of the query's terms. Chunks scored with `other_data_than` this checksum are no companions. A
-    query without reefs stays without: nothing says that its words mean what the passages are about.
+    `own` has at least one reef: nothing says that words without reefs mean what the passages are about. `matches` are
+    those of the query's terms. Chunks scored with `other_data_than` this checksum are no companions.
     """
-    found = matches if own and share else None
-    if found is not None:
-        found = _fit(snapshot, parsed, found, other_data_than)
-    if found is None or not len(found.chunk_ids):
+    found = _fit(snapshot, parsed, matches, other_data_than)
+    if not len(found.chunk_ids):
         return Company((), tuple(own))
     shares = choose(found)
     ids, parameters = listed("id", shares)

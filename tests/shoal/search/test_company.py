@@ -1,0 +1,187 @@
+"""Queries that keep the company of the passages that match their words: in searches and explanations, and the arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from fake_scorer import FakeScorer
+from hypothesis import given
+from hypothesis import strategies as st
+from scored_documents import make_scored
+
+from shoal import Engine
+from shoal.clock import timestamp
+from shoal.models import QueryReef, SearchResponse
+from shoal.search.company import MAX_REEFS, MAX_TIED, N_COMPANIONS, adapt, choose
+from shoal.search.lexical import Matches
+from shoal.settings import Settings
+from shoal.storage import documents
+
+# To the scorer, a state is a government; here it is one of glass.
+LIBRARY = {
+    "Glass": "Silica in a molten state is glass. Another state of glass is sand. The furnace keeps that state.",
+    "Steel": "Iron and copper alloy in the furnace. Steel for a bridge and a cable.",
+    "Town": "The mayor and the council hold an election. Every citizen has a vote about the tax.",
+}
+METALS = "metals and glass"
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[Engine]:
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        for title, content in LIBRARY.items():
+            opened.ingest(title=title, content=content, tags=[title.lower()])
+        yield opened
+
+
+@pytest.fixture
+def aloof(settings: Settings, engine: Engine) -> Iterator[Engine]:
+    """Over the same library, without company."""
+    with Engine(settings=dataclasses.replace(settings, company_share=0.0), scorer=FakeScorer()) as opened:
+        yield opened
+
+
+def titles(reply: SearchResponse) -> list[str]:
+    return [result.document_title for result in reply.results]
+
+
+def test_a_query_finds_what_its_words_mean_in_this_library(engine: Engine, aloof: Engine) -> None:
+    assert "Steel" not in titles(aloof.search("state", mode="reef"))
+    reply = engine.search("state", mode="reef", include_scores=True)
+    steel = reply.results[titles(reply).index("Steel")]
+    assert steel.shared_reefs is not None
+    assert METALS in [reef.reef_name for reef in steel.shared_reefs]
+    assert sum(reef.share for reef in steel.shared_reefs) == pytest.approx(steel.match_score)
+
+
+def test_the_query_s_own_words_stay_what_they_were(engine: Engine, aloof: Engine) -> None:
+    assert engine.search("state").query_info == aloof.search("state").query_info
+    assert titles(engine.search("state", mode="lexical")) == ["Glass"]
+
+
+def test_explanations_name_the_company(engine: Engine, aloof: Engine) -> None:
+    explanation = engine.explain("state")
+    (companion,) = explanation.company
+    found = engine.search("state", mode="lexical").results[0]
+    assert (companion.document_title, companion.chunk_id) == ("Glass", found.chunk_id)
+    assert companion.share == 1.0
+    assert METALS in [reef.reef_name for reef in explanation.reefs]
+    assert METALS not in [reef.reef_name for reef in explanation.query_info.top_reefs]
+    alone = aloof.explain("state")
+    assert (alone.company, alone.reefs) == ((), alone.query_info.top_reefs)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "reef"])
+def test_a_filtered_search_keeps_the_same_company(engine: Engine, mode: str) -> None:
+    among_all = engine.explain("state", mode=mode)
+    assert engine.explain("state", mode=mode, tags=["steel"]).reefs == among_all.reefs
+    everything, filtered = (
+        {
+            result.chunk_id: result.match_score
+            for result in engine.search("state", mode=mode, top_k=100, tags=tags).results
+        }
+        for tags in (None, ["steel"])
+    )
+    assert filtered
+    assert filtered.items() <= everything.items()
+
+
+def test_what_a_query_excludes_is_no_company(engine: Engine) -> None:
+    explanation = engine.explain("state -silica", mode="reef")
+    assert explanation.company == ()
+    assert METALS not in [reef.reef_name for reef in explanation.reefs]
+
+
+def test_company_has_the_phrases_of_a_query_in_every_mode(engine: Engine) -> None:
+    engine.ingest(title="Many", content="State, state, state and state! The law of the court is the state.")
+    for mode in ("hybrid", "reef"):
+        assert [one.document_title for one in engine.explain('state "molten state"', mode=mode).company] == [
+            "Glass"
+        ]
+
+
+def test_a_query_without_reefs_stays_without(engine: Engine) -> None:
+    explanation = engine.explain("molten", mode="reef")
+    assert (explanation.company, explanation.reefs) == ((), ())
+    assert titles(engine.search("molten", mode="reef")) == []
+    assert titles(engine.search("molten", mode="hybrid")) == ["Glass"]
+
+
+def test_passages_scored_with_other_data_are_no_company(engine: Engine) -> None:
+    strange = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
+    with engine.database.write() as connection:
+        documents.insert_document(connection, strange, now=timestamp())
+    assert [one.document_title for one in engine.explain("state").company] == ["Glass"]
+
+
+def test_company_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
+    def rankings() -> list[list[tuple[int, float]]]:
+        return [
+            [(one.chunk_id, one.match_score) for one in engine.search("state", mode=mode).results]
+            for mode in ("hybrid", "reef")
+        ]
+
+    in_sql = rankings()
+    engine.start()
+    assert rankings() == in_sql
+
+
+def test_company_ends_with_its_documents(engine: Engine) -> None:
+    (companion,) = engine.explain("state").company
+    engine.delete_document(companion.document_id)
+    assert engine.explain("state").company == ()
+
+
+scores = st.lists(st.integers(1, 10**13) | st.sampled_from([7, 10**12]), min_size=1, max_size=80)
+
+
+@given(scores)
+def test_companions_are_the_best_matches_whatever_their_ids(drawn: list[int]) -> None:
+    ids = np.arange(1, len(drawn) + 1)
+    shares = choose(Matches(ids, np.array(drawn)))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    by_share = sorted(((drawn[i - 1], share) for i, share in shares.items()), reverse=True)
+    assert [score for score, _ in by_share] == sorted(drawn, reverse=True)[: len(by_share)]
+    assert [share for _, share in by_share] == sorted(shares.values(), reverse=True)
+    assert len(shares) >= min(N_COMPANIONS, len(drawn))
+    reverse = choose(Matches(ids, np.array(drawn[::-1])))
+    turned = sorted(((drawn[::-1][i - 1], share) for i, share in reverse.items()), reverse=True)
+    assert turned == by_share
+
+
+def test_equal_matches_are_all_companions_up_to_a_limit() -> None:
+    def n_chosen(n: int) -> int:
+        return len(choose(Matches(np.arange(n), np.full(n, 5))))
+
+    assert [n_chosen(n) for n in (1, 3, 10, 1000)] == [1, 3, 10, MAX_TIED]
+    far_behind = choose(Matches(np.arange(3), np.array([100, 10, 10])))
+    assert far_behind[0] > 0.99
+
+
+profiles = st.dictionaries(st.integers(0, 99), st.floats(0.5, 20.0), min_size=1, max_size=20)
+
+
+@given(profiles, profiles, st.floats(0.1, 3.0))
+def test_a_profile_moves_by_a_share_of_its_length(
+    own: dict[int, float], other: dict[int, float], share: float
+) -> None:
+    names = {reef_id: f"reef {reef_id}" for reef_id in own | other}
+    profile = adapt([QueryReef(i, names[i], z) for i, z in own.items()], other, names, share=share)
+    assert list(profile) == sorted(profile, key=lambda reef: (-reef.z_score, reef.reef_id))
+    assert {reef.reef_name for reef in profile} == set(names.values())
+    moved = {reef.reef_id: reef.z_score - own.get(reef.reef_id, 0.0) for reef in profile}
+    assert math.hypot(*moved.values()) == pytest.approx(share * math.hypot(*own.values()), abs=1e-4)
+    assert all(abs(moved[i]) < 1e-5 for i in own.keys() - other.keys())
+
+
+def test_a_profile_keeps_its_strongest_reefs() -> None:
+    own = [QueryReef(i, "own", 1.0 + i) for i in range(38)]
+    profile = adapt(
+        own, dict.fromkeys(range(100, 200), 1.0), dict.fromkeys(range(100, 200), "new"), share=1.0
+    )
+    assert len(profile) == MAX_REEFS
+    assert {reef.reef_id for reef in own if reef.z_score > 14} <= {reef.reef_id for reef in profile}
