@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
     "lagoon": "lagoon",
@@ -48,6 +50,10 @@ def test_a_wheel_brings_the_migrations_and_its_types(members: set[str]) -> None:
     revisions = {path.name for path in (ROOT / "migrations" / "versions").glob("[0-9]*.py")}
     assert {f"shoal/storage/migrations/versions/{name}" for name in revisions} <= members
     assert {f"{name}/py.typed" for name in PACKAGES.values()} <= members
+
+
+def test_a_wheel_is_of_the_version_that_the_program_tells(members: set[str]) -> None:
+    assert f"shoal-{__version__}.dist-info/METADATA" in members
 
 
 def test_a_wheel_holds_nothing_else(members: set[str]) -> None:
