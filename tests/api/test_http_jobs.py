@@ -37,6 +37,7 @@ def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
         "failed": 1,
         "duplicate": 0,
         "canceled": 0,
+        "skipped": 0,
         "bytes_total": job["progress"]["bytes_total"],
         "bytes_done": len('{"content": ""}\n'),
         "fraction": 0.0,
@@ -86,6 +87,28 @@ def test_jobs_are_listed_newest_first(client: FlaskClient, worker: Worker) -> No
     assert page["total"] == 3
     assert [job["id"] for job in client.get(f"{JOBS}?status=succeeded").get_json()["jobs"]] == [1]
     assert client.get(f"{JOBS}?limit=1&offset=2").get_json()["jobs"][0]["id"] == 1
+
+
+def test_jobs_are_listed_by_several_states_and_kinds(client: FlaskClient, worker: Worker) -> None:
+    client.post(f"{API}/documents", json={"content": VOLCANO, "tags": ["old"]})
+    worker.work()
+    client.delete(f"{API}/documents?tag=old")
+    upload(client, FLOWER)
+    upload(client, "")
+
+    def listed(query: str) -> list[int]:
+        page = client.get(f"{JOBS}?{query}").get_json()
+        assert page["total"] == len(page["jobs"])
+        return [job["id"] for job in page["jobs"]]
+
+    assert listed("status=succeeded,failed") == [4, 1]
+    assert listed("status=enqueued, failed") == [4, 3, 2]
+    assert listed("kind=delete") == [2]
+    assert listed("kind=delete,rescore") == [2]
+    assert listed("kind=ingest&status=enqueued") == [3]
+    assert listed("kind=&status=") == [4, 3, 2, 1]
+    assert_problem(client.get(f"{JOBS}?status=enqueued,done"), 422, "status")
+    assert_problem(client.get(f"{JOBS}?kind=magic"), 422, "kind")
 
 
 def test_an_unchanged_job_is_not_sent_again(client: FlaskClient, worker: Worker) -> None:
