@@ -1,4 +1,4 @@
-"""What it is worth to move a query towards the company its words keep in the library (shoal.learning.company).
+"""What it is worth to move a query towards the company its words keep in the library (benchmarks.word_company).
 
 usage: python -m benchmarks.query_company [COLLECTION...] [--share 1.0,2.0] [--sample 30] [--common 0.05] [--reefs 38]
 
@@ -27,6 +27,7 @@ from scipy import sparse
 import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
 from benchmarks.vocabulary_learning import Collection, Corpus, observe, read_corpus
+from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling, sample
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.build.matching import count_texts
 from lagoon.model import Model, load_model
@@ -34,7 +35,6 @@ from lagoon.scorer import PACKAGED_DATA
 from lagoon.tokens import is_stop_word, token_list
 from lagoon.vocabulary import BaseVocabulary
 from shoal.learning import Evidence, LearnedWord, learn, with_vocabulary
-from shoal.learning.company import CompanyOptions, WordCompany, adapt, most_telling, sample
 from shoal.settings import Settings
 
 KEEP = 38

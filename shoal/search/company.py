@@ -88,13 +88,13 @@ def keep_company(
     )
 
 
-def choose(matches: Matches) -> dict[int, float]:
+def choose(matches: Matches, *, n: int = N_COMPANIONS, steepness: float = STEEPNESS) -> dict[int, float]:
     """The companions among some matches, by id, and how much each counts of all, adding up to 1."""
-    n = min(N_COMPANIONS, len(matches.scores))
+    n = min(n, len(matches.scores))
     least = np.partition(matches.scores, len(matches.scores) - n)[len(matches.scores) - n]
     places = np.flatnonzero(matches.scores >= least)
     places = places[np.argsort(-matches.scores[places], kind="stable")][:MAX_TIED]
-    counts = (matches.scores[places] / matches.scores[places[0]]) ** STEEPNESS
+    counts = (matches.scores[places] / matches.scores[places[0]]) ** steepness
     return dict(zip(matches.chunk_ids[places].tolist(), (counts / counts.sum()).tolist(), strict=True))
 
 
