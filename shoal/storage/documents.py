@@ -18,7 +18,7 @@ from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument, Section
 from shoal.storage.database import Snapshot, listed, snapshot_of
 
-ROWS_PER_STATEMENT = 200
+ROWS_PER_STATEMENT = 500
 """Rows of a long table written by one statement."""
 
 # Nothing is returned where the content is stored already: then the caller learns which document has it.
