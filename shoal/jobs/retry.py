@@ -85,7 +85,6 @@ def _send(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) -> in
     wave = connection.execute(statements.NEXT_WAVE, place).scalar_one()
     n_bytes = sum(row.n_bytes for row in rows)
     connection.execute(statements.RETRY_ITEM, [{"item_id": row.id, "wave": wave, "now": now} for row in rows])
-    connection.execute(statements.DELETE_CUTS, [{"item_id": row.id} for row in rows])
     left: dict[int, list[int]] = defaultdict(list)
     for row in rows:
         left[row.wave].append(row.n_bytes)

@@ -42,10 +42,11 @@ from shoal.jobs import retry as retrying
 from shoal.jobs.cancel import cancel
 from shoal.jobs.claims import WorkItem
 from shoal.jobs.jobs import get_items, get_job
-from shoal.jobs.names import JobStatus, Stage
+from shoal.jobs.names import ItemStatus, JobStatus, Stage
 from shoal.jobs.pipeline import Handlers, process
+from shoal.jobs.results import Outcome, finish_items
 from shoal.jobs.retry import retry
-from shoal.jobs.upload import Upload, submit_replacement
+from shoal.jobs.upload import Upload, submit_delete, submit_replacement
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -141,6 +142,36 @@ def test_a_canceled_job_is_not_tried_again_and_keeps_no_texts(database: Database
     with pytest.raises(JobStateError, match="was canceled"):
         retry(database, settings, job_id)
     assert statuses(database, job_id) == ["failed", "canceled"]
+
+
+def test_a_canceled_deletion_is_not_tried_again_either(database: Database, settings: Settings) -> None:
+    """Its items need no text, so nothing else keeps them."""
+    settings = dataclasses.replace(settings, batch_items=1)
+    upload(database, settings, ["a", "b"])
+    work_off(database, settings)
+    job_id = submit_delete(database, settings, [1, 2])
+    batch = must_claim(database, settings)
+    with database.write() as connection:
+        outcome = Outcome(ItemStatus.failed, error="out of luck")
+        finish_items(connection, [(batch.items[0], outcome)], batch.owner)
+    cancel(database, job_id)
+    with pytest.raises(JobStateError, match="was canceled"):
+        retry(database, settings, job_id)
+    assert statuses(database, job_id) == ["failed", "canceled"]
+
+
+def test_a_failed_deletion_is_tried_again(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["a", "b"])
+    work_off(database, settings)
+    job_id = submit_delete(database, settings, [1])
+    batch = must_claim(database, settings)
+    with database.write() as connection:
+        outcome = Outcome(ItemStatus.failed, error="out of luck")
+        finish_items(connection, [(batch.items[0], outcome)], batch.owner)
+    retry(database, settings, job_id)
+    work_off(database, settings)
+    assert get_job(database, job_id).status is JobStatus.succeeded
+    assert rows(database, "SELECT content FROM documents") == [("b",)]
 
 
 def test_a_job_may_be_tried_again_while_it_runs(database: Database, settings: Settings) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import MatchedTerm
-from shoal.search.matched_terms import BONUS_PLACES
+from shoal.search.matched_terms import BONUS_PLACES, Citable, find_matched_terms
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
@@ -73,6 +73,16 @@ def test_phrases_and_title_words_are_told_as_they_were_typed(engine: Engine) -> 
         "title:weather": ("title",),
         "judge": ("text",),
     }
+
+
+def test_words_that_do_not_stand_side_by_side_are_no_phrase() -> None:
+    terms = parse_query("B-17", max_terms=10).terms
+    apart = Citable("Planes", ["Flight"], "Group 17 had a plan B, and 17 planes.", [])
+    together = Citable("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
+    of_apart, of_together = find_matched_terms(terms, {}, [apart, together])
+    assert of_apart == (MatchedTerm("17", ("text",)),)
+    # In the index headings follow one another.
+    assert of_together[0] == MatchedTerm('"B 17"', ("headings", "text"))
 
 
 def test_a_tag_counts_in_another_case_too(engine: Engine) -> None:
