@@ -28,8 +28,9 @@ from shoal.storage.database import Snapshot
 
 K1, B = 1.2, 0.75  # of SQLite's BM25
 
+# Plain words for the most part: what is demanded soon leaves no result.
 pieces = st.one_of(
-    st.sampled_from(WORDS),
+    *[st.sampled_from(WORDS)] * 6,
     st.sampled_from(WORDS).map("title:{}".format),
     st.sampled_from(WORDS).map("-{}".format),
     st.lists(st.sampled_from(WORDS), min_size=2, max_size=3).map(lambda words: f'"{" ".join(words)}"'),
@@ -346,6 +347,23 @@ def test_a_long_document_does_not_crowd_out_the_others(
         for in_memory in (True, False):
             found = ranking_of(snapshot, what, mode, in_memory=in_memory).first(5, 2)
             assert [one.document_id for one in found] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("fusion", Fusion)
+def test_what_only_one_signal_finds_is_a_result_too(fusion: Fusion) -> None:
+    flat = (0.0, 0.0, 0.0, 0.0)
+    profiles = [({1: 1.0}, "rain"), ({1: 1.0}, "lava"), ({5: 1.0}, "rain"), ({5: 1.0}, "lava")]
+    chunks = [(reefs, 1.0, flat, text) for reefs, text in profiles]
+    library = [(chunks, set(), 1.0, DocFormat.markdown, "")]
+    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
+    with a_library(library) as database, database.snapshot() as snapshot:
+        for in_memory in (True, False):
+            found = ranking_of(snapshot, what, SearchMode.hybrid, fusion, in_memory=in_memory).first(9, None)
+            assert [(one.chunk_id, one.score) for one in found] == [
+                (1, pytest.approx(1.0)),
+                (3, pytest.approx(0.6)),
+                (2, pytest.approx(0.4)),
+            ]
 
 
 def test_nothing_stands_before_what_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
