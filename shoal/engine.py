@@ -204,7 +204,7 @@ class Engine:
         DuplicateContentError where another document has this content, or another DocumentError; the document is then as
         it was.
         """
-        from shoal.jobs.replacing import new_content, settle_without_work
+        from shoal.jobs.replacing import new_content
 
         with self.database.snapshot() as snapshot:
             draft = new_content(
@@ -218,6 +218,35 @@ class Engine:
                 metadata=metadata,
                 source_path=source_path,
             )
+        return self._replace(document_id, draft)
+
+    def replace_file(
+        self,
+        document_id: int,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        format: DocFormat | str | None = None,  # noqa: A002
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> IngestResult:
+        """As `replace`, with the text of a file; its path becomes `source_path` and tells the format."""
+        from shoal.parse.draft import draft_from_file
+
+        stored = self.document(document_id).document
+        draft = draft_from_file(
+            path,
+            title=stored.title if title is None else title,
+            format=format,
+            tags=stored.tags if tags is None else tags,
+            metadata=stored.metadata if metadata is None else metadata,
+            settings=self.settings,
+        )
+        return self._replace(document_id, draft)
+
+    def _replace(self, document_id: int, draft: DocumentDraft) -> IngestResult:
+        from shoal.jobs.replacing import settle_without_work
+
         if settle_without_work(self.database, document_id, draft):
             detail = self.document(document_id)
             stored = detail.document

@@ -52,6 +52,13 @@ def ingest(
     format: Annotated[  # noqa: A002 - the name of the option
         str, typer.Option(metavar="/".join(FORMATS), help="How to read the files; auto: by extension.")
     ] = AUTO,
+    replace: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DOC_ID",
+            help="Make the file the new content of this document; for one file only. Title and tags stay unless given.",
+        ),
+    ] = None,
 ) -> None:
     """Store files in the database.
 
@@ -63,20 +70,28 @@ def ingest(
     \b
         shoal ingest notes.md --tags biology,field
         shoal ingest chapter1.txt chapter2.txt
+        shoal ingest chapter1.txt --replace 12   under its number; passages that stay keep theirs
     """
-    if title is not None and len(paths) > 1:
+    if len(paths) > 1 and title is not None:
         raise typer.BadParameter("one title cannot serve several files", param_hint="--title")
+    if len(paths) > 1 and replace is not None:
+        raise typer.BadParameter("one document cannot become several files", param_hint="--replace")
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
     outcomes = []
     began = time.monotonic()
-    with session.engine(must_exist=False) as engine:
+    how_to_read = None if format == AUTO else format
+    with session.engine(must_exist=replace is not None) as engine:
         for path in paths:
             size = intake.size_of(path)
             try:
-                result = engine.ingest_file(
-                    path, title=title, format=None if format == AUTO else format, tags=split_tags(tags)
-                )
+                if replace is None:
+                    result = engine.ingest_file(path, title=title, format=how_to_read, tags=split_tags(tags))
+                else:
+                    new_tags = None if tags is None else split_tags(tags)
+                    result = engine.replace_file(
+                        replace, path, title=title, format=how_to_read, tags=new_tags
+                    )
                 outcome = intake.FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
                 outcome = intake.FileOutcome.failed(path, size, _why_not(path, error))

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from learning_parts import (
 from teaching_texts import about
 
 from shoal.engine import Engine
-from shoal.errors import DuplicateContentError, EmptyDocumentError, NotFoundError
+from shoal.errors import DocumentError, DuplicateContentError, EmptyDocumentError, NotFoundError
 from shoal.jobs import lease, rescoring
 from shoal.jobs.claims import Batch, claim
 from shoal.jobs.jobs import get_items, get_job
@@ -79,6 +80,12 @@ def assert_indexed(engine: Engine) -> None:
 
 def found(engine: Engine, query: str) -> set[int]:
     return {result.chunk_id for result in engine.search(query, top_k=50, mode="reef").results}
+
+
+def ranked(engine: Engine, query: str) -> list[tuple[int, float]]:
+    """Chunks and their scores, best first."""
+    found = engine.search(query, top_k=50, mode="reef").results
+    return [(result.chunk_id, result.match_score) for result in found]
 
 
 def test_chunks_whose_text_stays_keep_their_ids(engine: Engine) -> None:
@@ -175,17 +182,40 @@ def test_the_same_content_makes_no_work_but_what_is_said_of_it_counts(engine: En
 
 
 def test_another_title_alone_scores_the_same_chunks_anew(engine: Engine) -> None:
-    document_id = engine.ingest(content=FIRE, title="Volcanoes").id
+    document_id = engine.ingest(content=FIRE, title="Volcano").id
     assert document_id is not None
+    engine.ingest(content=PLANT)
     before = chunks_of(engine, document_id)
-    engine.replace(document_id, content=FIRE, title="Gardens")
+    # So often that the postings are kept in memory.
+    scores = [ranked(engine, "lava in the garden of flowers") for _ in range(6)]
+    engine.replace(document_id, content=FIRE, title="Flowers and seeds")
     assert chunks_of(engine, document_id) == before
-    with Engine(settings=engine.settings, scorer=engine.scorer) as again:
-        assert again.document(document_id).document.title == "Gardens"
+    after = ranked(engine, "lava in the garden of flowers")
+    assert after != scores[-1]
+    with Engine(settings=engine.settings, scorer=engine.scorer) as by_sql:
+        assert by_sql.document(document_id).document.title == "Flowers and seeds"
+        assert ranked(by_sql, "lava in the garden of flowers") == after
     assert_indexed(engine)
     titles = "SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'title : {}'"
-    assert rows(engine.database, titles.format("gardens"))
-    assert not rows(engine.database, titles.format("volcanoes"))
+    assert rows(engine.database, titles.format("seeds"))
+    assert not rows(engine.database, titles.format("volcano"))
+
+
+def test_a_file_becomes_the_new_content(engine: Engine, tmp_path: Path) -> None:
+    document_id = engine.ingest(content=FIRE, title="Fire", tags=["a"], metadata={"n": 1}).id
+    assert document_id is not None
+    path = tmp_path / "plants.md"
+    path.write_bytes(f"# Plants\n\n{PLANT} Grün.\n".encode("cp1252"))
+    result = engine.replace_file(document_id, path)
+    assert (result.id, result.title, result.tags) == (document_id, "Fire", ("a",))
+    assert any("not UTF-8" in warning for warning in result.warnings)
+    document = engine.document(document_id).document
+    assert (document.source_path, document.format, document.metadata) == (str(path), "markdown", {"n": 1})
+    assert "Grün" in engine.content(document_id)
+    assert engine.replace_file(document_id, path, title="Plants", tags=["b"]).tags == ("b",)
+    for missing in (tmp_path / "nothing.md", tmp_path):
+        with pytest.raises((NotFoundError, DocumentError)):
+            engine.replace_file(document_id, missing)
 
 
 def test_content_of_another_document_is_refused(engine: Engine) -> None:
@@ -424,7 +454,7 @@ def replacement(settings: Settings, content: str) -> DocumentDraft:
 
 @pytest.mark.parametrize("observations", ["keep", "prune"])
 def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
-    database: Database, learning: Settings, tmp_path: Any, observations: str, migrated_file: Any
+    database: Database, learning: Settings, tmp_path: Path, observations: str, migrated_file: Path
 ) -> None:
     learning = learning_settings(learning, observations=observations)
     take_in(database, learning, OLD)
@@ -482,31 +512,37 @@ def test_a_replacement_survives_the_death_of_its_worker_at_any_statement(
 def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
     database: Database, learning: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "CHUNKS_WRITTEN", 1)
     long = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
-    shorter = "\n\n".join(about(topic, "zorblat", 6) for topic in ("law", "bees"))
+    # Each of these words once, so that none is learned.
+    nonsense = map("".join, itertools.product("bdfg", "xqzv", "wkrt", "jmnp"))
+    odd = "".join(f"The {a}x and the {b}q saw a {c}z.\n" for a, b, c in zip(*[nonsense] * 3, strict=False))
     take_in(database, learning, [long])
     take_in(database, learning, [about("fire", "zorblat", 8)])
     document_id = numbered(database)[long]
     submit_rescore(database, learning)
-    using = handlers(database, learning)
     with Engine(settings=learning, scorer=scorer()) as engine:
+        before = engine.document(document_id)
+        replaced: list[Any] = []
         prepare = rescoring.Rescoring.prepare
 
-        def prepare_late(self: Any, item: Any) -> Any:
+        def prepare_and_be_late(self: Any, item: Any) -> Any:
             prepared = prepare(self, item)
-            if engine.content(document_id) == long and item.document_id == document_id:
-                engine.replace(document_id, content=shorter)
+            if item.document_id == document_id and not replaced:
+                assert prepared is not None
+                engine.replace(document_id, content=odd)
+                replaced.append(engine.document(document_id))
             return prepared
 
-        monkeypatch.setattr(rescoring.Rescoring, "prepare", prepare_late)
-        work_off(database, learning, using)
-        assert engine.content(document_id) == shorter
-        monkeypatch.undo()
-        rescore(database, learning)
-        for chunk in engine.chunks(document_id).chunks:
-            assert shorter[chunk.start_char : chunk.end_char] == chunk.text
+        monkeypatch.setattr(rescoring.Rescoring, "prepare", prepare_and_be_late)
+        work_off(database, learning)
+        (detail,) = replaced
+        assert engine.content(document_id) == odd
+        assert detail.document.coverage < 0.6 < before.document.coverage
+        assert engine.document(document_id).document.coverage == detail.document.coverage
+        assert engine.document(document_id).report == detail.report
         assert_indexed(engine)
+    monkeypatch.undo()
+    rescore(database, learning)
     assert_settled(database)
 
 
