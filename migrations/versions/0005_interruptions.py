@@ -6,7 +6,6 @@ revision = "0005"
 down_revision = "0004"
 
 STATEMENTS = (
-    # While it ran alone, as attempts (the crashes).
     "ALTER TABLE job_items ADD COLUMN interruptions INTEGER NOT NULL DEFAULT 0",
     # What was counted in waves is in tenths now.
     "UPDATE waves SET attempts = attempts * 10",

@@ -81,6 +81,10 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         app.conf.broker_transport = FILESYSTEM_TRANSPORT
         app.conf.broker_transport_options = _folders(settings)
     else:
+        # Imported here: the embedded broker does without Redis and its client.
+        from shoal.jobs import redis_acks
+
+        redis_acks.install()
         app.conf.broker_transport_options = _redis(settings, consumer)
     return app
 

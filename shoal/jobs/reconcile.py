@@ -65,10 +65,11 @@ def reconcile(
 def give_back_lost(database: Database, settings: Settings, now: float) -> tuple[int, int]:
     """Free what dead or silent owners held; how many were given back and how many have failed for good.
 
-    A crash is charged to an item that ran alone; one that shared its worker with others runs alone from now on.
-    It is a crash where a worker lost one of its processes. One that was ended as a whole (restarted, or with its
-    machine; of a worker elsewhere no more is known than its silence) is charged as an interruption, and nothing is
-    where the owner lives but has not renewed (a machine that slept, a full disk).
+    A crash is charged to an item that ran alone; one that shared its worker with others runs alone from now on. It is
+    a crash where a worker lost one of its processes. Where it was ended as a whole (restarted, or with its machine; of a
+    worker elsewhere no more is known than its silence), that is an interruption, of which it takes `max_attempts` to run
+    alone, and ten times as many to fail. Nothing is charged where the owner lives but has not renewed (a machine that
+    slept, a full disk).
     """
     with database.read() as connection:
         if not _lost(connection.execute(statements.LEASED_ITEMS).mappings().all(), now) and not _lost(
@@ -113,24 +114,25 @@ def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Set
     owner, stage = row["lease_owner"], Stage(row["stage"])
     is_gone = _is_gone(owner)
     crashed = is_gone and lease.has_parent(owner)
-    interrupted = is_gone and not crashed
     was_alone = bool(row["alone"])
+    attempts = row["attempts"] + int(crashed and was_alone)
+    interruptions = row["interruptions"] + int(is_gone and not crashed)
+    # A restart or two don't make a batch suspicious, and one by one its documents take much longer.
+    suspicious = crashed or interruptions >= settings.max_attempts
     taken_back = {
         "item_id": row["id"],
         "owner": owner,
         "running": RUNNING[stage].value,
         "ready": ready_status(stage, plan_from_json(row["plan"])).value,
-        "alone": int(was_alone or is_gone),
-        "crashes": int(was_alone and crashed),
-        "interruptions": int(was_alone and interrupted),
+        "alone": int(was_alone or suspicious),
+        "attempts": attempts,
+        "interruptions": interruptions,
         "now": timestamp(),
     }
     connection.execute(statements.CHARGE_ITEM, taken_back)
-    attempts = row["attempts"] + taken_back["crashes"]
-    interruptions = row["interruptions"] + taken_back["interruptions"]
     if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
         error = (
-            f"the worker died {attempts + interruptions} times while it processed this document alone: it needs more "
+            f"the worker died {attempts + interruptions} times while it processed this document: it needs more "
             "memory (SHOAL_WORKER_MEMORY_BYTES) or time (SHOAL_TASK_TIME_LIMIT) than there is, or breaks the program"
         )
         item = ItemRef(row["id"], row["job_id"], row["wave"], stage, row["n_bytes"])

@@ -213,10 +213,11 @@ WAVE_ATTEMPTS = sa.text(
 
 # --- Results -------------------------------------------------------------------------------------------------
 
-# Only for whoever still holds the lease, and only once.
+# Only for whoever still holds the lease, and only once. What has come through a stage alone need not be alone in the next.
 END_ITEM = sa.text("""
     UPDATE job_items SET status = :status, document_id = COALESCE(:document_id, document_id), error = :error,
-        lease_owner = NULL, lease_expires_at = NULL, updated_at = :now
+        lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
+        alone = CASE WHEN :status = 'discovered' THEN 0 ELSE alone END
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """)
 DELETE_CONTENT = sa.text("DELETE FROM job_item_contents WHERE item_id = :item_id")
@@ -338,7 +339,7 @@ LEASED_WAVES = sa.text("""
 
 # The end of its worker, charged to an item before it is given back or given up.
 CHARGE_ITEM = sa.text("""
-    UPDATE job_items SET attempts = attempts + :crashes, interruptions = interruptions + :interruptions
+    UPDATE job_items SET attempts = :attempts, interruptions = :interruptions
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from running_service import REDIS_SERVER, RedisServer
 from waiting import DEADLINE_SECONDS, until
 from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
 from worker_script import DEADLY, GREEDY, STUCK
@@ -275,6 +276,28 @@ def test_a_broker_that_forgets_everything_costs_nothing(
     worker.release()
     assert ended(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, 40)
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif(REDIS_SERVER is None, reason="there is no redis-server on this machine")
+def test_a_worker_hears_again_from_a_redis_that_came_back_empty(
+    database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path / "redis")
+    try:
+        settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5, broker_url=server.url)
+        worker = start_worker(settings, [str(HERE / "worker_script.py"), "patient"])
+        job_id = upload(database, settings, stuck_at(7))
+        send_nudge(make_celery(settings))
+        until(lambda: progress(database, job_id) == (5, 5))
+        # It ends its work while no one is there to be told.
+        server.kill()
+        worker.release()
+        until(lambda: progress(database, job_id) == (10, 0))
+        server.restart()
+        assert ended(database, job_id).status is JobStatus.succeeded
+    finally:
+        server.kill()
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """A worker whose scorer can be told by the documents to stand still, to want too much memory or to take its process down.
 
 A document with STUCK in it is held until the file of the RELEASE variable exists, so that a test finds the worker
-in the middle of its work for as long as it looks. With the argument `deaf` no message ever reaches it.
+in the middle of its work for as long as it looks. With the argument `deaf` no message ever reaches it, and with
+`patient` it does nothing without one.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -52,4 +54,6 @@ def be_deaf() -> None:
 if __name__ == "__main__":
     if "deaf" in sys.argv:
         be_deaf()
+    if "patient" in sys.argv:
+        reconciler.PATIENCE_SECONDS = math.inf
     sys.exit(main(Settings.from_environment(), scorer=Moody()))

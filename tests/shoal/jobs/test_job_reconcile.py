@@ -106,7 +106,7 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
     item = jobs.get_items(database, job_id)[1]
     assert item.attempts == 3
     assert item.error is not None
-    assert item.error.startswith("the worker died 3 times while it processed this document alone: ")
+    assert item.error.startswith("the worker died 3 times while it processed this document: ")
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
 
 
