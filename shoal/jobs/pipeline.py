@@ -7,7 +7,6 @@ items, results stored only while the lease is held, and small documents sharing 
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 import uuid
@@ -333,8 +332,6 @@ class _Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
-        # A signal to end is for the main thread, which knows what it must not be interrupted in.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         while not self._stop.wait(self._settings.lease_seconds / RENEWALS_PER_LEASE):
             try:
                 if not renew(self._database, self._batch, self._settings):

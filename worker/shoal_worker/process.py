@@ -7,6 +7,7 @@ import logging
 import mmap
 import os
 import resource
+import signal
 import socket
 import threading
 import time
@@ -128,8 +129,14 @@ class _Child:
 
     def work(self) -> None:
         """The task: answer one message."""
-        with self._busy:
-            self._work_once()
+        # A task over its time limit gets a SIGTERM and, at once, a SIGKILL. The first would be taken by any of the
+        # threads that work here, and end the process while another of them holds a lock that the whole pool shares.
+        others = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            with self._busy:
+                self._work_once()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, others)
 
     def _work_unasked(self) -> bool:
         """Take work without a message, unless there is some in hand; whether there was any."""
