@@ -269,6 +269,9 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     database.close()
     done = restore(tmp_path / "shoal.db", old)
     assert done.copy.schema == "0002"
+    restored = Database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    migrate.check(restored)
+    restored.close()
     assert titles(tmp_path / "shoal.db") == []
 
 
