@@ -56,6 +56,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "A gigabyte in one upload", _module("upload_memory")
     yield "Ten thousand notes in one upload, 2 workers", _module("small_notes")
     yield (
+        "The library is the same from any number of workers",
+        _module("workers", texts[0], "--workers", 1, 2, "--wave-mb", 4),
+    )
+    yield (
         "Ranking by reefs alone",
         _script("lagoon_table", *(path.parent for path in collections)) if collections else None,
     )
