@@ -34,7 +34,7 @@ from shoal.models import DocumentDraft, ParsedDocument, ScoredDocument
 from shoal.settings import KIB, Settings
 from shoal.storage import documents, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
-from shoal.vocabularies import Vocabularies, can_learn
+from shoal.vocabularies import TEXTS_LOOKED_UP, Vocabularies, can_learn
 
 SHORT_BYTES = 32 * KIB
 """Texts up to this size are scored together: the time of a longer one goes into its words, and not into the many calls
@@ -72,14 +72,16 @@ class VersionedScores:
             if text.item.vocabulary_version:
                 by_version[text.item.vocabulary_version].append(text)
         for version, some in by_version.items():
-            scorer = self._vocabularies.at(version)
-            if scorer is not self._vocabularies.base:
-                ready |= self._score_together(some, scorer, version)
+            # Of a few, the words are looked up.
+            if len(some) > TEXTS_LOOKED_UP:
+                ready |= self._score_together(some, self._vocabularies.at(version), version)
         self._expected = ready
 
     def _score_together(
         self, texts: Sequence[ItemText], scorer: Any, version: int
     ) -> dict[int, ScoredDocument]:
+        if scorer is self._vocabularies.base:
+            return {}
         items: list[WorkItem] = []
         drafts: list[CutDraft] = []
         for item, draft, cuts in texts:

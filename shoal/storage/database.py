@@ -112,8 +112,13 @@ class Database:
     def _connect(self) -> sa.Engine:
         import sqlalchemy as sa
 
+        # The connection used last comes first: each has a cache of its own, which is to be filled once.
         engine = sa.create_engine(
-            f"sqlite:///{self.path}", pool_size=16, max_overflow=16, pool_reset_on_return=None
+            f"sqlite:///{self.path}",
+            pool_size=16,
+            max_overflow=16,
+            pool_reset_on_return=None,
+            pool_use_lifo=True,
         )
         sa.event.listen(engine, "connect", _prepare)
         sa.event.listen(engine, "begin", _begin)

@@ -36,7 +36,7 @@ from shoal.jobs.pipeline import Handlers, handlers_for, process
 from shoal.jobs.upload import Upload, submit_delete
 from shoal.models import DocFormat
 from shoal.settings import Settings
-from shoal.storage import documents
+from shoal.storage import documents, migrate
 from shoal.storage.chunks import get_chunks
 from shoal.storage.database import Database
 from shoal.vocabularies import Vocabularies
@@ -433,6 +433,25 @@ def test_texts_without_learned_words_are_analysed_once(
     wide = dataclasses.replace(settings, wave_bytes=10_000)
     take_in(database, wide, [*plain, FIRE])
     assert len(analysed) == 4
+
+
+def test_short_texts_are_scored_together_and_come_out_as_alone(
+    database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [about(topic, "zorblat", n) for topic in ("fire", "sea", "law", "bees") for n in (3, 4, 5)]
+    wide = dataclasses.replace(settings, wave_bytes=100_000)
+    take_in(database, dataclasses.replace(wide, batch_items=1), texts)
+    analysed: list[int] = []
+    real: Callable[..., Any] = ReefScorer.analyze
+    monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analysed.append(1) or real(*a, **k))
+    url = f"sqlite:///{tmp_path}/together.db"
+    other = dataclasses.replace(wide, database_url=url, batch_items=100, batch_bytes=100_000)
+    together = Database(other.database_url)
+    migrate.upgrade(together)
+    take_in(together, other, texts)
+    assert canonical(together) == canonical(database)
+    assert len(analysed) == len(texts) + 1, "each once by itself, then all of them at once"
+    together.close()
 
 
 def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database, settings: Settings) -> None:
