@@ -334,7 +334,7 @@ def _guarded(source: _Unpacked) -> type[tarfile.TarInfo]:
         def fromtarfile(cls, tarfile_: Any) -> Header:
             try:
                 with source.header():
-                    found = super().fromtarfile(tarfile_)
+                    return super().fromtarfile(tarfile_)
             except (tarfile.EOFHeaderError, tarfile.EmptyHeaderError):  # type: ignore[attr-defined]
                 raise
             except tarfile.HeaderError:
@@ -345,9 +345,6 @@ def _guarded(source: _Unpacked) -> type[tarfile.TarInfo]:
                 raise BrokenArchiveError(
                     "the archive is damaged or cut off; nothing of it was stored"
                 ) from None
-            if found.size < 0:
-                raise BrokenArchiveError("the archive is damaged; nothing of it was stored")
-            return found
 
     return Header
 

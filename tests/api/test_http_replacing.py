@@ -109,6 +109,20 @@ def test_a_text_that_is_about_to_go_is_no_duplicate(
     assert sorted(texts) == sorted([LAW, VOLCANO])
 
 
+def test_while_a_replacement_is_on_its_way_the_next_one_waits_for_it(
+    client: FlaskClient, store: Store, worker: Worker
+) -> None:
+    first, second = store(VOLCANO), store(FLOWER)
+    # There and back again, and a text that passes from one document to another.
+    for document, content in ((second, LAW), (second, FLOWER), (second, LAW), (first, FLOWER)):
+        assert client.put(f"{DOCUMENTS}/{document}", json={"content": content}).status_code == 202
+    worker.work()
+    jobs = client.get(f"{API}/jobs").get_json()["jobs"]
+    assert {job["status"] for job in jobs} == {"succeeded"}
+    contents = [client.get(f"{DOCUMENTS}/{n}/content").get_data(as_text=True) for n in (first, second)]
+    assert contents == [FLOWER, LAW]
+
+
 def test_a_key_is_known_again_though_the_content_was_stored_already(
     client: FlaskClient, store: Store
 ) -> None:

@@ -476,6 +476,27 @@ def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
         assert canonical(database) == canonical(fresh)
 
 
+def test_a_text_whose_first_look_was_withdrawn_is_looked_at_again(
+    database: Database, learning: Settings
+) -> None:
+    take_in(database, learning, OLD)
+    document_id = numbered(database)[OLD[0]]
+    submit_replacement(database, learning, document_id, replacement(learning, NEW))
+    using = handlers(database, learning)
+    withdrawn = """UPDATE observed_documents SET state = 'withdrawn'
+                   WHERE content_hash = (SELECT content_hash FROM job_items WHERE status = 'scoring')"""
+    while batch := claim(database, lease.new_owner(), learning):
+        if batch.stage is Stage.score:
+            with database.write() as connection:
+                assert connection.exec_driver_sql(withdrawn).rowcount == 1
+        process(batch, database, using, learning)
+    noted = """SELECT COUNT(*) FROM observed_documents o JOIN documents d ON d.content_hash = o.content_hash
+               WHERE d.id = :id AND o.state IN ('pending', 'learned') AND o.stored = 1"""
+    assert value(database, noted, id=document_id) == 1
+    take_in(database, learning, [about("sea", "brinlow", 8)])
+    assert_settled(database)
+
+
 def test_a_replacement_survives_the_death_of_its_worker_at_any_statement(
     database: Database, learning: Settings
 ) -> None:
