@@ -338,7 +338,9 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         head = window.rsplit(None, 1)[0].rstrip() if not window[-1].isspace() else window.rstrip()
         size = min(len(head), MAX_SENTENCE_CHARS)
         yield start, start + size
-        rest = text[start + size : end]
-        start = end - len(rest.lstrip())
+        start += size
+        # Step by step: a copy of the rest at every cut would take forever for a text without a full stop.
+        while start < end and text[start].isspace():
+            start += 1
     if start < end:
         yield start, end

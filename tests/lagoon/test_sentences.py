@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lagoon import split_sentences
 from lagoon.abbreviations import ABBREVIATIONS
-from lagoon.sentences import MAX_SENTENCE_CHARS, stops_in_long, stops_in_short
+from lagoon.sentences import MAX_SENTENCE_CHARS, _pieces, stops_in_long, stops_in_short
 
 PROSE_LIKE = st.text(st.sampled_from("aB1.!?…。\"”)('- \n\r\t\u2029\u00a0#*|=I,"), max_size=200)
 
@@ -97,3 +97,22 @@ def test_time_is_not_quadratic(unit: str) -> None:
     assert_not_quadratic(
         lambda: split_sentences(unit * 5_000), lambda: split_sentences(unit * 5_000 * FACTOR)
     )
+
+
+def test_a_text_without_a_full_stop_is_not_copied_again_and_again() -> None:
+    class Watched(str):
+        """Counts the characters that are taken out of it."""
+
+        __slots__ = ()
+        taken = 0
+
+        def __getitem__(self, place: object) -> str:
+            found = super().__getitem__(place)  # type: ignore[index]
+            Watched.taken += len(found)
+            return found
+
+    text = Watched("lava and ash \n" * 20_000)
+    pieces = list(_pieces(text, 0, len(text)))
+    assert len(pieces) > 100
+    assert " ".join(str(text)[start:end] for start, end in pieces).split() == str(text).split()
+    assert Watched.taken < 3 * len(text)
