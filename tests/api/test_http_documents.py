@@ -35,7 +35,7 @@ def test_a_document_is_accepted_as_a_job_and_then_stored(client: FlaskClient, wo
 @pytest.mark.usefixtures("busy_worker")
 def test_prefer_wait_answers_with_the_stored_document(client: FlaskClient) -> None:
     answer = client.post(
-        DOCUMENTS, json={"title": "Fire", "content": VOLCANO, "tags": ["rock"]}, headers={"Prefer": "wait=20"}
+        DOCUMENTS, json={"title": "Fire", "content": VOLCANO, "tags": ["rock"]}, headers={"Prefer": "wait=60"}
     )
     assert answer.status_code == 201
     stored = answer.get_json()
@@ -43,7 +43,7 @@ def test_prefer_wait_answers_with_the_stored_document(client: FlaskClient) -> No
     assert stored["tags"] == ["rock"]
     assert stored["n_chunks"] >= 1
     assert stored["duplicate"] is False
-    assert answer.headers["Preference-Applied"] == "wait=20"
+    assert answer.headers["Preference-Applied"] == "wait=60"
     assert client.get(answer.headers["Location"]).get_json()["id"] == stored["id"]
 
 
@@ -56,7 +56,7 @@ def test_prefer_wait_without_a_worker_answers_202_after_the_wait(client: FlaskCl
 @pytest.mark.usefixtures("busy_worker")
 def test_a_document_that_fails_while_waited_for_answers_422(client: FlaskClient) -> None:
     markup_alone = {"content": "<!-- nothing to read -->\n\n---\n", "format": "markdown"}
-    answer = client.post(DOCUMENTS, json=markup_alone, headers={"Prefer": "wait=20"})
+    answer = client.post(DOCUMENTS, json=markup_alone, headers={"Prefer": "wait=60"})
     problem = assert_problem(answer, 422, "content")
     assert client.get(problem["links"]["job"]).get_json()["status"] == "failed"
 
