@@ -366,6 +366,19 @@ def test_what_only_one_signal_finds_is_a_result_too(fusion: Fusion) -> None:
             ]
 
 
+@pytest.mark.parametrize("mode", SearchMode)
+def test_equal_scores_are_ranked_by_id(mode: SearchMode) -> None:
+    alike = [({1: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "rain")]
+    other = [({5: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "lava")]
+    library = [(chunks, set(), 1.0, DocFormat.markdown, "") for chunks in (alike * 2, alike, other * 5)]
+    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
+    with a_library(library) as database, database.snapshot() as snapshot:
+        found = ranking_of(snapshot, what, mode)
+        assert [one.chunk_id for one in found.first(9, None)] == [1, 2, 3]
+        assert [found.rank_of(chunk_id, None) for chunk_id in (1, 2, 3)] == [1, 2, 3]
+        assert [found.rank_of(chunk_id, 1) for chunk_id in (1, 2, 3)] == [1, None, 2]
+
+
 def test_nothing_stands_before_what_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty library, and one without a match."""
     what = understood("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
