@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hostile import CASES, MAX_ITEMS
+from hostile import CASES, MAX_ITEMS, MIB, post
 from running import PATIENCE, Running, environment_of
 from surface import API, VOLCANO
 
@@ -72,6 +72,14 @@ def refused_items(service: Running, job: dict[str, Any]) -> str:
         assert failed
         assert len(failed) == job["progress"]["failed"]
         return "; ".join(f"{item['title']}: {item['error']}" for item in failed)
+
+
+def test_a_text_of_32_megabytes_without_a_full_stop_is_taken(service: Running) -> None:
+    """Many citations, as `tests/lagoon/test_sentences.py` has it."""
+    text = "lava and ash ".ljust(64) * (32 * MIB // 64)
+    status, _, answer = send(service, post(f"{API}/documents", {"content": text}))
+    assert status == 202
+    assert answer["job"]["progress"]["bytes_total"] == 32 * MIB
 
 
 def test_the_service_goes_on_as_if_nothing_had_been(service: Running) -> None:
