@@ -178,15 +178,19 @@ def test_a_folder_that_may_not_be_mounted_deletes_nothing(library: Path, folder:
     assert stored(library) == {}
 
 
-def test_documents_of_elsewhere_are_left_alone(library: Path, folder: Path) -> None:
+def test_documents_of_elsewhere_are_left_alone(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(content="By hand, of lava.")
-        engine.ingest(content="A neighbour's rain.", source_path=f"{folder}-of-a-neighbour/a.md")
+        for i, neighbour in enumerate(("-", "0", "s")):
+            engine.ingest(content=f"A neighbour's rain, {i}.", source_path=f"{folder}{neighbour}/a.md")
         engine.ingest(content="Under a name like it.", source_path="notes/uploaded.md")
-    follow(library, folder)
+    monkeypatch.chdir(folder.parent)
+    follow(library, Path("notes"))
     shutil.rmtree(folder / "sea")
-    assert len(follow(library, folder, delete=True).deleted) == 2
-    assert len(stored(library)) == 4
+    assert len(follow(library, Path("notes"), delete=True).deleted) == 2
+    assert len(stored(library)) == 6
 
 
 def test_a_text_that_another_document_has_is_not_stored_twice(library: Path, folder: Path) -> None:
