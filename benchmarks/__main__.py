@@ -66,6 +66,12 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     folders = [texts[0], *(path.parent for path in collections)]
     yield "What learned words are worth", _module("vocabulary_learning", *folders)
     yield (
+        "What chose the defaults of hybrid search",
+        _module("hybrid", *folders[1:]) if collections else None,
+    )
+    yield "Names, numbers and codes are found", _script("exact_terms", *texts)
+    yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
+    yield (
         "Queries moved to the company of their words",
         _module("query_company", *folders[1:]) if collections else None,
     )

@@ -1,0 +1,403 @@
+"""What chose the defaults of hybrid search: nDCG@10 of every alternative on retrieval test collections.
+
+usage: python -m benchmarks.hybrid [COLLECTION...] [--keep FOLDER] [--no-learning] [--only PART,...]
+
+Collections are ingested as shoal does it (with --keep into databases that are used again), and ranked by the best chunk
+of each document. Parts:
+
+    modes      lexical, reef and hybrid as they are by default
+    lexical    weights of the columns, and the BM25 of the whole document as a help
+    company    a query's own profile against its profile in company, by reefs alone
+    blend      every combination of company, fall of the reef weight, reef weight and bonus: the best by the mean gain over
+               BM25, what each collection gains from the best of the others, and the default
+    fusion     the default against min-max over the best thousand, and against reciprocal rank fusion
+    feedback   words of the best passages added to the query
+
+Without collections those under $SHOAL_TEST_CORPORA are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import json
+import math
+import os
+import sqlite3
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
+from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling
+from shoal.search.blend import HALF_TRUSTED, PRESETS, RRF_K, parts
+from shoal.search.company import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
+from shoal.search.query_language import Term, stems_of, tokens_of
+from shoal.search.request import Fusion, Preset
+from shoal.settings import Settings
+
+REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
+BONUS_WEIGHTS = (0.0, 0.05, 0.1)
+FEEDBACK_TERMS = 20
+FEEDBACK_WEIGHT = 0.3
+
+
+class Kept(NamedTuple):
+    """Companions of a query: how many, how steeply they count, how much beside the query's own profile."""
+
+    n: int = N_COMPANIONS
+    steepness: float = STEEPNESS
+    share: float = Settings().company_share
+
+    def __str__(self) -> str:
+        return f"company of {self.n}, steepness {self.steepness:g}, share {self.share:g}"
+
+
+class Blend(NamedTuple):
+    profile: str
+    fall: str
+    reef: float
+    bonus: float
+
+    def __str__(self) -> str:
+        return f"{self.profile}; reefs {self.reef:g}, fall {self.fall}, bonus {self.bonus:g}"
+
+
+def in_company(library: JudgedLibrary, kept: Kept) -> Doubles:
+    """(q, reefs): as `shoal.search.company` moves the profiles."""
+    moved = []
+    for query, own in zip(library.queries, library.own, strict=True):
+        found = library.matches(query.terms)
+        if not own.any() or not len(found.chunk_ids):
+            moved.append(own)
+            continue
+        shares = choose(found, n=kept.n, steepness=kept.steepness)
+        places = np.searchsorted(library.chunk_ids, list(shares))
+        moved.append(
+            _strongest(own + kept.share * _scaled(list(shares.values()) @ library.weights[places], own))
+        )
+    return np.stack(moved)
+
+
+def in_company_of_words(library: JudgedLibrary, share: float) -> Doubles:
+    """(q, reefs): moved towards what the chunks that hold each word are about."""
+    average, n_chunks = library.weights.mean(axis=0), len(library.chunk_ids)
+    options = CompanyOptions(share=share, max_reefs=MAX_REEFS)
+    moved = []
+    for query, own in zip(library.queries, library.own, strict=True):
+        words = []
+        for term in query.terms:
+            holding = np.searchsorted(library.chunk_ids, library.matches([term]).chunk_ids)
+            if 0 < len(holding) <= most_telling(n_chunks, options):
+                words.append(WordCompany(term.text, len(holding), library.weights[holding].mean(axis=0)))
+        moved.append(adapt(own, words, average, n_chunks, options).profile)
+    return np.stack(moved)
+
+
+def _scaled(profile: Doubles, own: Doubles) -> Doubles:
+    length = float(np.linalg.norm(profile))
+    return profile * (float(np.linalg.norm(own)) / length if length else 0.0)
+
+
+def _strongest(profile: Doubles) -> Doubles:
+    kept = profile.copy()
+    kept[np.argsort(-profile, kind="stable")[MAX_REEFS:]] = 0.0
+    return kept
+
+
+def falls(library: JudgedLibrary) -> Mapping[str, Doubles]:
+    """(q,) by name: what the reef weight is multiplied by."""
+    strength = np.array([query.strength for query in library.queries])
+    words = np.array([query.known_words for query in library.queries])
+    lead = np.array([query.lead for query in library.queries])
+    return {
+        "none": np.ones(len(strength)),
+        "z/(z+4)": strength / (strength + HALF_TRUSTED),
+        "z/(z+8)": strength / (strength + 2 * HALF_TRUSTED),
+        "words/(words+0.5)": words / (words + 0.5),
+        "words/(words+2)": words / (words + 2.0),
+        "lead/(lead+0.5)": lead / (lead + 0.5),
+    }
+
+
+def show(what: str, values: Sequence[float], base: Sequence[float] | None = None) -> None:
+    line: dict[str, object] = {"what": what, "ndcg@10": [round(value, 4) for value in values]}
+    line["mean"] = round(statistics.mean(values), 4)
+    if base is not None:
+        gains = [100 * (value / before - 1) for value, before in zip(values, base, strict=True)]
+        line |= {
+            "gain %": [round(gain, 1) for gain in gains],
+            "mean gain %": round(statistics.mean(gains), 2),
+        }
+    print(json.dumps(line), flush=True)
+
+
+def modes_part(libraries: Sequence[JudgedLibrary]) -> None:
+    base = [one.ndcg(one.lexical()) for one in libraries]
+    show("lexical", base)
+    reefs = [one.overlap(in_company(one, Kept())) for one in libraries]
+    show("reef", [one.ndcg(scores) for one, scores in zip(libraries, reefs, strict=True)], base)
+    blends = [
+        default_blend(one, of_best(one.lexical()), of_best(scores))
+        for one, scores in zip(libraries, reefs, strict=True)
+    ]
+    show("hybrid", [one.ndcg(scores) for one, scores in zip(libraries, blends, strict=True)], base)
+
+
+def lexical_part(libraries: Sequence[JudgedLibrary]) -> None:
+    for title in (0.0, 1.0, 2.0, 3.0, 5.0):
+        columns = (title, *COLUMNS[1:])
+        show(f"title counts {title:g}", [one.ndcg(one.lexical(columns)) for one in libraries])
+    base = [one.ndcg(one.lexical()) for one in libraries]
+    whole = [_whole_documents(one) for one in libraries]
+    for share in (0.1, 0.3, 0.5, 1.0):
+        helped = [one.ndcg(one.lexical() + share * more) for one, more in zip(libraries, whole, strict=True)]
+        show(f"and {share:g} of the whole document's BM25", helped, base)
+
+
+def _whole_documents(library: JudgedLibrary) -> Doubles:
+    """(q, c): BM25 of a chunk's document as one text, at the chunks that have a match themselves."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE t USING fts5(title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
+    )
+    with library.engine.database.snapshot() as snapshot:
+        rows = snapshot.tuples("SELECT title, content FROM documents ORDER BY id")
+        connection.executemany(
+            "INSERT INTO t (rowid, title, text) VALUES (?, ?, ?)", ((i, *row) for i, row in enumerate(rows))
+        )
+    scores = np.zeros((len(library.queries), len(library.starts)))
+    for row, query in zip(scores, library.queries, strict=True):
+        expression = " OR ".join(f'"{term.text}"' for term in query.terms)
+        if expression:
+            for number, score in connection.execute(
+                "SELECT rowid, -bm25(t, 2.0, 1.0) FROM t WHERE t MATCH ?", (expression,)
+            ):
+                row[number] = score
+    return np.where(library.lexical() > 0, scores[:, library.document], 0.0)
+
+
+def company_part(libraries: Sequence[JudgedLibrary]) -> None:
+    base = [one.ndcg(one.overlap(one.own)) for one in libraries]
+    show("own profile", base)
+    for share in (0.5, 1.0):
+        moved = [one.ndcg(one.overlap(in_company_of_words(one, share))) for one in libraries]
+        show(f"company of each word, share {share:g}", moved, base)
+    others = [Kept(n, steepness) for n in (1, 2, 3, 5, 10) for steepness in (1, STEEPNESS)]
+    for kept in (*others, Kept(share=0.25), Kept(share=1.0), Kept(share=2.0)):
+        show(str(kept), [one.ndcg(one.overlap(in_company(one, kept))) for one in libraries], base)
+
+
+def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
+    chosen = str(Kept())
+    profiles = {
+        "own profile": [one.own for one in libraries],
+        "company of each word, share 0.5": [in_company_of_words(one, 0.5) for one in libraries],
+        chosen: [in_company(one, Kept()) for one in libraries],
+        str(Kept(share=1.0)): [in_company(one, Kept(share=1.0)) for one in libraries],
+    }
+    found: dict[Blend, list[float]] = {}
+    base = []
+    for i, library in enumerate(libraries):
+        lexical, bonus = of_best(library.lexical()), library.bonus()
+        reefs = {
+            name: of_best(library.overlap(values[i])) * library.demanded for name, values in profiles.items()
+        }
+        signals = [lexical, lexical + bonus, *reefs.values(), *(lexical + one for one in reefs.values())]
+        candidates = library.candidates(signals)
+        lexical, bonus = at(lexical, candidates), at(bonus, candidates)
+        base.append(library.ndcg(lexical, candidates))
+        for name, scores in reefs.items():
+            reef = at(scores, candidates)
+            for (fall, faith), weight, more in itertools.product(
+                falls(library).items(), REEF_WEIGHTS, BONUS_WEIGHTS
+            ):
+                blended = (1 - weight) * lexical + (weight * faith)[:, None] * reef + more * bonus
+                found.setdefault(Blend(name, fall, weight, more), []).append(
+                    library.ndcg(blended, candidates)
+                )
+    show("lexical", base)
+    gains = {
+        blend: [100 * (value / before - 1) for value, before in zip(values, base, strict=True)]
+        for blend, values in found.items()
+    }
+
+    def best(of: Sequence[int]) -> Blend:
+        return max(gains, key=lambda blend: statistics.mean(gains[blend][i] for i in of))
+
+    everything = range(len(libraries))
+    show(f"best of {len(gains)}: {best(everything)}", found[best(everything)], base)
+    for fall in dict.fromkeys(blend.fall for blend in gains):
+        winner = max((b for b in gains if b.fall == fall), key=lambda b: statistics.mean(gains[b]))
+        show(f"best with fall {fall}: {winner}", found[winner], base)
+    for name in profiles:
+        winner = max((b for b in gains if b.profile == name), key=lambda b: statistics.mean(gains[b]))
+        show(f"best with {name}: {winner}", found[winner], base)
+    for what, eligible in (
+        ("anything", list(gains)),
+        ("weights, given the company of the default", [blend for blend in gains if blend.profile == chosen]),
+    ):
+        _leave_one_out(what, [one.name for one in libraries], {blend: gains[blend] for blend in eligible})
+    default = Blend(chosen, "z/(z+4)", 0.5, 0.05)
+    show(f"default: {default}", found[default], base)
+
+
+def _leave_one_out(what: str, names: Sequence[str], gains: Mapping[Blend, Sequence[float]]) -> None:
+    """What each collection gains from the blend that is best on the others."""
+    held_out = []
+    for i in range(len(names)):
+        others = [j for j in range(len(names)) if j != i]
+        choice = max(gains, key=lambda blend: sum(gains[blend][j] for j in others))
+        held_out.append(gains[choice][i])
+        print(
+            json.dumps(
+                {
+                    "chosen": what,
+                    "left out": names[i],
+                    "others choose": str(choice),
+                    "gain %": round(gains[choice][i], 1),
+                }
+            )
+        )
+    print(json.dumps({"chosen": what, "mean gain % left out": round(statistics.mean(held_out), 2)}))
+
+
+def default_blend(library: JudgedLibrary, lexical: Doubles, reef: Doubles) -> Doubles:
+    weights = PRESETS[Preset.balanced]
+    faith = falls(library)["z/(z+4)"][:, None]
+    reef = reef * library.demanded
+    return weights.lexical * lexical + weights.reef * faith * reef + weights.bonus * library.bonus()
+
+
+def fusion_part(libraries: Sequence[JudgedLibrary]) -> None:
+    base = [one.ndcg(one.lexical()) for one in libraries]
+    show("lexical", base)
+    rows: dict[str, list[float]] = collections.defaultdict(list)
+    for library in libraries:
+        lexical, reef = library.lexical(), library.overlap(in_company(library, Kept()))
+        rows["parts of the best, the default"].append(
+            library.ndcg(default_blend(library, of_best(lexical), of_best(reef)))
+        )
+        rows["min-max over the best thousand"].append(
+            library.ndcg(default_blend(library, _min_max(lexical), _min_max(reef)))
+        )
+        rows[f"reciprocal ranks, k = {RRF_K}"].append(library.ndcg(_ranks(lexical) + _ranks(reef)))
+        rows["the same, with the weights of the default"].append(
+            library.ndcg(default_blend(library, _ranks(lexical), _ranks(reef)))
+        )
+    for what, values in rows.items():
+        show(what, values, base)
+
+
+def _min_max(scores: Doubles) -> Doubles:
+    best = -np.sort(-scores, axis=1)[:, :1000]
+    low, high = best[:, -1:], best[:, :1]
+    return np.clip((scores - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+
+
+def _ranks(scores: Doubles) -> Doubles:
+    return np.stack([parts(np.round(row * 1e9).astype(np.int64), Fusion.rrf) for row in scores])
+
+
+def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
+    base = [one.ndcg(one.lexical()) for one in libraries]
+    show("lexical", base)
+    rows: dict[str, list[float]] = collections.defaultdict(list)
+    defaults = []
+    for library in libraries:
+        lexical, reef = library.lexical(), of_best(library.overlap(in_company(library, Kept())))
+        defaults.append(library.ndcg(default_blend(library, of_best(lexical), reef)))
+        for name, terms in _feedback(library, lexical).items():
+            more = lexical + FEEDBACK_WEIGHT * library.lexical(terms=terms)
+            rows[f"lexical, {name}"].append(library.ndcg(more))
+            rows[f"hybrid, {name}"].append(library.ndcg(default_blend(library, of_best(more), reef)))
+    show("hybrid", defaults, base)
+    for what, values in sorted(rows.items(), reverse=True):
+        show(what, values, base if what.startswith("lexical") else defaults)
+
+
+def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tuple[Term, ...]]]:
+    """The words most telling of the best chunks of each query: of all of them, and of those most like it by reefs."""
+    with library.engine.database.snapshot() as snapshot:
+        rows = snapshot.tuples("SELECT text FROM chunks ORDER BY document_id, id")
+        words = [collections.Counter(token.lower() for token in tokens_of(text)) for (text,) in rows]
+    forms = sorted({form for counts in words for form in counts})
+    stem_of = dict(zip(forms, stems_of(forms), strict=True))
+    n_holding = collections.Counter(stem for counts in words for stem in {stem_of[form] for form in counts})
+    overlap = library.overlap(library.own)
+    found: dict[str, list[tuple[Term, ...]]] = {
+        "words of the best 5": [],
+        "of the best 10": [],
+        "of 5 of 10 by reefs": [],
+    }
+    for i, query in enumerate(library.queries):
+        own = {stem for term in query.terms for stem in stems_of(term.tokens)}
+        order = np.argsort(-lexical[i], kind="stable")[:10]
+        order = order[lexical[i][order] > 0]
+        alike = order[np.argsort(-overlap[i][order], kind="stable")[:5]]
+        for chosen, name in zip((order[:5], order, alike), found, strict=True):
+            telling: collections.Counter[str] = collections.Counter()
+            form_of: dict[str, str] = {}
+            for chunk in chosen:
+                for form, count in words[chunk].items():
+                    stem = stem_of[form]
+                    if stem not in own and form.isalpha():
+                        form_of.setdefault(stem, form)
+                        telling[stem] += count * math.log(len(words) / n_holding[stem])
+            best = sorted(telling, key=lambda stem: (-telling[stem], stem))[:FEEDBACK_TERMS]
+            found[name].append(tuple(Term((form_of[stem],)) for stem in best))
+    return found
+
+
+PARTS = {
+    "modes": modes_part,
+    "lexical": lexical_part,
+    "company": company_part,
+    "blend": blend_part,
+    "fusion": fusion_part,
+    "feedback": feedback_part,
+}
+
+
+def _folders(given: Sequence[Path]) -> list[Path]:
+    if not given and "SHOAL_TEST_CORPORA" in os.environ:
+        return sorted((Path(os.environ["SHOAL_TEST_CORPORA"]) / "collections").iterdir())
+    return list(given)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("collections", type=Path, nargs="*")
+    parser.add_argument("--keep", type=Path, help="folder of the databases, NAME.db")
+    parser.add_argument("--no-learning", action="store_true")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, after a comma")
+    options = parser.parse_args()
+    folders = _folders(options.collections)
+    if not folders:
+        parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
+    with tempfile.TemporaryDirectory() as scratch:
+        libraries = list(_opened(folders, options.keep or Path(scratch), learning=not options.no_learning))
+        print(
+            json.dumps({"collections": [one.name for one in libraries], "learning": not options.no_learning})
+        )
+        for name in options.only.split(","):
+            print(f"-- {name}", flush=True)
+            PARTS[name](libraries)
+        for one in libraries:
+            one.engine.close()
+
+
+def _opened(folders: Sequence[Path], databases: Path, *, learning: bool) -> Iterator[JudgedLibrary]:
+    for folder in folders:
+        yield JudgedLibrary(folder, databases / f"{folder.name}.db", learning=learning)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""A retrieval test collection as a library of shoal: every signal's score of every chunk for every query, as arrays.
+
+Documents are ingested as `Engine.ingest_many` does, queries read as a search reads them. A ranking of documents is that
+of their best chunks. Documents of equal text are one document to shoal; here it stands for all of them.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import DocFormat, Engine
+from shoal.search.bonus import bonuses
+from shoal.search.conditions import Conditions
+from shoal.search.lexical import HEADINGS_WEIGHT, MATCHES, TEXT_WEIGHT, TITLE_WEIGHT, UNIT, Matches, any_of
+from shoal.search.profile import make_profile
+from shoal.search.query_language import Term, parse_query
+from shoal.storage.packed import packed_columns
+from shoal.vocabularies import scorer_for
+
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Columns = tuple[float, float, float]
+COLUMNS: Columns = (TITLE_WEIGHT, HEADINGS_WEIGHT, TEXT_WEIGHT)
+DEPTH = 10
+
+
+class Query(NamedTuple):
+    """terms  that rank by words; parts of the reef profile: its strength, number of known words, lead of the first"""
+
+    text: str
+    terms: tuple[Term, ...]
+    strength: float
+    known_words: int
+    lead: float
+
+
+class JudgedLibrary:
+    """One collection.
+
+    chunk_ids  i64 (c,), ascending; document (c,): number of a chunk's document; starts (d,): its first chunk
+    weights    f64 (c, reefs): profiles of unit length
+    own        f64 (q, reefs): profiles of the queries
+    demanded   bool (q, c): whether a chunk has the phrases of a query, without which it is no result by words
+    """
+
+    def __init__(self, folder: Path, database: Path, *, learning: bool) -> None:
+        documents, self.texts, judged = _read(folder)
+        self.name = folder.name
+        self.engine = Engine(db_path=database, learning=learning)
+        if not self.engine.status()["n_documents"]:
+            self.engine.ingest_many(documents)
+        ids_of_text = collections.defaultdict(list)
+        for document in documents:
+            ids_of_text[document["content"]].append(document["source_path"])
+        same = {one: ids for ids in ids_of_text.values() for one in ids}
+        with self.engine.database.snapshot() as snapshot:
+            rows = snapshot.rows(
+                "SELECT c.id, c.document_id, d.source_path FROM chunks c JOIN documents d ON d.id = c.document_id"
+                " ORDER BY c.document_id, c.id"
+            )
+            self.chunk_ids = np.array([row[0] for row in rows])
+            assert (np.diff(self.chunk_ids) > 0).all(), "chunks of a document follow each other"
+            numbers, self.document = np.unique([row[1] for row in rows], return_inverse=True)
+            self.starts = np.searchsorted(self.document, np.arange(len(numbers)))
+            self.weights = np.zeros((len(rows), self.engine.scorer.n_reefs))
+            for reef, chunk, weight in snapshot.tuples("SELECT reef_id, chunk_id, weight FROM reef_postings"):
+                self.weights[np.searchsorted(self.chunk_ids, chunk), reef] = weight / 1e6
+            self.own = np.zeros((len(self.texts), self.engine.scorer.n_reefs))
+            self.demanded = np.ones((len(self.texts), len(rows)), dtype=np.bool_)
+            self.queries = [self._understand(snapshot, i, text) for i, text in enumerate(self.texts)]
+        names = [same[rows[start][2]] for start in self.starts]
+        self._gains = [[_gains(relevant, ids) for ids in names] for relevant in judged]
+        self._ideal = [
+            _discounted(sorted((2**rel - 1 for rel in relevant.values()), reverse=True))
+            for relevant in judged
+        ]
+
+    def _understand(self, snapshot: Any, number: int, text: str) -> Query:
+        parsed = parse_query(text, max_terms=self.engine.settings.max_query_terms)
+        profile = make_profile(
+            parsed.about,
+            scorer_for(parsed.about, snapshot, self.engine.scorer),
+            reefs_per_query=self.engine.settings.reefs_per_query,
+        )
+        demands = Conditions({}, {}).and_of_query(parsed, with_required=True)
+        self.demanded[number] = demands.met_by(snapshot, self.chunk_ids)
+        for reef in profile.reefs:
+            self.own[number, reef.reef_id] = reef.z_score
+        return Query(text, parsed.terms, profile.strength, profile.matched_words, profile.info.confidence)
+
+    def lexical(self, columns: Columns = COLUMNS, terms: Sequence[Sequence[Term]] | None = None) -> Doubles:
+        """(q, c): BM25 of the queries' terms, or of these."""
+        scores = np.zeros((len(self.queries), len(self.chunk_ids)))
+        asked = [query.terms for query in self.queries] if terms is None else terms
+        for row, wanted in zip(scores, asked, strict=True):
+            found = self.matches(wanted, columns)
+            row[np.searchsorted(self.chunk_ids, found.chunk_ids)] = found.scores / UNIT
+        return scores * self.demanded
+
+    def matches(self, terms: Sequence[Term], columns: Columns = COLUMNS) -> Matches:
+        """As `shoal.search.lexical.match_scores`, with other weights of the columns."""
+        if not terms:
+            return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
+        asked = {"expression": any_of(terms), "weights": f"bm25({', '.join(map(str, columns))})"}
+        with self.engine.database.snapshot() as snapshot:
+            return Matches(*packed_columns(snapshot, MATCHES, asked))
+
+    def bonus(self) -> Doubles:
+        """(q, c): the bonus of every chunk."""
+        with self.engine.database.snapshot() as snapshot:
+            found = [bonuses(snapshot, query.terms, self.chunk_ids) for query in self.queries]
+        return np.stack(found) * self.demanded
+
+    def overlap(self, profiles: Doubles) -> Doubles:
+        """(q, c): overlap of the queries' profiles (q, reefs) with every chunk, whatever they demand."""
+        return np.asarray(profiles @ self.weights.T)
+
+    def candidates(self, signals: Iterable[Doubles], depth: int = 60) -> Ints:
+        """(q, n): chunks that are among the best `depth` by any of the signals, padded with -1."""
+        rows: list[set[int]] = [set() for _ in self.queries]
+        for scores in signals:
+            best = np.argpartition(-scores, min(depth, scores.shape[1] - 1), axis=1)[:, :depth]
+            for row, places in zip(rows, best.tolist(), strict=True):
+                row.update(places)
+        found = np.full((len(rows), max(map(len, rows))), -1)
+        for i, chosen in enumerate(rows):
+            found[i, : len(chosen)] = sorted(chosen)
+        return found
+
+    def ndcg(self, scores: Doubles, candidates: Ints | None = None) -> float:
+        """Mean nDCG@10, gain 2^relevance - 1, of scores (q, c), or of candidates' (q, n). 0 is no match."""
+        found = []
+        depth = 8 * DEPTH
+        for i, row in enumerate(scores):
+            order = np.argpartition(-row, depth)[:depth] if len(row) > depth else np.arange(len(row))
+            order = order[row[order] > 0]
+            chunks = order if candidates is None else candidates[i, order]
+            ranked = [chunk for chunk, _ in sorted(zip(chunks, -row[order], strict=True), key=_by_score)]
+            documents = dict.fromkeys(self.document[[chunk for chunk in ranked if chunk >= 0]].tolist())
+            gains = [gain for document in documents for gain in self._gains[i][document]]
+            found.append(_discounted(gains) / self._ideal[i] if self._ideal[i] else 0.0)
+        return float(np.mean(found))
+
+
+def _by_score(pair: tuple[int, float]) -> tuple[float, int]:
+    return pair[1], pair[0]
+
+
+def of_best(scores: Doubles) -> Doubles:
+    """Each row divided by its greatest."""
+    best = scores.max(axis=1, keepdims=True)
+    return np.asarray(np.divide(scores, best, out=np.zeros_like(scores), where=best > 0))
+
+
+def at(scores: Doubles, candidates: Ints) -> Doubles:
+    """(q, n): scores (q, c) of the candidates."""
+    return np.where(candidates >= 0, np.take_along_axis(scores, np.maximum(candidates, 0), axis=1), 0.0)
+
+
+def _gains(relevant: dict[str, int], ids: list[str]) -> list[int]:
+    return [2 ** relevant.get(one, 0) - 1 for one in ids]
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains[:DEPTH]))
+
+
+def _read(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[dict[str, int]]]:
+    """Documents as `ingest` takes them; texts of the judged queries, and the relevant documents of each."""
+
+    def lines(name: str) -> list[dict[str, Any]]:
+        with (folder / name).open(encoding="utf-8") as opened:
+            return [json.loads(line) for line in opened]
+
+    documents = [
+        {
+            "title": one.get("title") or one["_id"],
+            "content": one["text"] or one.get("title") or "(empty)",
+            "format": DocFormat.plaintext,
+            "source_path": one["_id"],
+        }
+        for one in lines("corpus.jsonl")
+    ]
+    judged: dict[str, dict[str, int]] = collections.defaultdict(dict)
+    for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines():
+        query, document, relevance = line.split("\t")
+        if relevance.lstrip("-").isdigit() and int(relevance) > 0:
+            judged[query][document] = int(relevance)
+    texts = {one["_id"]: one["text"] for one in lines("queries.jsonl")}
+    asked = [query for query in judged if query in texts]
+    return documents, [texts[query] for query in asked], [judged[query] for query in asked]
