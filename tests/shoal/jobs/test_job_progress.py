@@ -65,6 +65,8 @@ def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 100
         (job(), [wave(Stage.discover, 100)], 0.0),
         (job(), [wave(Stage.discover, 50)], 0.25),
         (job(), [wave(Stage.learn, 0)], 0.5),
+        # One large document that failed at the first look: it is done, however few it is by number.
+        (job(done=1, bytes_done=300), [wave(Stage.discover, 99)], 0.3),
         (job(bytes_done=400), [wave(Stage.score, 60)], 0.7),
         (job(bytes_done=1000), [wave(None, 0)], 1.0),
         (job(), [wave(Stage.discover, 100, n_bytes=500), wave(Stage.learn, 0, n_bytes=500)], 0.25),
