@@ -44,7 +44,7 @@ from shoal.settings import Settings
 REEF_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
 BONUS_WEIGHTS = (0.0, 0.05, 0.1)
 FEEDBACK_TERMS = 20
-FEEDBACK_WEIGHT = 0.3
+FEEDBACK_WEIGHTS = (0.1, 0.3)
 
 
 class Kept(NamedTuple):
@@ -313,9 +313,11 @@ def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
         lexical, reef = library.lexical(), of_best(library.overlap(in_company(library, Kept())))
         defaults.append(library.ndcg(default_blend(library, of_best(lexical), reef)))
         for name, terms in _feedback(library, lexical).items():
-            more = lexical + FEEDBACK_WEIGHT * library.lexical(terms=terms)
-            rows[f"lexical, {name}"].append(library.ndcg(more))
-            rows[f"hybrid, {name}"].append(library.ndcg(default_blend(library, of_best(more), reef)))
+            added = library.lexical(terms=terms)
+            for weight in FEEDBACK_WEIGHTS:
+                more, what = lexical + weight * added, f"{name}, weight {weight:g}"
+                rows[f"lexical, {what}"].append(library.ndcg(more))
+                rows[f"hybrid, {what}"].append(library.ndcg(default_blend(library, of_best(more), reef)))
     show("hybrid", defaults, base)
     for what, values in sorted(rows.items(), reverse=True):
         show(what, values, base if what.startswith("lexical") else defaults)
