@@ -8,10 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as given_settings
 
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+
+# A check of a change has to say of the change alone whether it is good: the same examples every time, however slow the
+# machine. The long run looks for new ones.
+given_settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+given_settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+given_settings.load_profile("searching" if os.environ.get("SHOAL_TEST_LONG") else "steady")
 
 
 @pytest.fixture(autouse=True)

@@ -320,7 +320,7 @@ def test_a_wrong_method_is_told_the_right_ones(empty: FlaskClient, method: str, 
         max_leaves=12,
     ).map(lambda value: json.dumps(value).encode())
 )
-@given_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_body_breaks_the_service(client: FlaskClient, body: bytes) -> None:
     for address in (*JSON_POSTS, f"{API}/documents/bulk"):
         kind = "application/x-ndjson" if address.endswith("bulk") else "application/json"

@@ -1,16 +1,11 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from small_model import build_model
 
 import lagoon
 from lagoon.model import Model, load_model, save_model
 from lagoon.scorer import PACKAGED_DATA, ReefScorer
-
-# No deadline: how long an example takes says more about what else the machine is doing.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")
