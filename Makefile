@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo run test test-all lint format bench lock clean
+.PHONY: help install install-dev demo run test test-all lint format bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ test-all: lint ## as test, with the long chaos runs and every Python found on th
 
 bench: install-dev ## print the numbers that the documentation quotes
 	$(BIN)/python -m benchmarks
+
+docs: install-dev ## build the pages of docs/ into build/site
+	$(BIN)/mkdocs build --strict --quiet
 
 format: install-dev ## let ruff format and fix
 	$(BIN)/ruff check --fix .

@@ -57,7 +57,7 @@ def register(app: flask.Flask, api: Api) -> None:
         page = flask.render_template(
             "docs.html",
             version=__version__,
-            groups=_groups(spec),
+            groups=groups(spec),
             problem=_shape(spec, {"$ref": "#/components/schemas/Problem"}),
         )
         response = flask.make_response(page)
@@ -70,7 +70,7 @@ def prose(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
-def _groups(spec: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:
+def groups(spec: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:
     """(name, description, operations) of every tag."""
     found = list(_operations(spec))
     return [

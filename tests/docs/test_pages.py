@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
+import cli_page
 import pytest
 import readme_examples
 import reefs_page
+import rest_page
+import schema_page
 import settings_page
 
 from shoal.cli.app import run
@@ -22,16 +28,25 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_the_settings_page_says_what_the_code_says() -> None:
-    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page(), (
-        "run `python tests/docs/settings_page.py`"
-    )
+@pytest.mark.parametrize("made", [settings_page, reefs_page, cli_page, rest_page, schema_page])
+def test_a_page_that_is_made_from_the_code_says_what_the_code_says(made: ModuleType) -> None:
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), f"run `python tests/docs/{made.__name__}.py`"
 
 
-def test_the_page_of_the_reefs_says_what_the_data_says() -> None:
-    assert reefs_page.PAGE.read_text(encoding="utf-8") == reefs_page.page(), (
-        "run `python tests/docs/reefs_page.py`"
-    )
+def test_the_site_is_built_with_every_page_in_its_contents(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
+    assert built.returncode == 0, built.stderr
+    assert "How results explain themselves" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_the_outputs_in_the_readme_are_what_the_commands_print(tmp_path: Path) -> None:

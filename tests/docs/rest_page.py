@@ -1,0 +1,70 @@
+"""The page of the HTTP API, made from its OpenAPI document: `python tests/docs/rest_page.py` writes it anew."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal_api import create_app
+from shoal_api.pages import Operation, groups
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fake_scorer import FakeScorer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
+
+INTRODUCTION = """\
+# The HTTP API
+
+A running service says the same at `/docs`, and to machines at `/openapi.json`. Every answer carries `X-Trace-Id`, which
+the log knows. Errors are `application/problem+json` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Where the
+service has keys, requests carry `Authorization: Bearer KEY`.
+
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database_url=f"sqlite:///{folder}/shoal.db")
+        with Engine(settings=settings, scorer=FakeScorer()) as engine:
+            app = create_app(settings, engine=engine)
+            spec = app.test_client().get("/openapi.json").get_json()
+    return INTRODUCTION + "\n".join(
+        f"## {name}\n\n{about}\n\n" + "\n".join(_operation(operation) for operation in operations)
+        for name, about, operations in groups(spec)
+    )
+
+
+def _operation(operation: Operation) -> str:
+    parts = [f"### {operation.method} {operation.path}\n", f"{operation.summary}.\n"]
+    if operation.description:
+        parts.append(operation.description + "\n")
+    if operation.parameters:
+        rows = [
+            f"| `{p['name']}` | {p['place']}{', required' if p['required'] else ''} | {_cell(p['notes'])} |"
+            for p in operation.parameters
+        ]
+        parts += ["| parameter | in | meaning |", "|---|---|---|", *rows, ""]
+    for kind, shape in operation.body:
+        parts.append(f"Body, `{kind}`:\n\n```text\n{shape}\n```\n")
+    for answer in operation.answers:
+        parts.append(f"Answer {answer.status}: {answer.description}\n")
+        if answer.shape:
+            parts.append(f"```text\n{answer.shape}\n```\n")
+    if operation.errors:
+        told = ", ".join(f"{'other' if s == 'default' else s} ({meaning})" for s, meaning in operation.errors)
+        parts.append(f"Errors: {told}.\n")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""The page of the database, made from the migrations: `python tests/docs/schema_page.py` writes it anew."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from pathlib import Path
+
+from shoal.storage import migrate
+from shoal.storage.database import Database
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema.md"
+
+INTRODUCTION = """\
+# The database
+
+A library is one SQLite file (with `-wal` and `-shm` beside it while it is in use). Open it with any tool, for reading
+at any time; write to it through Shoal alone, because tables depend on each other. This is the schema at revision
+{revision}, as SQLite has it.
+
+What is meant for you are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
+`custom_words` and `custom_word_reefs`; the rest serves retrieval, jobs and learning. What a passage is about, in SQL:
+
+```sql
+SELECT c.start_line, c.end_line, r.reef_name, r.z_score
+FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
+WHERE c.document_id = 1 AND r.rank < 3
+ORDER BY c.chunk_index, r.rank;
+```
+
+"""
+TABLES = """
+    SELECT name, sql FROM sqlite_master
+    WHERE type IN ('table', 'view') AND sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+      AND name NOT GLOB 'chunk_fts_*' AND name <> 'alembic_version'
+    ORDER BY rowid
+"""
+INDEXES = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL ORDER BY rowid"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(f"sqlite:///{folder}/shoal.db")
+        migrate.upgrade(database)
+        with database.snapshot() as snapshot:
+            parts = [
+                _table(name, sql, [row[0] for row in snapshot.rows(INDEXES, {"table": name})])
+                for name, sql in snapshot.tuples(TABLES)
+            ]
+        database.close()
+    return INTRODUCTION.replace("{revision}", migrate.HEAD) + "\n".join(parts)
+
+
+def _table(name: str, sql: str, indexes: list[str]) -> str:
+    statements = [_dedented(statement) + ";" for statement in (sql, *indexes)]
+    return f"## {name}\n\n```sql\n" + "\n".join(statements) + "\n```\n"
+
+
+def _dedented(sql: str) -> str:
+    """A statement as it was written, without the indentation of the migration it stood in."""
+    first, *lines = [line.rstrip() for line in sql.split("\n")]
+    closing = [lines.pop().strip()] if lines and lines[-1].strip().startswith(")") else []
+    body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
+    return "\n".join([first, *([body] if lines else []), *closing])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
