@@ -26,9 +26,8 @@ even a client that is trying to reach it."""
 
 
 def shoal(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE_SECONDS, **options
-    )
+    options = {"timeout": DEADLINE_SECONDS, **options}
+    return subprocess.run([*SHOAL, *map(str, arguments)], capture_output=True, text=True, **options)
 
 
 def descendants(pid: int, *, direct: bool = False) -> dict[int, str]:
