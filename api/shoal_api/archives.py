@@ -91,6 +91,7 @@ class Archive:
         self._is_zip = mimetype in ZIP
         self._settings = settings
         self._names: set[str] = set()
+        self._unpacked = 0
         self._size = file.seek(0, 2)
         file.seek(0)
 
@@ -103,18 +104,16 @@ class Archive:
     def _of_zip(self) -> Iterator[Member]:
         most = ENTRIES_PER_ITEM * self._settings.max_upload_items
         with _broken("zip"), zipfile.ZipFile(_Guarded(self._file, most)) as opened:
-            unpacked = 0
             for info in opened.infolist():
                 name = _zip_name(info)
                 if info.filename.endswith(("/", "\\")) or self._is_junk(name):
                     self.skipped += 1
                     continue
                 member = self._zip_member(opened, info, name)
-                unpacked += len(member.data)
                 # Each member is within the ratio: if all of them are not, they share their bytes.
-                if unpacked > self._settings.max_archive_ratio * self._size:
+                if self._unpacked > self._settings.max_archive_ratio * self._size:
                     raise ArchiveTooLargeError(self._too_dense())
-                self._check_total(unpacked)
+                self._check_total(self._unpacked)
                 yield member
 
     def _zip_member(self, opened: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Member:
@@ -134,6 +133,7 @@ class Archive:
             except (*_ZIP_ERRORS, EOFError):
                 refusal = "cannot be unpacked: it is damaged"
             else:
+                self._unpacked += len(data)
                 return self._read(name, info.file_size, data)
         return Member(name, info.file_size, refusal=refusal)
 

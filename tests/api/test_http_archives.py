@@ -10,6 +10,7 @@ import struct
 import tarfile
 import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -307,24 +308,43 @@ def test_a_zip_bomb_is_refused_as_an_item(client: FlaskClient) -> None:
     assert "the limit is 200 times" in str(told["bomb.txt"])
 
 
-def test_files_of_a_zip_that_share_their_bytes_are_a_bomb(settings: Settings, engine: Engine) -> None:
+def overlapping(text: bytes, n: int) -> bytes:
+    """A zip of which each file but the last is its successor with the header that stands before that: the bytes of the
+    last are there once, and in every file (David Fifield, "A better zip bomb", 2019)."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed, plain = packer.compress(text) + packer.flush(), text
+    entries: list[tuple[bytes, int, bytes]] = []
+    for number in range(n):
+        name = b"%05d" % number
+        sizes = struct.pack("<LLL", zlib.crc32(plain), len(packed), len(plain))
+        fields = struct.pack("<HHHHH", 20, 0, zipfile.ZIP_DEFLATED, 0, 0x21) + sizes
+        header = b"PK\x03\x04" + fields + struct.pack("<HH", len(name), 0) + name
+        whole = header + packed
+        entries.append((fields, len(whole), name))
+        # A block that is not compressed holds the header.
+        packed = b"\0" + struct.pack("<HH", len(header), len(header) ^ 0xFFFF) + whole
+        plain = header + plain
+    directory = b"".join(
+        b"PK\x01\x02" + struct.pack("<H", 20) + fields
+        + struct.pack("<HHHHHLL", len(name), 0, 0, 0, 0, 0, len(whole) - from_end) + name
+        for fields, from_end, name in entries
+    )  # fmt: skip
+    end = struct.pack("<HHHHLLH", 0, 0, n, n, len(directory), len(whole), 0)
+    return whole + directory + b"PK\x05\x06" + end
+
+
+def test_files_of_a_zip_that_share_their_bytes_are_a_bomb(client: FlaskClient, engine: Engine) -> None:
     """Each is within the ratio; together they are not."""
     text = "".join(f"The volcano {n} erupts. " for n in range(20_000)).encode()
-    body = zipped({"a.txt": text})
-    end = body.rindex(b"PK\x05\x06")
-    start = body.rindex(b"PK\x01\x02", 0, end)
-    entry = body[start:end]
-    n = 300
-    entries = b"".join(entry.replace(b"a.txt", b"%05d" % i) for i in range(n))
-    tail = bytearray(body[end:])
-    struct.pack_into("<HHL", tail, 8, n, n, len(entries))
-    client = create_app(replace(settings, max_archive_ratio=20.0), engine=engine).test_client()
-    answer = send(client, ZIP, body[:start] + entries + bytes(tail))
+    answer = send(client, ZIP, overlapping(text, 90))
     if answer.status_code == 202:
-        # This Python's `zipfile` sees that they overlap.
-        assert all(outcome(client, answer).values())
+        # The `zipfile` of later versions of Python sees that they overlap, and unpacks none of those that do.
+        refused = [error for error in outcome(client, answer).values() if error]
+        assert len(refused) >= 89
+        assert all("damaged" in error for error in refused)
     else:
-        assert_problem(answer, 413)
+        problem = assert_problem(answer, 413)
+        assert "over 200 times" in problem["detail"]
         assert_nothing_is_left(engine)
 
 
