@@ -15,11 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 
 from shoal.engine import Engine
-from shoal.jobs import lease, retry
+from shoal.jobs import lease, local, retry
 from shoal.jobs.claims import claim
 from shoal.jobs.names import Stage
 from shoal.jobs.reconcile import reconcile
 from shoal.jobs.tallies import LEASES_LOST, Tallies
+from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 from shoal_api import create_app
 
@@ -157,11 +158,16 @@ def test_counters_do_not_fall_when_documents_are_tried_again(
 
 
 def test_work_of_a_command_is_not_the_services(client: FlaskClient, engine: Engine) -> None:
-    with engine.intake() as intake:
-        intake.add({"content": VOLCANO})
-        assert scrape(client)["shoal_uploads_receiving"] == 0
-        intake.finish()
-        found = scrape(client)
+    command = local.open_upload(engine.database, engine.settings).begin()
+    command.add(make_draft(content=VOLCANO, settings=engine.settings))
+    assert scrape(client)["shoal_uploads_receiving"] == 0
+    job_id = command.finish()
+    found = scrape(client)
+    assert found["shoal_items_waiting{status=enqueued}"] == 0
+    assert found["shoal_oldest_job_seconds"] == 0
+    local.drop(engine.database, job_id)
+    assert engine.ingest(content=FLOWER).error is None
+    found = scrape(client)
     assert found["shoal_items_total{status=succeeded}"] == 0
     assert found["shoal_documents"] == 1
 
