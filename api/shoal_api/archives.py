@@ -177,10 +177,7 @@ class Archive:
             return Member(name, info.size, refusal=refusal)
         content = opened.extractfile(info)
         assert content is not None, "a regular file has content"
-        data = content.read()
-        if len(data) != info.size:
-            raise BrokenArchiveError(_CUT_OFF)
-        return self._read(name, info.size, data)
+        return self._read(name, info.size, content.read())
 
     def check_ratio(self, unpacked: int) -> None:
         """Raise ArchiveTooLargeError where so many bytes cannot honestly come from what was read of the file."""
