@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +19,7 @@ from shoal.clock import timestamp
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal_api.connections import taking_turns
 
 THREADS, STREAMS = 1, 6
 
@@ -69,6 +72,33 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started.wait()
     finally:
         started.end()
+
+
+def test_only_so_many_requests_are_answered_at_the_same_time() -> None:
+    inside, most_inside, lock = 0, 0, threading.Lock()
+
+    def application(*_: object) -> list[bytes]:
+        nonlocal inside, most_inside
+        with lock:
+            inside += 1
+            most_inside = max(most_inside, inside)
+        # Whoever may come in as well has the time to.
+        time.sleep(0.01)
+        with lock:
+            inside -= 1
+        return [b"answer"]
+
+    in_turn = taking_turns(application, 2)
+    callers = [threading.Thread(target=in_turn, args=({}, application)) for _ in range(12)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert most_inside <= 2
+    # An answer that is still to be sent takes no turn.
+    alone = taking_turns(application, 1)
+    answers = [alone({}, application) for _ in range(3)]  # type: ignore[arg-type]
+    assert [b"".join(answer) for answer in answers] == [b"answer"] * 3
 
 
 def assert_answers(service: Running) -> None:

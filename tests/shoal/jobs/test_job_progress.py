@@ -107,6 +107,18 @@ def test_the_time_left_goes_by_the_pace_of_late() -> None:
     assert quick.seconds_left == pytest.approx(35)
 
 
+def test_a_slow_hour_is_forgotten_after_a_minute() -> None:
+    now = START.timestamp() + 10
+    paces = Paces(clock=lambda: now)
+    paces.estimate(job(), [wave(Stage.score, 100)])
+    now += 3600
+    paces.estimate(job(done=1, bytes_done=10), [wave(Stage.score, 99)])
+    now += 10
+    quick = paces.estimate(job(done=11, bytes_done=110), [wave(Stage.score, 89)])
+    assert quick.items_per_second == pytest.approx(1)
+    assert quick.seconds_left == pytest.approx(89)
+
+
 def test_a_job_that_does_not_move_promises_no_end() -> None:
     now = START.timestamp()
     paces = Paces(clock=lambda: now)
