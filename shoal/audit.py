@@ -43,7 +43,7 @@ LIBRARY = """
     SELECT (SELECT COUNT(*) FROM chunks) AS n_chunks, (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
            (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents) AS revision
 """
-RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "company_share")
+RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "company_share")
 """Settings that a ranking depends on besides what was asked."""
 ASKED = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document")
 

@@ -184,14 +184,16 @@ class Settings:
     # benchmarks/hybrid.py: reefs alone gain 16 % with 0.25, 27 % with 0.5, 34 % with 1; beside words 0.5 is best.
     company_share: float = _setting(
         0.5,
-        "how much the profiles of the passages that match a query's words best count beside its own; 0: not at all",
+        "how much the profiles of the passages that match a query's words best count beside its own, where learning is "
+        "on; 0: not at all",
         _between(0, 10),
     )
 
     # Learning the corpus's own words. Gains are those of learning in nDCG@10 of reef search, mean of scifact, cranfield,
     # medline and cacm, as benchmarks/vocabulary_learning.py --vary prints them; differences below 1 % mean nothing.
     learning: bool = _setting(
-        True, "1 learns words that the vocabulary lacks from the documents that use them"
+        True,
+        "1 learns from the library: words that the vocabulary lacks, and what a query's words are about here",
     )
     # Gain 15 % with 1 (four words of five then occur once), 15 % with 2, 12 % with 3.
     min_occurrences_short: int = _setting(

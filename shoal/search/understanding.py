@@ -65,10 +65,11 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
         )
         warnings.append(chunks if request.mode is SearchMode.reef else f"{chunks} of the search by reefs")
     matches, company = None, None
-    if by_reefs and profile.reefs and settings.company_share:
+    share = settings.company_share if settings.learning else 0.0
+    if by_reefs and profile.reefs and share:
         matches = match_scores(snapshot, parsed.terms)
         company = keep_company(
-            snapshot, profile.reefs, parsed, matches, share=settings.company_share, other_data_than=other_data
+            snapshot, profile.reefs, parsed, matches, share=share, other_data_than=other_data
         )
     return Understood(parsed, profile, knowing, weights, other_data, tuple(warnings), matches, company)
 

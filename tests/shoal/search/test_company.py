@@ -31,6 +31,12 @@ METALS = "metals and glass"
 
 
 @pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With what a library teaches, to which company belongs."""
+    return dataclasses.replace(settings, learning=True)
+
+
+@pytest.fixture
 def engine(settings: Settings) -> Iterator[Engine]:
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
         for title, content in LIBRARY.items():
@@ -43,6 +49,15 @@ def aloof(settings: Settings, engine: Engine) -> Iterator[Engine]:
     """Over the same library, without company."""
     with Engine(settings=dataclasses.replace(settings, company_share=0.0), scorer=FakeScorer()) as opened:
         yield opened
+
+
+def test_who_wants_nothing_learned_from_the_library_gets_no_company(
+    settings: Settings, engine: Engine
+) -> None:
+    unlearned = dataclasses.replace(settings, learning=False)
+    with Engine(settings=unlearned, scorer=FakeScorer()) as opened:
+        assert "Steel" not in titles(opened.search("state", mode="reef"))
+        assert opened.explain("state").company == ()
 
 
 def titles(reply: SearchResponse) -> list[str]:
