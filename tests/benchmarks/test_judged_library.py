@@ -46,7 +46,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgedLibrary]
     (folder / "qrels" / "test.tsv").write_text(
         "\n".join(["query-id\tcorpus-id\tscore", *rows]), encoding="utf-8"
     )
-    opened = JudgedLibrary(folder, folder / "library.db", learning=False)
+    opened = JudgedLibrary(folder, folder / "library.db", learning=True)
     yield opened
     opened.engine.close()
 
