@@ -50,6 +50,11 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
         structlog.contextvars.bind_contextvars(trace_id=trace_id())
         TRACE_ID.set(trace_id())
 
+    @app.teardown_request
+    def forget(_error: BaseException | None) -> None:
+        # What the thread does next is no part of this request.
+        TRACE_ID.set(None)
+
     @app.after_request
     def end(response: Response) -> Response:
         response.headers["X-Trace-Id"] = trace_id()

@@ -39,9 +39,10 @@ _POINTER_WORDS = ("Main article", "Further information:", "See also:")
 _ADDRESS = re.compile(r"(?:https?|ftp)://[^\s<>\"“”]*[\w/]")
 _ENTITY = re.compile(r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 # A formula as copies of web pages have it: its symbols one above the other, between blank lines, and perhaps its
-# source. Blanked as a whole, its lines too, so that the sentence around it stays one.
+# source. Blanked as a whole, its lines too, so that the sentence around it stays one. Groups are not possessive: before
+# Python 3.11.5 those go astray (gh-106052); what is in them is, so there is nothing to go back to.
 _FORMULA = re.compile(
-    r"[\r\n](?:[ \t\xa0]*+\S{0,4}+[ \t\xa0]*+[\r\n]){5,}+(?:[ \t]*+\{\\displaystyle[^\r\n]*+(?:[\r\n][ \t]*+)*+)?"
+    r"[\r\n](?:[ \t\xa0]*+\S{0,4}+[ \t\xa0]*+[\r\n]){5,}(?:[ \t]*+\{\\displaystyle[^\r\n]*+(?:[\r\n][ \t]*+)*)?"
 )
 _MIN_FORMULA_SYMBOLS = 3
 # White space, as the newlines it stands for, that ends a sentence.
