@@ -28,12 +28,6 @@ def island_colours(islands: Sequence[Any]) -> dict[int, str]:
     return colours
 
 
-def archipelago_colour(archipelago_id: int) -> str:
-    """The middle of an archipelago's hues."""
-    first, last = _HUES[archipelago_id % len(_HUES)]
-    return _hex((first + last) / 2, sum(_LIGHTNESS) / 2)
-
-
 def _hex(hue: float, lightness: float) -> str:
     parts = colorsys.hls_to_rgb(hue / 360, lightness, _SATURATION)
     return "#" + "".join(f"{round(part * 255):02x}" for part in parts)

@@ -77,7 +77,7 @@ class Conditions:
         return Conditions(found, parameters)
 
     def and_current_data(self, data_checksum: str) -> Conditions:
-        """These, and that the chunk was scored with this build of lagoon's data."""
+        """These, and that the chunk was scored with the build of lagoon's data that has this checksum."""
         return Conditions(
             {**self.by_filter, CURRENT_DATA: OF_CURRENT_DATA},
             {**self.parameters, "data_checksum": data_checksum},

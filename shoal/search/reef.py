@@ -59,26 +59,6 @@ RANK = """
     LIMIT :n
 """
 
-# All chunks of one document that share a reef with the query, best first.
-RANK_WITHIN = """
-    WITH {scored}
-    SELECT chunk_id, :document_id AS document_id, overlap, n_shared FROM scored ORDER BY overlap DESC, chunk_id
-"""
-
-# How many results stand before a chunk of the given score, if it were a result.
-COUNT_BEFORE = """
-    WITH {scored},
-    ranked AS (
-        SELECT s.chunk_id, s.overlap,
-               ROW_NUMBER() OVER (PARTITION BY c.document_id ORDER BY s.overlap DESC, s.chunk_id) AS place
-        FROM scored s
-        JOIN chunks c ON c.id = s.chunk_id
-        WHERE s.chunk_id <> :chunk_id
-          AND (s.overlap > :overlap OR (s.overlap = :overlap AND s.chunk_id < :chunk_id))
-    )
-    SELECT COUNT(*) FROM ranked WHERE place <= :max_per_document
-"""
-
 # Two looks into an index, where counting would read all of it.
 ANY_OTHER_DATA = """
     SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
@@ -89,7 +69,6 @@ OTHER_DATA = "SELECT id FROM chunks WHERE data_checksum <> :data_checksum"
 
 MILLIONTHS = 1_000_000
 """Query z-scores are handed over in millionths, as weights are stored: with six digits."""
-UNLIMITED = 1 << 60
 FIRST_DEPTH = 200
 """Chunks looked at in the first go; the limit a document has rarely needs more for a page of ten."""
 DEEPER = 16
@@ -173,34 +152,6 @@ def rank(
         if len(rows) == n or not rows or rows[0]["n_best"] < depth:
             return [Ranked(row[0], row[1], row[2], row[3]) for row in rows]
         depth *= DEEPER
-
-
-def rank_within(snapshot: Snapshot, reefs: Sequence[QueryReef], document_id: int) -> list[Ranked]:
-    """All chunks of a document that share a reef with the query, best first."""
-    if not reefs:
-        return []
-    only = Conditions({"document": "c.document_id = :document_id"}, {"document_id": document_id})
-    rows = snapshot.rows(RANK_WITHIN.format(scored=_scored(reefs, only)), _parameters(reefs, only))
-    return [Ranked(*row) for row in rows]
-
-
-def count_before(
-    snapshot: Snapshot,
-    reefs: Sequence[QueryReef],
-    conditions: Conditions,
-    ranked: Ranked,
-    *,
-    max_per_document: int | None,
-) -> int:
-    """How many results stand before a chunk with this score."""
-    parameters = _parameters(reefs, conditions)
-    parameters |= {
-        "overlap": ranked.overlap,
-        "chunk_id": ranked.chunk_id,
-        "max_per_document": UNLIMITED if max_per_document is None else max_per_document,
-    }
-    count: int = snapshot.value(COUNT_BEFORE.format(scored=_scored(reefs, conditions)), parameters)
-    return count
 
 
 def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:

@@ -14,7 +14,6 @@ from shoal.storage.database import Database, Snapshot, listed
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 ELSEWHERE = "c.document_id <> :own_document"
-SAME_DATA = "c.data_checksum = :own_data"
 ABOUT = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_name,
            SUBSTR(c.text, 1, :n_chars) AS beginning
@@ -55,10 +54,8 @@ def similar(
         if not norm:
             return ()
         profile = [QueryReef(one.reef_id, one.reef_name, one.z_score / norm) for one in stored]
-        conditions = Conditions(
-            {"elsewhere": ELSEWHERE, "data": SAME_DATA},
-            {"own_document": chunk["document_id"], "own_data": chunk["data_checksum"]},
-        )
+        elsewhere = Conditions({"elsewhere": ELSEWHERE}, {"own_document": chunk["document_id"]})
+        conditions = elsewhere.and_current_data(chunk["data_checksum"])
         current = kept.of(snapshot, n_reefs)
         if current is None:
             ranked = reef.rank(snapshot, profile, conditions, n=top_k, max_per_document=1)

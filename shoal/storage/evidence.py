@@ -27,7 +27,6 @@ COME_INTO_FORCE = sa.text("""
     UPDATE learning SET revision = :revision, basis = :basis, learner = NULL
     WHERE learner = :learner AND revision = :revision - 1
 """)
-NOTHING_NEW = sa.text("UPDATE learning SET learner = NULL WHERE learner = :learner")
 
 _HOLDS = """e.revision = (
     SELECT MAX(f.revision) FROM word_evidence f
