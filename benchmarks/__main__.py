@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -74,6 +75,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield (
         "Queries moved to the company of their words",
         _module("query_company", *folders[1:]) if collections else None,
+    )
+    yield (
+        "A neural encoder on the same collections (needs the extra `build`)",
+        _module("dense_rival", *folders[1:]) if collections and find_spec("torch") else None,
     )
 
 

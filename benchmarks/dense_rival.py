@@ -1,10 +1,19 @@
 """What people use today, for comparison: a small neural encoder over every text, nearest vectors found exactly.
 
-usage: python -m benchmarks.dense_rival COLLECTION... [--threads 2] [--max-tokens 256]
+usage: python -m benchmarks.dense_rival [COLLECTION...] [--threads 2] [--max-tokens 256]
 
-The encoder is the one that the build embeds glosses with (all-MiniLM-L6-v2); it needs the extra `build`. A line for
-each collection: nDCG@10 of whole documents by the cosine of their embedding and the query's, as the encoder's card
-says, texts cut at 256 word pieces; and how quickly it reads texts, in kilobytes a second.
+The encoder is the one that the build embeds glosses with (all-MiniLM-L6-v2); it needs the extra `build`. Whole
+documents are embedded and ranked by their cosine to the query, as the encoder's card says, with texts cut at 256 word
+pieces. A line for each collection:
+
+    ndcg@10     of words alone (BM25), vectors alone, both fused by reciprocal ranks and by parts of the best with equal
+                weights (a cosine being divided by the greatest as a BM25 is), and of Shoal's hybrid search
+    kb_s        text taken in, in kilobytes a second: by the encoder, with what it cuts off counted as read; by Shoal,
+                learned, indexed and stored
+    query_ms    median of embedding one query; finding its neighbours comes on top
+    mb          of the vectors as 32-bit floats; of Shoal's whole database, texts and word index included
+
+Without collections those under $SHOAL_TEST_CORPORA are used.
 """
 
 from __future__ import annotations
@@ -12,46 +21,99 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.lagoon_table import ndcg_at_10
-from benchmarks.vocabulary_learning import read_corpus
-from lagoon.build.encode import run_encoder
-from shoal.settings import Settings
+import numpy as np
 
-DEPTH = 10
+from benchmarks.hybrid import Kept, by_ranks, collection_folders, default_blend, in_company
+from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
+from lagoon.build.encode import Encoder
+
+QUERIES_TIMED = 50
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("collections", nargs="+", type=Path)
+    parser.add_argument("collections", nargs="*", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--max-tokens", type=int, default=256)
-    args = parser.parse_args()
-    for folder in args.collections:
-        collection = read_corpus(folder, Settings()).collection
-        if collection is None:
-            parser.error(f"{folder} is no retrieval collection")
+    options = parser.parse_args()
+    folders = collection_folders(options.collections)
+    if not folders:
+        parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
+    encoder = Encoder(threads=options.threads)
+    for folder in folders:
+        with tempfile.TemporaryDirectory() as scratch:
+            print(json.dumps(compare(folder, Path(scratch), encoder, options.max_tokens)), flush=True)
+
+
+def compare(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
+    """The row of a collection."""
+    database = scratch / "shoal.db"
+    library = JudgedLibrary(folder, database, learning=True)
+    texts = texts_of(library)
+    started = time.perf_counter()
+    vectors = encoder.embed(texts, max_tokens=max_tokens)
+    encoder_s = time.perf_counter() - started
+    queries = encoder.embed(library.texts, max_tokens=max_tokens)
+    cosines: Doubles = (queries @ vectors.T).astype(np.float64)[:, library.document]
+    kilobytes = sum(len(text.encode()) for text in texts) / 1000
+    row = {
+        "collection": folder.name,
+        "documents": len(texts),
+        "ndcg@10": {name: round(library.ndcg(scores), 4) for name, scores in rankings(library, cosines)},
+        "kb_s": {"encoder": round(kilobytes / encoder_s, 1), "shoal": round(kilobytes / library.ingest_s, 1)},
+        "query_ms": round(query_ms(library.texts, encoder), 1),
+        "mb": {"vectors": round(vectors.nbytes / 1e6, 1), "shoal": round(database.stat().st_size / 1e6, 1)},
+    }
+    library.engine.close()
+    return row
+
+
+def texts_of(library: JudgedLibrary) -> list[str]:
+    """Title and text of each document, in the order of `library.starts`."""
+    with library.engine.database.snapshot() as snapshot:
+        rows = snapshot.tuples("SELECT title, content FROM documents ORDER BY id")
+        return [f"{title}\n\n{content}" for title, content in rows]
+
+
+def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Doubles]]:
+    """Scores (q, c) by name; a document stands where its best chunk does."""
+    lexical = library.lexical()
+    nearest = of_best(np.maximum(cosines, 0.0))
+    first = np.zeros_like(cosines)
+    first[:, library.starts] = cosines[:, library.starts]
+    """A document's vector once: reciprocal ranks count places, which its other chunks would take."""
+    reefs = of_best(library.overlap(in_company(library, Kept())))
+    return [
+        ("words", lexical),
+        ("vectors", nearest),
+        ("words and vectors, ranks", by_ranks(_of_documents(library, lexical)) + by_ranks(first)),
+        ("words and vectors, parts", of_best(lexical) + nearest),
+        ("shoal", default_blend(library, of_best(lexical), reefs)),
+    ]
+
+
+def _of_documents(library: JudgedLibrary, scores: Doubles) -> Doubles:
+    """(q, c): the best of a document's chunks at its first chunk, 0 elsewhere."""
+    best = np.zeros_like(scores)
+    best[:, library.starts] = np.maximum.reduceat(scores, library.starts, axis=1)
+    return best
+
+
+def query_ms(texts: Sequence[str], encoder: Encoder) -> float:
+    """Median time of embedding one text by itself."""
+    seconds = []
+    for text in texts[:QUERIES_TIMED]:
         started = time.perf_counter()
-        texts = run_encoder(collection.texts, threads=args.threads, max_tokens=args.max_tokens)
-        seconds = time.perf_counter() - started
-        queries = run_encoder(collection.queries, threads=args.threads, max_tokens=args.max_tokens)
-        found = [
-            ndcg_at_10([collection.ids[i] for i in (-scores).argsort(kind="stable")[:DEPTH]], relevant)
-            for scores, relevant in zip(queries @ texts.T, collection.relevant, strict=True)
-        ]
-        n_bytes = sum(len(text.encode()) for text in collection.texts)
-        row = {
-            "collection": folder.name,
-            "ndcg@10": round(statistics.mean(found), 4),
-            "documents": len(collection.texts),
-            "seconds": round(seconds, 1),
-            "kb_s": round(n_bytes / 1000 / seconds, 1),
-        }
-        print(json.dumps(row), flush=True)
+        encoder.embed([text])
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds) * 1000
 
 
 if __name__ == "__main__":

@@ -286,9 +286,9 @@ def fusion_part(libraries: Sequence[JudgedLibrary]) -> None:
         rows["min-max over the best thousand"].append(
             library.ndcg(default_blend(library, _min_max(lexical), _min_max(reef)))
         )
-        rows[f"reciprocal ranks, k = {RRF_K}"].append(library.ndcg(_ranks(lexical) + _ranks(reef)))
+        rows[f"reciprocal ranks, k = {RRF_K}"].append(library.ndcg(by_ranks(lexical) + by_ranks(reef)))
         rows["the same, with the weights of the default"].append(
-            library.ndcg(default_blend(library, _ranks(lexical), _ranks(reef)))
+            library.ndcg(default_blend(library, by_ranks(lexical), by_ranks(reef)))
         )
     for what, values in rows.items():
         show(what, values, base)
@@ -300,7 +300,8 @@ def _min_max(scores: Doubles) -> Doubles:
     return np.clip((scores - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
 
 
-def _ranks(scores: Doubles) -> Doubles:
+def by_ranks(scores: Doubles) -> Doubles:
+    """(q, c): reciprocal ranks, the first having 1."""
     return np.stack([parts(np.round(row * 1e9).astype(np.int64), Fusion.rrf) for row in scores])
 
 
@@ -366,7 +367,8 @@ PARTS = {
 }
 
 
-def _folders(given: Sequence[Path]) -> list[Path]:
+def collection_folders(given: Sequence[Path]) -> list[Path]:
+    """Those that are named, or else all under $SHOAL_TEST_CORPORA."""
     if not given and "SHOAL_TEST_CORPORA" in os.environ:
         return sorted((Path(os.environ["SHOAL_TEST_CORPORA"]) / "collections").iterdir())
     return list(given)
@@ -381,7 +383,7 @@ def main() -> None:
     parser.add_argument("--no-learning", action="store_true")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, after a comma")
     options = parser.parse_args()
-    folders = _folders(options.collections)
+    folders = collection_folders(options.collections)
     if not folders:
         parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
     with tempfile.TemporaryDirectory() as scratch:

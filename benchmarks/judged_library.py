@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import json
 import math
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ class JudgedLibrary:
     chunk_ids  i64 (c,), ascending; document (c,): number of a chunk's document; starts (d,): its first chunk
     weights    f64 (c, reefs): profiles of unit length
     own        f64 (q, reefs): profiles of the queries
+    ingest_s   seconds that taking the documents in took, if the database had none
     demanded   bool (q, c): whether a chunk has the phrases of a query, without which it is no result by words
     """
 
@@ -56,7 +58,9 @@ class JudgedLibrary:
         self.name = folder.name
         self.engine = Engine(db_path=database, learning=learning)
         if not self.engine.status()["n_documents"]:
+            started = time.perf_counter()
             self.engine.ingest_many(documents)
+            self.ingest_s = time.perf_counter() - started
         ids_of_text = collections.defaultdict(list)
         for document in documents:
             ids_of_text[document["content"]].append(document["source_path"])

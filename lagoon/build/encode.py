@@ -55,7 +55,7 @@ def encode(
     path = cache / f"{name}-{digest}.npy"
     if path.exists():
         return np.asarray(np.load(path), dtype=np.float32)
-    vectors = run_encoder(texts, threads=threads, batch=batch)
+    vectors = Encoder(threads=threads).embed(texts, batch=batch)
     cache.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp.npy")
     np.save(partial, vectors)
@@ -63,35 +63,46 @@ def encode(
     return vectors
 
 
-def run_encoder(
-    texts: Sequence[str], *, threads: int, batch: int = SENTENCES_AT_ONCE, max_tokens: int = MAX_TOKENS
-) -> Floats:
-    """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length; what is longer is cut off."""
-    import torch
-    from transformers import AutoModel, AutoTokenizer
+class Encoder:
+    """The model, loaded.
 
-    torch.set_num_threads(threads)
-    folder = str(encoder_folder())
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder).eval()
-    order = np.argsort([-len(text) for text in texts], kind="stable")
-    vectors = np.empty((len(texts), DIMENSIONS), dtype=np.float32)
-    started = time.perf_counter()
-    with torch.inference_mode():
-        for first in range(0, len(texts), batch):
-            rows = order[first : first + batch]
-            pieces = tokenizer(
-                [texts[row] for row in rows],
-                padding=True,
-                truncation=True,
-                max_length=max_tokens,
-                return_tensors="pt",
-            )
-            hidden = model(**pieces).last_hidden_state
-            mask = pieces["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-            mean = (hidden * mask).sum(1) / mask.sum(1)
-            vectors[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
-            if first // batch % 100 == 0:
-                seconds = time.perf_counter() - started
-                _log.info("encoded %d of %d texts in %.0f s", first + len(rows), len(texts), seconds)
-    return vectors
+    Raises:
+        ModuleNotFoundError: if what the extra `build` brings is not installed.
+    """
+
+    def __init__(self, *, threads: int) -> None:
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        torch.set_num_threads(threads)
+        folder = str(encoder_folder())
+        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        self._model = AutoModel.from_pretrained(folder).eval()
+
+    def embed(
+        self, texts: Sequence[str], *, batch: int = SENTENCES_AT_ONCE, max_tokens: int = MAX_TOKENS
+    ) -> Floats:
+        """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length; what is longer is cut off."""
+        import torch
+
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        vectors = np.empty((len(texts), DIMENSIONS), dtype=np.float32)
+        started = time.perf_counter()
+        with torch.inference_mode():
+            for first in range(0, len(texts), batch):
+                rows = order[first : first + batch]
+                pieces = self._tokenizer(
+                    [texts[row] for row in rows],
+                    padding=True,
+                    truncation=True,
+                    max_length=max_tokens,
+                    return_tensors="pt",
+                )
+                hidden = self._model(**pieces).last_hidden_state
+                mask = pieces["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+                mean = (hidden * mask).sum(1) / mask.sum(1)
+                vectors[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
+                if first // batch % 100 == 0:
+                    seconds = time.perf_counter() - started
+                    _log.info("encoded %d of %d texts in %.0f s", first + len(rows), len(texts), seconds)
+        return vectors
