@@ -1,6 +1,6 @@
 """What people use today, for comparison: a small neural encoder over every text, nearest vectors found exactly.
 
-usage: python -m benchmarks.dense_rival [COLLECTION...] [--threads 2] [--max-tokens 256]
+usage: python -m benchmarks.dense_rival [COLLECTION...] [--texts FILE...] [--threads 2] [--max-tokens 256]
 
 The encoder is the one that the build embeds glosses with (all-MiniLM-L6-v2); it needs the extra `build`. Whole
 documents are embedded and ranked by their cosine to the query, as the encoder's card says, with texts cut at 256 word
@@ -13,7 +13,8 @@ pieces. A line for each collection:
     query_ms    median of embedding one query; finding its neighbours comes on top
     mb          of the vectors as 32-bit floats; of Shoal's whole database, texts and word index included
 
-Without collections those under $SHOAL_TEST_CORPORA are used.
+Then a line for the texts, with kb_s and mb alone: Shoal takes them in and the encoder embeds the passages that it cut.
+Without either, the collections under $SHOAL_TEST_CORPORA are used.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import numpy as np
 from benchmarks.hybrid import Kept, by_ranks, collection_folders, default_blend, in_company
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
 from lagoon.build.encode import Encoder
+from shoal import Engine
 
 QUERIES_TIMED = 50
 
@@ -40,16 +42,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("collections", nargs="*", type=Path)
+    parser.add_argument("--texts", nargs="*", type=Path, default=[])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--max-tokens", type=int, default=256)
     options = parser.parse_args()
-    folders = collection_folders(options.collections)
-    if not folders:
+    folders = collection_folders(options.collections) if options.collections or not options.texts else []
+    if not folders and not options.texts:
         parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
     encoder = Encoder(threads=options.threads)
     for folder in folders:
         with tempfile.TemporaryDirectory() as scratch:
             print(json.dumps(compare(folder, Path(scratch), encoder, options.max_tokens)), flush=True)
+    if options.texts:
+        with tempfile.TemporaryDirectory() as scratch:
+            print(json.dumps(take_in(options.texts, Path(scratch), encoder, options.max_tokens)), flush=True)
 
 
 def compare(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
@@ -73,6 +79,31 @@ def compare(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> d
     }
     library.engine.close()
     return row
+
+
+def take_in(files: Sequence[Path], scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
+    """The row of files of running text, such as books."""
+    database = scratch / "shoal.db"
+    started = time.perf_counter()
+    with Engine(db_path=database) as engine:
+        engine.ingest_many(
+            {"title": path.stem, "content": path.read_text(encoding="utf-8"), "format": "markdown"}
+            for path in files
+        )
+        shoal_s = time.perf_counter() - started
+        with engine.database.snapshot() as snapshot:
+            passages = [text for (text,) in snapshot.tuples("SELECT text FROM chunks ORDER BY id")]
+    started = time.perf_counter()
+    vectors = encoder.embed(passages, max_tokens=max_tokens)
+    encoder_s = time.perf_counter() - started
+    kilobytes = sum(path.stat().st_size for path in files) / 1000
+    return {
+        "files": len(files),
+        "kilobytes": round(kilobytes),
+        "passages": len(passages),
+        "kb_s": {"encoder": round(kilobytes / encoder_s, 1), "shoal": round(kilobytes / shoal_s, 1)},
+        "mb": {"vectors": round(vectors.nbytes / 1e6, 1), "shoal": round(database.stat().st_size / 1e6, 1)},
+    }
 
 
 def texts_of(library: JudgedLibrary) -> list[str]:
