@@ -7,7 +7,8 @@ documents are embedded and ranked by their cosine to the query, as the encoder's
 pieces. A line for each collection:
 
     ndcg@10     of words alone (BM25), vectors alone, both fused by reciprocal ranks and by parts of the best with equal
-                weights (a cosine being divided by the greatest as a BM25 is), and of Shoal's hybrid search
+                weights (a cosine being divided by the greatest as a BM25 is), of Shoal's hybrid search, of Shoal and
+                vectors by parts, and of Shoal with only its first 20 passages read by the encoder, by parts
     kb_s        text taken in, in kilobytes a second: by the encoder, with what it cuts off counted as read; by Shoal,
                 learned, indexed and stored
     query_ms    median of embedding one query; finding its neighbours comes on top
@@ -35,6 +36,7 @@ from lagoon.build.encode import Encoder
 from shoal import Engine
 
 QUERIES_TIMED = 50
+N_REREAD = 20
 
 
 def main() -> None:
@@ -121,12 +123,17 @@ def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Double
     first[:, library.starts] = cosines[:, library.starts]
     """A document's vector once: reciprocal ranks count places, which its other chunks would take."""
     reefs = of_best(library.overlap(in_company(library, Kept())))
+    shoal = default_blend(library, of_best(lexical), reefs)
+    twentieth = -np.partition(-shoal, N_REREAD - 1, axis=1)[:, N_REREAD - 1 : N_REREAD]
+    reread = (shoal > 0) & (shoal >= twentieth)
     return [
         ("words", lexical),
         ("vectors", nearest),
         ("words and vectors, ranks", by_ranks(_of_documents(library, lexical)) + by_ranks(first)),
         ("words and vectors, parts", of_best(lexical) + nearest),
-        ("shoal", default_blend(library, of_best(lexical), reefs)),
+        ("shoal", shoal),
+        ("shoal and vectors", of_best(shoal) + nearest),
+        ("shoal, first 20 reread", of_best(shoal) + np.where(reread, 1.0 + nearest, 0.0)),
     ]
 
 
