@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import KEY, Complaints, opened
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from browsing import KEY, Complaints, NoBrowserError, launched, opened
+from playwright.sync_api import Browser, Page, sync_playwright
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-"""A container has neither the rights for a sandbox nor much shared memory; only pages of these tests are opened."""
 STOP_S = 120.0
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    named = os.environ.get("SHOAL_TEST_BROWSER")
-    program = named or next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("there is no Chromium on this machine (SHOAL_TEST_BROWSER can name one)")
     with sync_playwright() as playwright:
         try:
-            opened = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        except Error as error:
-            if named:
-                raise
-            pytest.skip(f"{program} cannot be started here: {error.message.splitlines()[0]}")
+            opened = launched(playwright)
+        except NoBrowserError as error:
+            pytest.skip(str(error))
         yield opened
         opened.close()
 
