@@ -1,0 +1,50 @@
+"""Texts for tests of replacing documents, and what is asked of a library afterwards."""
+
+from __future__ import annotations
+
+from job_parts import rows
+
+from shoal.engine import Engine
+from shoal.storage.database import Database
+
+FIRE = "Magma rises through the crust. Lava and ash pour from the crater. The rock is basalt and granite."
+PLANT = (
+    "A flower grows from a seed. The root and the leaf feed the plant. Pollen travels from petal to petal."
+)
+COURT = "The judge asked the jury for a verdict. A witness gave evidence in court. The crime went to trial."
+TIDE = "The tide rises at the shore. A wave fills the pool on the reef. The harbour smells of salt and sea."
+
+
+def text_of(*parts: str) -> str:
+    """A markdown document with a section, and so at least one chunk, for each part."""
+    return "".join(f"## Part\n\n{part}\n\n" for part in parts)
+
+
+def chunks_of(engine: Engine, document_id: int) -> dict[str, int]:
+    return {chunk.text: chunk.id for chunk in engine.chunks(document_id).chunks}
+
+
+def assert_indexed(engine: Engine) -> None:
+    """Full text, postings and reefs belong to the chunks that there are, and only to them."""
+    with engine.database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
+    reefs = "SELECT reef_id, chunk_id FROM {} ORDER BY reef_id, chunk_id"
+    postings = rows(engine.database, reefs.format("reef_postings"))
+    assert postings == rows(engine.database, reefs.format("chunk_reefs"))
+    assert {chunk_id for _, chunk_id in postings} <= {
+        chunk_id for (chunk_id,) in rows(engine.database, "SELECT id FROM chunks")
+    }
+
+
+def found(engine: Engine, query: str) -> set[int]:
+    return {result.chunk_id for result in engine.search(query, top_k=50, mode="reef").results}
+
+
+def ranked(engine: Engine, query: str) -> list[tuple[int, float]]:
+    """Chunks and their scores, best first."""
+    found = engine.search(query, top_k=50, mode="reef").results
+    return [(result.chunk_id, result.match_score) for result in found]
+
+
+def contents(database: Database) -> dict[int, str]:
+    return {int(str(i)): str(text) for i, text in rows(database, "SELECT id, content FROM documents")}

@@ -1,0 +1,183 @@
+"""What a library learned from a text goes with it, and what the new text teaches comes, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_scorer import FakeScorer
+from job_parts import assert_consistent, rows, value
+from learning_parts import (
+    Crew,
+    KilledError,
+    assert_settled,
+    canonical,
+    handlers,
+    killed_at,
+    learned,
+    learning_settings,
+    scorer,
+    take_in,
+    work_off,
+)
+from replacing_parts import assert_indexed, contents
+from teaching_texts import about
+
+from shoal.engine import Engine
+from shoal.jobs import lease, rescoring
+from shoal.jobs.claims import claim
+from shoal.jobs.names import Stage
+from shoal.jobs.pipeline import process
+from shoal.jobs.upload import submit_replacement, submit_rescore
+from shoal.models import DocumentDraft
+from shoal.parse.draft import make_draft
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+
+@pytest.fixture
+def engine(settings: Settings, database: Database) -> Iterator[Engine]:
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def learning(settings: Settings) -> Settings:
+    return learning_settings(settings)
+
+
+OLD = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley wump", 6)]
+NEW = about("bees", "mirthog", 8)
+
+
+def rescore(database: Database, settings: Settings) -> None:
+    submit_rescore(database, settings)
+    work_off(database, settings)
+
+
+def numbered(database: Database) -> dict[str, int]:
+    return {str(text): int(str(i)) for i, text in rows(database, "SELECT id, content FROM documents")}
+
+
+def replacement(settings: Settings, content: str) -> DocumentDraft:
+    """As `learning_parts.drafts` makes one."""
+    return make_draft(title=content[:12], content=content, format="plaintext", settings=settings)
+
+
+@pytest.mark.parametrize("observations", ["keep", "prune"])
+def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
+    database: Database, learning: Settings, tmp_path: Path, observations: str, migrated_file: Path
+) -> None:
+    learning = learning_settings(learning, observations=observations)
+    take_in(database, learning, OLD)
+    assert "zorblat" in learned(database)
+    submit_replacement(database, learning, numbered(database)[OLD[0]], replacement(learning, NEW))
+    work_off(database, learning)
+    assert "mirthog" in learned(database)
+    rescore(database, learning)
+    if observations == "keep":
+        assert_settled(database)
+    assert "zorblat" not in learned(database)
+
+    fresh_settings = learning_settings(learning, database_url=f"sqlite:///{tmp_path / 'fresh.db'}")
+    (tmp_path / "fresh.db").write_bytes(migrated_file.read_bytes())
+    fresh = Database(fresh_settings.database_url)
+    with contextlib.closing(fresh):
+        take_in(fresh, fresh_settings, [*OLD[1:], NEW])
+        rescore(fresh, fresh_settings)
+        assert canonical(database) == canonical(fresh)
+
+
+def test_a_text_whose_first_look_was_withdrawn_is_looked_at_again(
+    database: Database, learning: Settings
+) -> None:
+    take_in(database, learning, OLD)
+    document_id = numbered(database)[OLD[0]]
+    submit_replacement(database, learning, document_id, replacement(learning, NEW))
+    using = handlers(database, learning)
+    withdrawn = """UPDATE observed_documents SET state = 'withdrawn'
+                   WHERE content_hash = (SELECT content_hash FROM job_items WHERE status = 'scoring')"""
+    while batch := claim(database, lease.new_owner(), learning):
+        if batch.stage is Stage.score:
+            with database.write() as connection:
+                assert connection.exec_driver_sql(withdrawn).rowcount == 1
+        process(batch, database, using, learning)
+    noted = """SELECT COUNT(*) FROM observed_documents o JOIN documents d ON d.content_hash = o.content_hash
+               WHERE d.id = :id AND o.state IN ('pending', 'learned') AND o.stored = 1"""
+    assert value(database, noted, id=document_id) == 1
+    take_in(database, learning, [about("sea", "brinlow", 8)])
+    assert_settled(database)
+
+
+def test_a_replacement_survives_the_death_of_its_worker_at_any_statement(
+    database: Database, learning: Settings
+) -> None:
+    take_in(database, learning, OLD)
+    document_id = numbered(database)[OLD[0]]
+    texts = itertools.cycle([NEW, OLD[0]])
+    using = handlers(database, learning)
+    died_once = True
+    at = 0
+    with Crew(database, learning).at_work() as crew:
+        while died_once:
+            before, after = contents(database), next(texts)
+            submit_replacement(database, learning, document_id, replacement(learning, after))
+            died_once = False
+            while batch := claim(database, lease.new_owner(), learning):
+                is_score = batch.stage is Stage.score
+                if is_score and not died_once:
+                    with contextlib.suppress(KilledError), killed_at(database, at) as died:
+                        process(batch, database, using, learning)
+                    died_once = died()
+                    if died_once:
+                        assert contents(database) == before
+                        crew.bury(batch.owner)
+                else:
+                    process(batch, database, using, learning)
+            assert contents(database) == {**before, document_id: after}
+            assert_consistent(database)
+            at += 3
+    assert at > 30
+    rescore(database, learning)
+    assert_settled(database)
+
+
+def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
+    database: Database, learning: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
+    # Each of these words once, so that none is learned.
+    nonsense = map("".join, itertools.product("bdfg", "xqzv", "wkrt", "jmnp"))
+    odd = "".join(f"The {a}x and the {b}q saw a {c}z.\n" for a, b, c in zip(*[nonsense] * 3, strict=False))
+    take_in(database, learning, [long])
+    take_in(database, learning, [about("fire", "zorblat", 8)])
+    document_id = numbered(database)[long]
+    submit_rescore(database, learning)
+    with Engine(settings=learning, scorer=scorer()) as engine:
+        before = engine.document(document_id)
+        replaced: list[Any] = []
+        prepare = rescoring.Rescoring.prepare
+
+        def prepare_and_be_late(self: Any, item: Any) -> Any:
+            prepared = prepare(self, item)
+            if item.document_id == document_id and not replaced:
+                assert prepared is not None
+                engine.replace(document_id, content=odd)
+                replaced.append(engine.document(document_id))
+            return prepared
+
+        monkeypatch.setattr(rescoring.Rescoring, "prepare", prepare_and_be_late)
+        work_off(database, learning)
+        (detail,) = replaced
+        assert engine.content(document_id) == odd
+        assert detail.document.coverage < 0.6 < before.document.coverage
+        assert engine.document(document_id).document.coverage == detail.document.coverage
+        assert engine.document(document_id).report == detail.report
+        assert_indexed(engine)
+    monkeypatch.undo()
+    rescore(database, learning)
+    assert_settled(database)
