@@ -361,6 +361,24 @@ class Engine:
             chunk_id=check_id("chunk_id", chunk_id),
         )
 
+    def search_and_explain(
+        self, query: str, *, trace_id: str | None = None, **search: Any
+    ) -> tuple[SearchResponse, Explanation]:
+        """`search` and `explain` of one query, for whoever shows both: it is understood once, and both are of one
+        state of the library. `search` takes the arguments of `search`. Raises QueryError."""
+        from shoal.explain import search_and_explain
+        from shoal.search.request import make_request
+
+        return search_and_explain(
+            self.database,
+            self.scorer,
+            self.settings,
+            make_request(query, settings=self.settings, **search),
+            self._postings,
+            trace_id=trace_id,
+            audit=self._audit,
+        )
+
     def similar(self, chunk_id: int, *, top_k: int = 5) -> Sequence[SimilarChunk]:
         """Chunks of other documents that are about the same as a chunk, at most one of each, the likest first.
 

@@ -10,10 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from shoal.audit import AuditLog
 from shoal.errors import NotFoundError, QueryError
 from shoal.explained_words import Word, explain_words
-from shoal.models import Companion, MatchedTerm, QueryInfo, QueryReef, Scores, SearchMode, SharedReef
-from shoal.search.answer import milliseconds_since, rank_for
+from shoal.models import (
+    Companion,
+    MatchedTerm,
+    QueryInfo,
+    QueryReef,
+    Scores,
+    SearchMode,
+    SearchResponse,
+    SharedReef,
+)
+from shoal.search.answer import answer_and, milliseconds_since, rank_for
 from shoal.search.citation import find_shared_reefs, matched_terms, reef_part, scores_of
 from shoal.search.conditions import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
 from shoal.search.lexical import expression
@@ -123,6 +133,40 @@ def explain(
                 understood.parsed, with_required=request.mode is not SearchMode.reef
             )
             target = _target(snapshot, understood, ranking, demands, request, aimed, scorer.data_checksum)
+    return _explanation(request, understood, words, target, uuid.uuid4().hex, milliseconds_since(started))
+
+
+def search_and_explain(
+    database: Database,
+    scorer: Any,
+    settings: Settings,
+    request: SearchRequest,
+    kept: KeptPostings,
+    *,
+    trace_id: str | None = None,
+    audit: AuditLog | None = None,
+) -> tuple[SearchResponse, Explanation]:
+    """A search and how its query was understood, which is done once for both. Raises QueryError as a search does."""
+    started = time.perf_counter()
+
+    def look(snapshot: Snapshot, understood: Understood) -> tuple[Understood, tuple[Word, ...]]:
+        return understood, explain_words(understood.parsed.about, understood.scorer, snapshot)
+
+    response, (understood, words) = answer_and(
+        database, scorer, settings, request, kept, look, trace_id=trace_id, audit=audit
+    )
+    took_ms = milliseconds_since(started)
+    return response, _explanation(request, understood, words, None, response.trace_id, took_ms)
+
+
+def _explanation(
+    request: SearchRequest,
+    understood: Understood,
+    words: tuple[Word, ...],
+    target: Target | None,
+    trace_id: str,
+    took_ms: float,
+) -> Explanation:
     return Explanation(
         query=request.query,
         mode=request.mode.value,
@@ -136,8 +180,8 @@ def explain(
         company=() if understood.company is None else understood.company.companions,
         warnings=understood.warnings,
         target=target,
-        trace_id=uuid.uuid4().hex,
-        took_ms=milliseconds_since(started),
+        trace_id=trace_id,
+        took_ms=took_ms,
     )
 
 

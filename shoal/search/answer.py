@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from shoal.audit import AuditLog, entry_of, finished
 from shoal.models import SearchMode, SearchResponse
@@ -16,6 +17,8 @@ from shoal.search.request import SearchRequest
 from shoal.search.understanding import Understood, understand
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
+
+Also = TypeVar("Also")
 
 
 def answer(
@@ -32,6 +35,25 @@ def answer(
 
     Raises QueryError for a filter that names a reef or island that there isn't.
     """
+    response, _ = answer_and(
+        database, scorer, settings, request, kept, lambda *_: None, trace_id=trace_id, audit=audit
+    )
+    return response
+
+
+def answer_and(
+    database: Database,
+    scorer: Any,
+    settings: Settings,
+    request: SearchRequest,
+    kept: postings.KeptPostings,
+    also: Callable[[Snapshot, Understood], Also],
+    *,
+    trace_id: str | None = None,
+    audit: AuditLog | None = None,
+) -> tuple[SearchResponse, Also]:
+    """As `answer`, and what `also` has to say of the query as it was understood, in the state that was searched. The
+    time that this takes is not part of the search's."""
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
@@ -45,17 +67,19 @@ def answer(
             if audit
             else None
         )
+        took_ms = milliseconds_since(started)
+        said = also(snapshot, understood)
     response = SearchResponse(
         results=results,
         query_info=understood.profile.info,
         trace_id=trace_id or uuid.uuid4().hex,
-        took_ms=milliseconds_since(started),
+        took_ms=took_ms,
         warnings=understood.warnings,
         weights=understood.weights._asdict(),
     )
     if audit and entry:
         audit.write(finished(entry, response))
-    return response
+    return response, said
 
 
 def rank_for(
