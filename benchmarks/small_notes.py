@@ -37,21 +37,21 @@ def main() -> int:
         began = time.perf_counter()
         job = client.upload_documents(lines)
         accepted = time.perf_counter() - began
-        job = client.wait_for_job(job["id"])
+        job = client.wait_for_job(job)
         finished = time.perf_counter() - began
-    progress = job["progress"]
+    progress = job.progress
     numbers = {
         "broker": options.broker or "embedded",
         "workers": options.workers,
-        "notes": progress["total"],
+        "notes": progress.total,
         "megabytes": round(sum(map(len, lines)) / 1e6, 1),
         "accepted_seconds": round(accepted, 2),
         "finished_seconds": round(finished, 2),
-        "notes_per_second": round(progress["total"] / finished),
-        "status": job["status"],
+        "notes_per_second": round(progress.total / finished),
+        "status": job.status,
     }
     print(json.dumps(numbers))
-    return int(job["status"] != "succeeded")
+    return int(not job.succeeded)
 
 
 if __name__ == "__main__":

@@ -98,10 +98,10 @@ def measure(run: Run, files: Sequence[UploadFile], redis: str | None) -> Result:
         ):
             began = time.perf_counter()
             job = client.upload(sent)
-            job = client.wait_for_job(job["id"])
+            job = client.wait_for_job(job)
             seconds = time.perf_counter() - began
-        if job["status"] != "succeeded":
-            raise SystemExit(f"the job ended as {job['status']}: {job['error']}")
+        if not job.succeeded:
+            raise SystemExit(f"the job ended as {job.status}: {job.error}")
         exported = folder / "export.jsonl"
         command = [*SHOAL, "--db", str(folder / "bench.db"), "export", "--canonical", str(exported)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

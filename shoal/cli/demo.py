@@ -13,13 +13,17 @@ import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from shoal.cli.jobs import follow, summary
+from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
 from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.client import Client
 
 QUERIES = (
     "how insects help plants to reproduce",
@@ -51,14 +55,16 @@ def demo(session: Session) -> None:
         with _service(Path(folder)) as url, Client(url) as client:
             session.say(f"They are ready at {url}. Uploading the sample corpus as one job …")
             job = client.upload_documents(sample_lines())
-            job = follow(session, client, job["id"])
-            session.say(summary(job))
-            if job["status"] != "succeeded":
-                raise ShoalError(f"the job ended as {job['status']}: {job['error'] or 'see its items'}")
+            job = follow(session, client, job.id)
+            session.say(summary(json_form(job)))
+            if not job.succeeded:
+                raise ShoalError(f"the job ended as {job.status}: {job.error or 'see its items'}")
             answers = [_search(session, client, query) for query in QUERIES]
         session.say("Everything that was started has ended.")
     if session.as_json:
-        session.emit({"job": job, "searches": answers, "seconds": round(time.monotonic() - began, 3)})
+        session.emit(
+            {"job": json_form(job), "searches": answers, "seconds": round(time.monotonic() - began, 3)}
+        )
     session.say("\nYour own texts, with no service: shoal ingest-dir DIR, then shoal search 'WORDS' --scores")
     session.say("As a service: shoal up, then shoal upload DIR --wait")
 
@@ -76,8 +82,8 @@ def sample_lines() -> Iterator[bytes]:
         yield json.dumps(document).encode() + b"\n"
 
 
-def _search(session: Session, client: Any, query: str) -> dict[str, Any]:
-    answer: dict[str, Any] = client.search(query, top_k=3, max_per_document=1, include_scores=True)
+def _search(session: Session, client: Client, query: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json_form(client.search(query, top_k=3, max_per_document=1, include_scores=True))
     if not session.as_json:
         from rich.rule import Rule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import intake
+from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
 from shoal.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from shoal.client import Client, UploadFile
+    from shoal.client import Client, Item, Job, UploadFile
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 FAILED_SHOWN = 50
@@ -79,25 +80,25 @@ def upload(
     if not files:
         raise NotFoundError("there is nothing to upload: no file could be read")
     from shoal.cli.progress import bar
-    from shoal.client import Client, archive_type
+    from shoal.client import archive_type
 
     is_archive = any(archive_type(file.path) for file in files)
     if is_archive and len(paths) > 1:
         raise typer.BadParameter("an archive is a job of its own; name it alone", param_hint="PATH")
-    with Client(server, key=key) as client:
+    with connected(server, key) as client:
         size = sum(file.size for file in files)
         with bar(session.err, "upload", bytes_total=size) as drawn:
             if is_archive:
                 job = client.upload_archive(files[0], tags=split_tags(tags), sent=drawn.advance)
             else:
                 job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
-        failed: list[dict[str, Any]] = []
+        failed: tuple[Item, ...] = ()
         if wait:
-            with _accepted(job["id"], client.server):
-                job = follow(session, client, job["id"])
+            with _accepted(job.id, client.server):
+                job = follow(session, client, job.id)
                 failed = _failed_items(client, job)
     _tell(session, job, failed, waited=wait, server=client.server)
-    if unreadable or (wait and job["status"] != "succeeded"):
+    if unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
 
@@ -130,32 +131,31 @@ def jobs(
         shoal jobs 7 --status failed  what failed of one, and why
         shoal jobs 7 --retry --wait   once the reason is gone
     """
-    from shoal.client import Client
-
     if job_id is None and (cancel or retry or wait):
         raise typer.BadParameter("say which job: shoal jobs ID ...", param_hint="[ID]")
     if cancel and retry:
         raise typer.BadParameter("a job is canceled or tried again, not both", param_hint="--retry")
     if job_id is not None and (cancel or retry or wait):
-        with Client(server, key=key) as client:
+        with connected(server, key) as client:
             _act(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
         return
-    with Client(server, key=key) as client:
+    with connected(server, key) as client:
         if job_id is None:
-            page = client.jobs(status=status, limit=limit, offset=offset)
+            page = json_form(client.jobs(status=status, limit=limit, offset=offset))
         else:
             job = client.job(job_id)
-            page = {"job": job, **client.items(job_id, status=status, limit=limit, offset=offset)}
+            items = client.items(job, status=status, limit=limit, offset=offset)
+            page = {"job": json_form(job), **json_form(items)}
     if session.as_json:
         session.emit(page)
         return
     from shoal.cli.tables import print_items, print_job, print_jobs
 
     if job_id is None:
-        print_jobs(session.out, page["jobs"], total=page.get("total", len(page["jobs"])))
+        print_jobs(session.out, page["jobs"], total=page["total"])
     else:
         print_job(session.out, page["job"])
-        print_items(session.out, page["items"], total=page.get("total", len(page["items"])))
+        print_items(session.out, page["items"], total=page["total"])
 
 
 def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: bool, wait: bool) -> None:
@@ -164,45 +164,52 @@ def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: 
         client.cancel_job(job_id)
     if retry:
         client.retry_job(job_id)
-    job, failed = client.job(job_id), []
+    job = client.job(job_id)
+    failed: tuple[Item, ...] = ()
     if wait:
         with _accepted(job_id, client.server):
             job = follow(session, client, job_id)
             failed = _failed_items(client, job)
     _tell(session, job, failed, waited=wait or cancel, server=client.server)
-    if wait and not cancel and job["status"] != "succeeded":
+    if wait and not cancel and not job.succeeded:
         raise typer.Exit(1)
 
 
 def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) -> None:
     """Have a service bring its library up to date."""
+    with connected(server, key) as client:
+        _act(session, client, client.rescore().id, cancel=False, retry=False, wait=wait)
+
+
+def connected(server: str, key: str | None) -> Client:
+    """A client for a command. Where no service is at that address, a person is told at once; one that goes away
+    meanwhile is waited for."""
     from shoal.client import Client
 
-    with Client(server, key=key) as client:
-        _act(session, client, client.rescore()["id"], cancel=False, retry=False, wait=wait)
+    return Client(server, key=key, waits_for_start=False)
 
 
-def follow(session: Session, client: Client, job_id: int) -> dict[str, Any]:
+def follow(session: Session, client: Client, job_id: int) -> Job:
     """Draw a job's progress until it has ended; the job then."""
     from shoal.cli.progress import bar
 
     with bar(session.err, f"job {job_id}", bytes_total=0) as drawn:
 
-        def seen(job: Mapping[str, Any]) -> None:
-            progress = job["progress"]
-            drawn.title(f"job {job_id}: {job['stage'] or job['status']}")
+        def seen(job: Job) -> None:
+            progress = job.progress
+            drawn.title(f"job {job_id}: {job.stage or job.status}")
             drawn.move_to(
-                progress["bytes_done"],
-                progress["done"],
-                bytes_total=progress["bytes_total"],
-                items_total=progress["total"],
+                progress.bytes_done,
+                progress.done,
+                bytes_total=progress.bytes_total,
+                items_total=progress.total,
             )
 
         return client.wait_for_job(job_id, seen=seen)
 
 
 def summary(job: Mapping[str, Any]) -> str:
-    """One line on how a job stands."""
+    """One line on how a job stands, from its JSON."""
     progress = job["progress"]
     stored = progress["done"] - progress["failed"] - progress["duplicate"]
     parts = [
@@ -260,30 +267,25 @@ def _expanded(session: Session, paths: list[Path]) -> Iterator[Path]:
         yield from (file.path for file in found)
 
 
-def _failed_items(client: Client, job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not job["progress"]["failed"]:
-        return []
-    items: list[dict[str, Any]] = client.items(job["id"], status="failed", limit=PAGE)["items"]
-    return items
+def _failed_items(client: Client, job: Job) -> tuple[Item, ...]:
+    if not job.progress.failed:
+        return ()
+    return client.items(job, status="failed", limit=PAGE).items
 
 
-def _tell(
-    session: Session, job: dict[str, Any], failed: list[dict[str, Any]], *, waited: bool, server: str
-) -> None:
+def _tell(session: Session, job: Job, failed: Sequence[Item], *, waited: bool, server: str) -> None:
     if session.as_json:
-        session.emit({**job, "failed_items": failed} if waited else job)
+        session.emit({**json_form(job), "failed_items": json_form(failed)} if waited else json_form(job))
         return
     from shoal.cli.tables import with_reason
 
     for item in failed[:FAILED_SHOWN]:
-        session.warn(f"failed: {with_reason(item['source_path'] or item['title'], item['error'])}")
-    left = job["progress"]["failed"] - FAILED_SHOWN
+        session.warn(f"failed: {with_reason(item.source_path or item.title, item.error or '')}")
+    left = job.progress.failed - FAILED_SHOWN
     if left > 0:
-        session.warn(
-            f"and {left:,} more; `shoal jobs {job['id']} --status failed --server {server}` lists them"
-        )
-    if job["error"]:
-        session.warn(f"job {job['id']}: {job['error']}")
-    session.say(summary(job))
+        session.warn(f"and {left:,} more; `shoal jobs {job.id} --status failed --server {server}` lists them")
+    if job.error:
+        session.warn(f"job {job.id}: {job.error}")
+    session.say(summary(json_form(job)))
     if not waited:
-        session.say(f"`shoal jobs {job['id']} --server {server}` shows how it goes on")
+        session.say(f"`shoal jobs {job.id} --server {server}` shows how it goes on")

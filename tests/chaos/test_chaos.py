@@ -120,7 +120,7 @@ def test_whatever_is_killed_all_of_an_upload_is_there_in_the_end_and_once(
             log.info("at %.0f %%: %s", 100 * progress(database), kind)
             havoc.kinds[kind](chance)
         until(lambda: value(database, OPEN_JOBS) == 0, trial.seconds)
-        answer = until(lambda: asked(f"{havoc.service.url}/api/v1/jobs/{job['id']}"))
+        answer = until(lambda: asked(f"{havoc.service.url}/api/v1/jobs/{job.id}"))
         ended = dict(rows(database, ENDS))
     finally:
         havoc.service.kill_all()

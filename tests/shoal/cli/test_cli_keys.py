@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from scripted_service import JOB
 
 from shoal.cli.app import run
 from shoal.client import Client, ClientError
@@ -39,7 +40,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 429, {"title": "Too Many Requests", "detail": "too many requests"}, {"Retry-After": "1"}
             )
         elif self.path.startswith("/api/v1/jobs/"):
-            self._answer(200, {"id": 1, "status": "succeeded"})
+            self._answer(200, {**JOB, "status": "succeeded"})
         else:
             self._answer(200, {"jobs": [], "total": 0})
 
@@ -91,7 +92,7 @@ def test_what_cannot_be_a_key_is_told_before_it_is_sent(service: Guarded, key: s
 def test_whoever_follows_a_job_waits_as_long_as_he_is_told(service: Guarded) -> None:
     service.busy = 1
     with Client(service.url, key=KEY) as client:
-        assert client.wait_for_job(1)["status"] == "succeeded"
+        assert client.wait_for_job(1).succeeded
     service.busy = 1
     with Client(service.url, key=KEY, patience=0.2) as client, pytest.raises(ClientError) as caught:
         client.wait_for_job(1)

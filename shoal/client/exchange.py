@@ -1,0 +1,198 @@
+"""How one description of an operation serves a client that blocks and one that is awaited.
+
+An operation is a generator, a *flow*: it yields the requests it wants sent and the pauses it wants made, is sent the
+answers, and returns a value. It touches neither network nor clock of sleep, so it is written once; `clients.py` has the
+two loops that carry flows out. `ask`, the flow of one request, repeats it while the service is away.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import random
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+import httpx
+
+from shoal.client.errors import ClientError, UnreachableError, lost, refusal
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+"""Pauses between tries double from the first to the longest, which is less than a restart takes."""
+JITTER = 0.5
+"""Share of a pause that is left to chance, so that clients that lost the same service don't come back as one."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Repeat(enum.Enum):
+    """When a request may be sent again."""
+
+    always = "always"
+    """Also when its answer was lost: it reads, or carries an idempotency key, or comes to the same when done twice."""
+    unsent = "unsent"
+    """Only when it is certain that nothing was done: no connection, or the service said that it is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to send. `body` gives the same bytes every time it is gone through. `slow` is how many seconds longer
+    than usual the answer may take; `patience` replaces that of the client; statuses in `passed` are no errors."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Iterable[bytes] | None = None
+    json: Any = None
+    slow: float = 0.0
+    repeat: Repeat = Repeat.always
+    repeats_silence: bool = False
+    patience: float | None = None
+    passed: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T_co]):
+    """What a stream has found so far."""
+
+    items: Sequence[T_co]
+
+
+Flow = Generator[Request | Pause, httpx.Response | None, T]
+Stream = Generator[Request | Pause | Found[T], httpx.Response | None, None]
+
+
+class Asking:
+    """A service at an address, and how much patience there is with it. Knows nothing of connections."""
+
+    def __init__(self, server: str, *, patience: float, waits_for_start: bool) -> None:
+        self.server = server
+        self._patience = patience
+        self._waits_for_start = waits_for_start
+        self._was_reached = False
+
+    def _ask(self, request: Request) -> Flow[httpx.Response]:
+        """Send a request; again while the service is away, as long as patience lasts. Raises ClientError."""
+        patience = self._patience if request.patience is None else request.patience
+        deadline: float | None = None
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            failure: ClientError
+            try:
+                answer = yield request
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                failure = lost(error, self.server)
+                failure.__cause__ = error
+            else:
+                assert answer is not None
+                self._was_reached = True
+                if answer.is_success or answer.status_code in request.passed:
+                    return answer
+                failure = refusal(answer)
+            now = monotonic()
+            deadline = now + patience if deadline is None else deadline
+            wait = max(pause * (1 - JITTER * random.random()), failure.retry_after)  # noqa: S311 - spreads load, hides nothing
+            if not self._is_worth_asking_again(request, failure) or now + wait > deadline:
+                raise failure
+            yield Pause(wait)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _is_worth_asking_again(self, request: Request, failure: ClientError) -> bool:
+        if not isinstance(failure, UnreachableError):
+            return failure.is_away
+        if isinstance(failure.__cause__, httpx.UnsupportedProtocol | httpx.InvalidURL):
+            return False
+        if not (self._was_reached or self._waits_for_start):
+            return False
+        if failure.is_silence and not request.repeats_silence:
+            # Whoever is too slow for one request would be slower with two.
+            return False
+        return request.repeat is Repeat.always or not failure.was_sent
+
+
+class Blocking(Asking):
+    """Carries flows out while the caller waits."""
+
+    def _run(self, flow: Flow[T]) -> T:
+        raise NotImplementedError
+
+    def _stream(self, stream: Stream[T]) -> Iterator[T]:
+        raise NotImplementedError
+
+
+class Awaited(Asking):
+    """Carries flows out while other tasks go on."""
+
+    async def _run(self, flow: Flow[T]) -> T:
+        raise NotImplementedError
+
+    def _stream(self, stream: Stream[T]) -> AsyncIterator[T]:
+        raise NotImplementedError
+
+
+class operation(Generic[P, T]):  # noqa: N801 - a decorator
+    """Makes a method of a flow: of a client that blocks one that returns its value, of one that is awaited a coroutine."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self.flow = flow
+        functools.update_wrapper(cast(Any, self), flow)
+
+    @overload
+    def __get__(self, client: None, owner: object = None) -> operation[P, T]: ...
+    @overload
+    def __get__(self, client: Blocking, owner: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        if client is None:
+            return self
+
+        @functools.wraps(self.flow)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client._run(self.flow(client, *args, **kwargs))
+
+        return call
+
+
+class listing(Generic[P, T]):  # noqa: N801 - a decorator
+    """Makes a method of a stream, that gives an iterator, or an asynchronous one."""
+
+    def __init__(self, stream: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        self.stream = stream
+        functools.update_wrapper(cast(Any, self), stream)
+
+    @overload
+    def __get__(self, client: None, owner: object = None) -> listing[P, T]: ...
+    @overload
+    def __get__(self, client: Blocking, owner: object = None) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        if client is None:
+            return self
+
+        @functools.wraps(self.stream)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client._stream(self.stream(client, *args, **kwargs))
+
+        return call

@@ -1,0 +1,80 @@
+"""The service on a real socket, with a worker, in the process of the test: quick to start, stopped and started at will."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.pipeline import handlers_for, process
+from shoal_api import create_app
+
+HOST = "127.0.0.1"
+
+
+class LiveService:
+    """A library behind HTTP. The worker works beside it while it is `working`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._app = create_app(engine.settings, engine=engine)
+        self._handlers = handlers_for(engine.database, engine.scorer, engine.settings)
+        self._server: BaseWSGIServer | None = None
+        self._serving: threading.Thread | None = None
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def start(self) -> None:
+        """Serve, at the port it had before if there was one."""
+        self._server = make_server(HOST, self._port, self._app, threaded=True)
+        self._port = self._server.server_port
+        self._serving = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._serving.start()
+
+    def stop(self) -> None:
+        """Nobody answers at the port any more."""
+        if self._server is not None and self._serving is not None:
+            self._server.shutdown()
+            self._serving.join()
+            self._server.server_close()
+            self._server = None
+
+    def work(self) -> None:
+        """All that there is to do."""
+        while batch := claim(self.engine.database, new_owner(), self.engine.settings):
+            process(batch, self.engine.database, self._handlers, self.engine.settings)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A worker beside the service, as there is when it runs."""
+        ended = threading.Event()
+
+        def keep_working() -> None:
+            while not ended.wait(0.02):
+                self.work()
+
+        thread = threading.Thread(target=keep_working, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@contextmanager
+def live(engine: Engine) -> Iterator[LiveService]:
+    service = LiveService(engine)
+    try:
+        yield service
+    finally:
+        service.stop()

@@ -1,0 +1,34 @@
+"""A service that answers as it is told, and a real one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+from live_service import LiveService, live
+from scripted_service import ScriptedService, scripted
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedService]:
+    with scripted() as made:
+        yield made
+
+
+@pytest.fixture
+def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
+    shutil.copyfile(migrated_file, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def service(engine: Engine) -> Iterator[LiveService]:
+    with live(engine) as made:
+        yield made
