@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
@@ -15,6 +17,8 @@ from shoal.jobs.pipeline import handlers_for, process
 from shoal_api import create_app
 
 HOST = "127.0.0.1"
+READ_OF_A_CUT = 100_000
+"""Bytes of a body that arrive before its connection is cut."""
 
 
 class LiveService:
@@ -22,7 +26,11 @@ class LiveService:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._app = create_app(engine.settings, engine=engine)
+        self.app = create_app(engine.settings, engine=engine)
+        self.asked: list[tuple[str, str]] = []
+        """Method and path of every request."""
+        self.cuts = 0
+        """How many requests are to be cut off in the middle of their body, or of their answer."""
         self._handlers = handlers_for(engine.database, engine.scorer, engine.settings)
         self._server: BaseWSGIServer | None = None
         self._serving: threading.Thread | None = None
@@ -35,7 +43,7 @@ class LiveService:
 
     def start(self) -> None:
         """Serve, at the port it had before if there was one."""
-        self._server = make_server(HOST, self._port, self._app, threaded=True)
+        self._server = make_server(HOST, self._port, self._noted, threaded=True)
         self._port = self._server.server_port
         self._serving = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._serving.start()
@@ -47,6 +55,14 @@ class LiveService:
             self._serving.join()
             self._server.server_close()
             self._server = None
+
+    def _noted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+        if self.cuts:
+            self.cuts -= 1
+            environ["wsgi.input"].read(READ_OF_A_CUT)
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        return self.app(environ, start_response)
 
     def work(self) -> None:
         """All that there is to do."""

@@ -221,7 +221,8 @@ class DocumentOperations(JobOperations):
 
     @operation
     def delete_document(self, document_id: int) -> Flow[bool]:
-        """Delete a document and everything derived from it; false if there is none with that id."""
+        """Delete a document and everything derived from it; false if there is none with that id, or none any more,
+        because a first try, whose answer was lost, has deleted it."""
         path = f"{API}/documents/{document_id}"
         answer = yield from self._ask(Request("DELETE", path, passed=frozenset({404})))
         return answer.status_code != httpx.codes.NOT_FOUND

@@ -1,0 +1,320 @@
+"""The operations of the client against the service, as a program uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import re
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+from live_service import LiveService, live
+
+from shoal.client import (
+    AsyncClient,
+    BusyError,
+    Client,
+    ConflictError,
+    InvalidError,
+    Job,
+    JobFailedError,
+    KeyRefusedError,
+    NotFoundError,
+    Stored,
+    TooLargeError,
+)
+from shoal.engine import Engine
+from shoal.models import SearchFilters
+from shoal.settings import Settings
+
+VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
+LAW = "The judge read the law to the court. A witness spoke."
+NOT_CALLED = {("GET", "/api/v1/search"), ("GET", "/api/v1/jobs/{}/events")}
+"""The same as `POST /search`, and as `watch_job`, which needs no place among the listeners."""
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> list[Path]:
+    """Four files, of which one is no text."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text(f"# Fire\n\n{VOLCANO}")
+    (folder / "b.txt").write_text(LAW)
+    (folder / "c.txt").write_text("A flower grows from a seed.")
+    (folder / "d.txt").write_bytes(b"\x00\x01\x02" * 50)
+    return sorted(folder.iterdir())
+
+
+def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: list[Path], tmp_path: Path) -> None:  # fmt: skip
+    archive = tmp_path / "more.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("e.txt", "The petal and the leaf.")
+    with service.working(), Client(service.url) as client:
+        job = client.wait_for_job(client.upload(notes, tags=["n"], metadata={"by": "me"}))
+        assert (job.status, job.progress.failed) == ("partial", 1)
+        assert [item.status for item in client.items(job).items].count("succeeded") == 3
+        archived = client.wait_for_job(client.upload_archive(archive, tags=["z"]), check=True)
+        lines = client.upload_documents([{"title": "Line", "content": "Rock and ash."}])
+        client.wait_for_job(lines, check=True)
+        assert [one.id for one in client.each_job(kind="ingest")] == [lines.id, archived.id, job.id]
+        assert client.jobs(status=["partial", "failed"]).jobs == (client.job(job.id),)
+        with pytest.raises(ConflictError):
+            client.retry_job(job)
+        with pytest.raises(ConflictError):
+            client.cancel_job(job.id)
+
+        stored = client.add_document("Magma moves.", title="M", tags=["m"], metadata={"k": [1]})
+        assert client.document(stored.id).metadata == {"k": [1]}
+        assert client.document(stored.id).chunks[0].start_char == 0
+        assert client.content(stored.id) == "Magma moves."
+        assert client.chunks(stored.id).chunks[0].text == "Magma moves."
+        assert client.set_tags(stored.id, ["x", "y"]) == ("x", "y")
+        assert [document.title for document in client.documents(q="a.md").documents] == ["A"]
+        assert client.replace_document(stored.id, "Lava moves.").id == stored.id
+        assert client.content(stored.id) == "Lava moves."
+        assert client.delete_document(stored.id)
+        assert not client.delete_document(stored.id)
+        assert client.wait_for_job(client.delete_documents(tag="z")).succeeded
+
+        assert client.search("lava").results
+        assert client.explain("lava").words[0].text == "lava"
+        assert client.vocabulary().total == 0
+        assert client.wait_for_job(client.rescore()).succeeded
+        assert client.status().n_documents == 4
+        assert client.reefs().reefs[0].name
+        assert client.health()
+        assert client.ready().ready
+        assert "shoal_" in client.metrics()
+    paths = service.app.test_client().get("/openapi.json").get_json()["paths"]
+    offered = {
+        (method.upper(), re.sub(r"{\w+}", "{}", path))
+        for path, operations in paths.items()
+        for method in operations.keys() & {"get", "post", "put", "delete"}
+    }
+    assert offered - {(method, re.sub(r"/\d+", "/{}", path)) for method, path in service.asked} == NOT_CALLED
+
+
+def test_an_event_loop_gets_the_same(service: LiveService, notes: list[Path]) -> None:
+    async def use() -> None:
+        async with AsyncClient(service.url) as client:
+            seen: list[str] = []
+            job = await client.wait_for_job(
+                await client.upload(notes, tags=["n"]), seen=lambda job: seen.append(job.status)
+            )
+            assert seen[-1] == job.status == "partial"
+            failed = [item async for item in client.each_item(job, status="failed")]
+            assert [item.source_path for item in failed] == [notes[3].as_posix()]
+            found, explained = await asyncio.gather(client.search("lava"), client.explain("lava"))
+            assert found.results[0].section_path == ("Fire",)
+            assert explained.query_info == found.query_info
+            stored = await client.add_document("Magma moves.", title="M")
+            assert await client.content(stored.id) == "Magma moves."
+            with pytest.raises(NotFoundError):
+                await client.document(99)
+
+    with service.working():
+        asyncio.run(use())
+
+
+def test_answers_are_those_of_the_library(service: LiveService) -> None:
+    with service.working(), Client(service.url) as client:
+        client.add_document(f"# Fire\n\n{VOLCANO}\n\n# More\n\n{LAW}", title="V", tags=["hot"])
+        asked = {"include_scores": True, "context": 1, "tags": ["hot"], "max_per_document": None}
+        there, here = client.search("lava ash", **asked), service.engine.search("lava ash", **asked)
+        assert list(there.results) == list(here.results)
+        assert there.query_info == here.query_info
+        assert there.weights == here.weights
+        explained = service.engine.explain("lava", document_id=1)
+        again = client.explain("lava", document_id=1)
+        assert replace(again, trace_id="", took_ms=0.0) == replace(explained, trace_id="", took_ms=0.0)
+        assert client.chunks(1).chunks == service.engine.chunks(1, limit=50).chunks
+        assert client.documents() == service.engine.documents()
+        assert dataclasses.asdict(client.status()) | {"db_bytes": 0} == service.engine.status() | {
+            "db_bytes": 0
+        }
+        assert client.reefs().reefs[3].typical_words == tuple(
+            service.engine.reefs()["reefs"][3]["typical_words"]
+        )
+
+
+def test_filters_may_be_names_or_the_librarys_own(service: LiveService) -> None:
+    with service.working(), Client(service.url) as client:
+        volcano = client.add_document(VOLCANO, tags=["hot"]).id
+        client.add_document(VOLCANO + " Lava again.", tags=["cold"])
+        before = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+        for filters in (
+            {"tags": ("hot",), "created_after": before},
+            SearchFilters(tags=("hot",)),
+            {"document_ids": [volcano]},
+        ):
+            assert {r.document_id for r in client.search("lava", filters=filters).results} == {volcano}
+        assert client.search("lava", filters={"created_before": before}).results == ()
+        assert client.search("lava", filters=SearchFilters(document_ids=())).results == ()
+        with pytest.raises(InvalidError, match="did you mean `tags`") as caught:
+            client.search("lava", filters={"tag": ["hot"]})
+        assert caught.value.errors.keys() == {"filters.tag"}
+
+
+def test_a_document_that_takes_long_is_waited_for(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Longer than the service holds an answer back: the client follows the job then."""
+    monkeypatch.setattr("shoal.client.documents.STORED_WAIT_SECONDS", 0)
+    with Client(service.url) as client, ThreadPoolExecutor() as pool:
+        adding = pool.submit(client.add_document, VOLCANO, title="V", tags=["hot"])
+        with service.working():
+            stored = adding.result()
+            assert stored == Stored(1, "V", 1, ("hot",), warnings=stored.warnings)
+            assert client.replace_document(1, LAW).id == 1
+            twice = client.add_document(LAW, title="again", tags=["cold"])
+            assert (twice.id, twice.duplicate, twice.tags) == (1, True, ("cold", "hot"))
+
+
+def test_what_is_not_waited_for_is_a_job_or_there_already(service: LiveService) -> None:
+    with Client(service.url) as client:
+        job = client.submit_document(VOLCANO)
+        assert isinstance(job, Job)
+        assert not job.ended
+        service.work()
+        assert client.wait_for_job(job).succeeded
+        again = client.submit_document(VOLCANO)
+        assert isinstance(again, Stored)
+        assert again.duplicate
+        assert isinstance(client.submit_replacement(again.id, LAW), Job)
+
+
+def test_a_document_that_cannot_be_stored_says_why(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    with service.working(), Client(service.url) as client:
+        with pytest.raises(InvalidError, match="the document has no text"):
+            client.add_document("  ")
+        client.add_document(VOLCANO)
+        client.add_document(LAW)
+        with pytest.raises(ConflictError, match="stored already as document 2"):
+            client.replace_document(1, LAW)
+        monkeypatch.setattr("shoal.client.documents.STORED_WAIT_SECONDS", 0)
+        job = client.submit_document("# Only a heading", format="markdown")
+        assert isinstance(job, Job)
+        with pytest.raises(JobFailedError, match="ended as failed"):
+            client.wait_for_job(job, check=True)
+        with pytest.raises(JobFailedError, match="ended as failed"):
+            client.add_document("# Only another", format="markdown")
+
+
+def test_pages_are_gone_through_to_the_end(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.client.reading.PAGE", 3)
+    with Client(service.url) as client:
+        job = client.upload_documents({"title": f"N{i}", "content": f"Lava {i}."} for i in range(7))
+        assert [item.seq for item in client.each_item(job)] == list(range(7))
+        service.work()
+        assert {document.title for document in client.each_document()} == {f"N{i}" for i in range(7)}
+        assert list(client.each_item(job, status="failed")) == []
+
+
+def test_an_upload_whose_answer_was_lost_is_one_job(service: LiveService, notes: list[Path]) -> None:
+    with Client(service.url) as client:
+        first = client.upload(notes, idempotency_key="once")
+        assert client.upload(notes, idempotency_key="once").id == first.id
+        with pytest.raises(ConflictError, match="Idempotency-Key"):
+            client.upload(notes[:1], idempotency_key="once")
+        assert client.jobs().total == 1
+
+
+def test_a_service_that_restarts_is_waited_for(service: LiveService, notes: list[Path]) -> None:
+    """In the middle of a job, and between uploads."""
+    with Client(service.url) as client, ThreadPoolExecutor() as pool:
+        job = client.upload(notes[:2])
+        looked = threading.Event()
+        following = pool.submit(client.wait_for_job, job, seen=lambda _job: looked.set())
+        looked.wait(60)
+        service.stop()
+        uploading = pool.submit(client.upload, notes[2:3])
+        service.work()
+        service.start()
+        assert following.result().status == "succeeded"
+        assert uploading.result().progress.total == 1
+
+
+def test_an_upload_that_is_cut_off_is_sent_again_and_stored_once(
+    service: LiveService, tmp_path: Path
+) -> None:
+    (tmp_path / "long.txt").write_text("Lava and ash. " * 200_000)
+    with Client(service.url) as client:
+        service.cuts = 2
+        assert client.upload([tmp_path / "long.txt"]).progress.total == 1
+        assert service.asked.count(("POST", "/api/v1/documents/bulk")) == 3
+        assert client.jobs().total == 1
+
+
+def test_one_client_serves_many_threads(service: LiveService) -> None:
+    with service.working(), Client(service.url) as client, ThreadPoolExecutor(16) as pool:
+        ids = [client.add_document(f"Lava {i} and ash.", title=f"N{i}").id for i in range(4)]
+        assert list(pool.map(client.content, ids * 20)) == [f"Lava {i} and ash." for i in range(4)] * 20
+        found = list(
+            pool.map(lambda i: client.search(f"title:N{i} lava").results[0].document_title, range(4))
+        )
+        assert found == [f"N{i}" for i in range(4)]
+
+
+def test_keys_and_limits_are_told_apart(settings: Settings, engine: Engine, notes: list[Path]) -> None:
+    writer, reader = "writer-0123456789abcdef", "reader-0123456789abcdef"
+    guarded = replace(
+        settings,
+        api_keys=f"{writer},read:{reader}",
+        max_queue_items=1,
+        max_document_bytes=1000,
+        max_upload_bytes=2_000_000,
+    )
+    with ExitStack() as stack:
+        locked = stack.enter_context(Engine(settings=guarded, scorer=FakeScorer()))
+        service = stack.enter_context(live(locked))
+        with Client(service.url) as client, pytest.raises(KeyRefusedError) as caught:
+            client.status()
+        assert caught.value.status == 401
+        with Client(service.url, key=reader) as client:
+            assert client.search("lava").results == ()
+            with pytest.raises(KeyRefusedError, match="read") as caught:
+                client.upload(notes)
+            assert caught.value.status == 403
+        client = stack.enter_context(Client(service.url, key=writer, patience=0.5))
+        with pytest.raises(TooLargeError):
+            client.add_document("x" * 2_000_000)
+        big = notes[0].parent / "big.txt"
+        big.write_text("lava " * 1_000_000)
+        with pytest.raises(TooLargeError):
+            client.upload([big])
+        client.upload(notes[:2])
+        with pytest.raises(BusyError) as busy:
+            client.upload(notes[2:3])
+        assert busy.value.retry_after > 0
+        assert client.search("lava").results == (), "all else goes on"
+
+
+def test_a_service_that_cannot_work_says_what_it_lacks(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    with Client(service.url) as client:
+        assert client.ready().checks.keys() == {"database", "scorer", "broker"}
+        monkeypatch.setattr("shoal.storage.migrate.check", _fail)
+        lacking = client.ready()
+        assert not lacking.ready
+        assert lacking.checks["database"] == "failed"
+        service.stop()
+        assert not client.health()
+
+
+def _fail(*_: object) -> None:
+    raise OSError("gone")
+
+
+def test_a_job_is_seen_from_its_start_to_its_end(service: LiveService, notes: list[Path]) -> None:
+    with Client(service.url) as client:
+        job = client.upload(notes)
+        states = client.watch_job(job)
+        assert next(states).status == "enqueued"
+        service.work()
+        *_, last = states
+        assert last.ended
+        assert last.progress.fraction == pytest.approx(1.0)
