@@ -23,6 +23,16 @@ CHUNKS_OF_REEF = """
     JOIN chunk_reefs r ON r.chunk_id = c.id AND r.reef_id = :reef_id
     ORDER BY p.weight DESC, c.id
 """
+# By the text alone: a title or heading is with every chunk below it.
+CHUNKS_WITH = """
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_id, c.top_reef_name,
+           c.text
+    FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :expression
+          ORDER BY rank, rowid LIMIT :limit) f
+    JOIN chunks c ON c.id = f.chunk_id
+    JOIN documents d ON d.id = c.document_id
+    ORDER BY c.document_id, c.chunk_index
+"""
 TAGS = "SELECT tag, COUNT(*) AS n FROM document_tags GROUP BY tag ORDER BY n DESC, tag LIMIT :limit"
 BEGINNING_CHARS = 240
 
@@ -49,6 +59,21 @@ class ReefChunk:
     z_score: float
     share: float
     beginning: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordChunk:
+    """A chunk that holds a word; `text` is all of it. What it is about is None where no word of it is known."""
+
+    chunk_id: int
+    chunk_index: int
+    document_id: int
+    document_title: str
+    start_line: int
+    end_line: int
+    top_reef_id: int | None
+    top_reef_name: str | None
+    text: str
 
 
 def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[int, tuple[MainReef, ...]]:
@@ -80,6 +105,13 @@ def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefCh
         )
         for row in rows
     )
+
+
+def chunks_with(snapshot: Snapshot, word: str, limit: int) -> tuple[WordChunk, ...]:
+    """The chunks whose text holds a word or compound most tellingly (BM25), in any inflection, in the order of the
+    library. `word` is in its normal form: letters and digits, and spaces between them."""
+    asked = {"expression": f'text : "{word}"', "limit": limit}
+    return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS_WITH, asked))
 
 
 def frequent_tags(snapshot: Snapshot, limit: int) -> tuple[tuple[str, int], ...]:

@@ -51,8 +51,9 @@ def test_a_search_leads_to_its_reasons_and_to_the_passage_in_its_document(page: 
     first = page.locator(".results > li").first
     expect(first.locator("mark").first).to_be_visible()
     assert "q=how+bees+carry+pollen" in page.url
-    first.locator("summary").first.click()
-    expect(first.locator("table.reefs tbody tr").first).to_be_visible()
+    expect(first.locator("table.pairs tbody tr").first).to_be_visible()
+    first.locator(".why summary").click()
+    expect(first.locator("details table.pairs tbody tr").first).to_be_visible()
     first.get_by_role("button", name="Copy citation").click()
     expect(first.get_by_role("button", name="Copied")).to_be_visible()
     assert "line" in page.evaluate("navigator.clipboard.readText()")

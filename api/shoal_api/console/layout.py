@@ -32,6 +32,16 @@ PAGES = (
     ("console.vocabulary", "Vocabulary"),
 )
 
+blueprint = flask.Blueprint("console", __name__)
+
+BELONGS_TO = {
+    "console.document": "console.library",
+    "console.job": "console.jobs",
+    "console.reef": "console.reefs",
+    "console.word": "console.vocabulary",
+}
+"""The page of PAGES that another one is part of."""
+
 Arguments = ParamSpec("Arguments")
 View = Callable[Arguments, tuple[str, Mapping[str, Any]]]
 """Returns a template of the console and what it shows."""
@@ -59,8 +69,26 @@ def page(view: View[Arguments]) -> Callable[Arguments, Response]:
 
 def _response(template: str, shown: Mapping[str, Any], *, is_part: bool, status: int = 200) -> Response:
     layout = "console/part.html" if is_part else "console/frame.html"
-    text = flask.render_template(template, layout=layout, pages=PAGES, version=__version__, **shown)
+    endpoint = flask.request.endpoint or ""
+    current = BELONGS_TO.get(endpoint, endpoint)
+    text = flask.render_template(
+        template, layout=layout, pages=PAGES, current=current, version=__version__, **shown
+    )
     response = Response(text, status=status, content_type="text/html; charset=utf-8")
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["Vary"] = f"{PART}, Authorization"
     return response
+
+
+@blueprint.app_template_global()
+def turn(number: int) -> str:
+    """The address of this page with another page of its list."""
+    return here(page=number)
+
+
+@blueprint.app_template_global()
+def here(**changed: Any) -> str:
+    """The address of this page with other arguments; None takes one away. It begins at the first page of a list."""
+    asked: dict[str, Any] = {name: value for name, value in flask.request.args.items() if name != "page"}
+    assert flask.request.endpoint is not None, "a template is drawn for a page"
+    return flask.url_for(flask.request.endpoint, **{**(flask.request.view_args or {}), **asked, **changed})

@@ -1,9 +1,11 @@
 // The console's page turner: it fetches only the main part of the next page, with the key of this tab if one is
 // needed. Without it links and forms work as links and forms do.
 import { request, forgetKey, hasKey, keepKey } from "./door.js";
-import { watchJob, refreshList } from "./jobs.js";
+import { actOnJobs, watchJob, refreshList } from "./jobs.js";
 import { takeUploads } from "./upload.js";
 import { readAlong, changeDocument } from "./document.js";
+
+const WIDE = "(min-width: 62rem)"; // where the page has a column beside the text
 
 let turning = null; // what ends the work of the page that is shown
 
@@ -44,7 +46,7 @@ function announce(text) { document.getElementById("announcer").textContent = tex
 
 function markCurrent() {
   for (const link of document.querySelectorAll("body > header nav a")) {
-    if (new URL(link.href).pathname === location.pathname) link.setAttribute("aria-current", "page");
+    if (link.dataset.page && link.dataset.page === main().dataset.page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.getElementById("forget-key").hidden = !hasKey();
@@ -70,11 +72,14 @@ function begin(signal, after = location.pathname + location.search + location.ha
     turnTo(after);
   }, { signal });
   if (main().querySelector("[data-locked]") && hasKey()) return void turnTo(after, { push: false });
-  watchJob(main(), { signal, again, announce });
-  refreshList(main(), { signal, again });
+  actOnJobs(main(), { signal, again });
+  watchJob(main(), { signal, announce });
+  refreshList(main(), { signal });
   takeUploads(main(), { signal, turnTo, announce });
   readAlong(main(), { signal, turnTo });
   changeDocument(main(), { signal, turnTo, again, announce });
+  for (const details of main().querySelectorAll("details[data-open-wide]")) details.open = matchMedia(WIDE).matches;
+  showCurrentSection();
   for (const button of main().querySelectorAll("[data-copy]")) {
     button.addEventListener("click", async () => {
       try {
@@ -85,12 +90,12 @@ function begin(signal, after = location.pathname + location.search + location.ha
       }
     }, { signal });
   }
-  for (const passage of main().querySelectorAll(".passage.long")) {
-    if (passage.scrollHeight <= passage.clientHeight + 4) continue;
-    passage.tabIndex = 0;
-    const first = passage.querySelector("mark");
-    if (first) passage.scrollTop = Math.max(0, first.offsetTop - passage.offsetTop - passage.clientHeight / 3);
-  }
+}
+
+function showCurrentSection() {
+  const list = main().querySelector(".sections");
+  const current = list?.querySelector("[aria-current]");
+  if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 3;
 }
 
 function isOurs(url) {

@@ -4,18 +4,47 @@ import { request, problemOf } from "./door.js";
 export function readAlong(main, { signal, turnTo }) {
   const ribbon = main.querySelector("#ribbon");
   if (!ribbon) return;
-  const starts = JSON.parse(main.querySelector("#chunk-starts").textContent);
+  const { starts, islands, island } = JSON.parse(main.querySelector("#chunk-pieces").textContent);
   const characters = Number(ribbon.dataset.chars);
   const marker = ribbon.querySelector(".marker");
-  const asked = new URLSearchParams(location.search).get("chunk");
-  if (asked !== null && starts[asked] !== undefined) place(marker, starts[asked] / characters);
-  ribbon.addEventListener("click", (event) => {
-    const { left, width } = ribbon.getBoundingClientRect();
-    const at = ((event.clientX - left) / width) * characters;
-    const next = starts.findIndex((start) => start > at);
-    const chunk = Math.max(0, (next < 0 ? starts.length : next) - 1);
-    turnTo(`${ribbon.dataset.address}?chunk=${chunk}#chunk-${chunk}`);
+  const pointed = main.querySelector("#pointed");
+  const hint = `${pointed.textContent} Click a place to read it, or move with the arrow keys and press Enter.`;
+  const last = starts.length - 1;
+  let at = Number(ribbon.dataset.chunk ?? 0);
+  const named = (chunk) => `Chunk ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no known word"}`;
+  const mark = (chunk) => {
+    at = Math.max(0, Math.min(last, chunk));
+    place(marker, starts[at] / characters);
+    ribbon.setAttribute("aria-valuenow", at);
+    ribbon.setAttribute("aria-valuetext", named(at));
+  };
+  const read = (chunk) => turnTo(`${ribbon.dataset.address}?chunk=${chunk}#chunk-${chunk}`);
+  const below = ({ clientX }, element) => {
+    const { left, width } = element.getBoundingClientRect();
+    const character = ((clientX - left) / width) * characters;
+    const next = starts.findIndex((start) => start > character);
+    return Math.max(0, (next < 0 ? starts.length : next) - 1);
+  };
+  for (const [name, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": "Place in the document", "aria-valuemin": 0, "aria-valuemax": last, "aria-describedby": "pointed" })) ribbon.setAttribute(name, value);
+  ribbon.querySelector("svg").setAttribute("aria-hidden", "true"); // a slider's parts are not read
+  ribbon.setAttribute("aria-valuenow", at);
+  ribbon.setAttribute("aria-valuetext", named(at));
+  pointed.textContent = hint;
+  if (ribbon.dataset.chunk !== undefined) mark(at);
+  for (const strip of [ribbon, ...main.querySelectorAll(".rows svg")]) {
+    strip.addEventListener("click", (event) => read(below(event, strip)), { signal });
+    strip.addEventListener("pointermove", (event) => { pointed.textContent = named(below(event, strip)); }, { signal });
+    strip.addEventListener("pointerleave", () => { pointed.textContent = hint; }, { signal });
+  }
+  const page = Math.max(1, Math.round(last / 20));
+  const steps = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: page, PageDown: -page, Home: -Infinity, End: Infinity };
+  ribbon.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") read(at);
+    else if (event.key in steps) { mark(at + steps[event.key]); pointed.textContent = named(at); }
+    else return;
+    event.preventDefault();
   }, { signal });
+  ribbon.addEventListener("blur", () => { pointed.textContent = hint; }, { signal });
 }
 
 // A rule of an own sheet: the policy of the page allows no style attributes.

@@ -3,57 +3,122 @@ import { request, problemOf } from "./door.js";
 
 const API = "/api/v1/jobs";
 const LEAST_PAUSE = 400; // milliseconds between two drawings, however quickly events come
+const PAUSE_WHEN_AWAY = 2000; // milliseconds until a service that is away is asked again
 
-export function watchJob(main, { signal, again, announce }) {
-  const job = main.querySelector("#job");
-  if (!job) return;
-  for (const button of job.querySelectorAll("[data-act]")) {
-    button.addEventListener("click", async () => {
-      button.disabled = true;
-      const answer = await request(`${API}/${job.dataset.job}/${button.dataset.act}`, { method: "POST", signal });
-      if (answer.ok) return again();
-      const problem = job.querySelector("#job-problem");
-      problem.textContent = await problemOf(answer);
-      problem.hidden = false;
-      button.disabled = false;
-    }, { signal });
-  }
-  if (job.dataset.ended === "no") follow(job.dataset.job, { signal, again, announce });
+export function actOnJobs(main, { signal, again }) {
+  main.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-act]");
+    if (!button) return;
+    const { job, act } = button.dataset;
+    if (act === "cancel" && !confirm(`Cancel job ${job}? What is stored stays.`)) return;
+    button.disabled = true;
+    const answer = await request(`${API}/${job}/${act}`, { method: "POST", signal }).catch(() => null);
+    if (signal.aborted) return;
+    if (answer?.ok) return again();
+    const problem = main.querySelector(`[data-problem="${job}"]`);
+    problem.textContent = answer ? await problemOf(answer) : "The service cannot be reached";
+    problem.hidden = false;
+    button.disabled = false;
+  }, { signal });
 }
 
-async function follow(id, { signal, again, announce }) {
-  await pause(LEAST_PAUSE, signal);
-  try {
-    const answer = await request(`${API}/${id}/events`, { headers: { Accept: "text/event-stream" }, signal });
-    if (answer.ok && answer.body) {
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      await reader.read(); // the state as it is already drawn
-      const { done } = await reader.read(); // the next change, or the end of the stream
-      await reader.cancel().catch(() => {});
-      if (!done && !signal.aborted) return again();
+export function watchJob(main, { signal, announce }) {
+  const job = main.querySelector("#job");
+  if (job?.dataset.ended === "no") follow(job.dataset.job, { signal, announce });
+}
+
+async function follow(id, { signal, announce }) {
+  let isAway = false;
+  const drawn = async () => {
+    const job = await redraw("#job", signal);
+    if (isAway) announce("");
+    isAway = false;
+    if (job?.dataset.ended === "yes") announce(`Job ${id}: ${job.dataset.status}`);
+    return job?.dataset.ended !== "no";
+  };
+  while (!signal.aborted) {
+    try {
+      for await (const _ of changes(id, signal)) {
+        if (await drawn()) return;
+        await pause(LEAST_PAUSE, signal);
+      }
+      await pause(LEAST_PAUSE, signal); // a stream that had its time is connected again
+    } catch (error) {
+      if (signal.aborted) return;
+      isAway = true;
+      announce("The service cannot be reached; trying again");
+      await pause(PAUSE_WHEN_AWAY, signal);
     }
-    await nextChange(id, signal);
-    if (!signal.aborted) again();
-  } catch (error) {
-    if (error.name === "AbortError" || signal.aborted) return;
-    announce("The service cannot be reached; trying again");
-    await pause(2000, signal);
-    if (!signal.aborted) follow(id, { signal, again, announce });
+  }
+}
+
+// Once for every change of a job. What changes while a drawing is made is one change.
+async function* changes(id, signal) {
+  const answer = await request(`${API}/${id}/events`, { headers: { Accept: "text/event-stream" }, signal }).catch(() => null);
+  if (!answer?.ok || !answer.body) return void (yield await nextChange(id, signal));
+  let isNews = false, isOver = false, wake = () => {};
+  const listen = async () => {
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const events = (rest + value).split("\n\n");
+      rest = events.pop();
+      if (!events.some((event) => /^event:/m.test(event))) continue; // a sign of life
+      isNews = true;
+      wake();
+    }
+  };
+  listen().catch(() => {}).finally(() => { isOver = true; wake(); });
+  for (;;) {
+    if (!isNews && !isOver) await new Promise((resolve) => { wake = resolve; });
+    if (!isNews) return;
+    isNews = false;
+    yield;
   }
 }
 
 async function nextChange(id, signal) {
   const now = await request(`${API}/${id}`, { signal });
   const tag = now.headers.get("ETag");
-  await request(`${API}/${id}?wait=20`, { headers: tag ? { "If-None-Match": tag } : {}, signal });
+  return request(`${API}/${id}?wait=20`, { headers: tag ? { "If-None-Match": tag } : {}, signal });
 }
 
-export function refreshList(main, { signal, again }) {
-  const list = main.querySelector("[data-refresh]");
-  if (list) pause(Number(list.dataset.refresh), signal).then(() => { if (!signal.aborted) again(); });
+export async function refreshList(main, { signal }) {
+  for (let list = main.querySelector("[data-refresh]"); list && !signal.aborted;) {
+    await pause(Number(list.dataset.refresh), signal);
+    list = await redraw(`#${list.id}`, signal).catch(() => list);
+    if (list && list.dataset.refresh === undefined) return;
+  }
 }
 
-function pause(milliseconds, signal) {
+// Fetches this page again and puts one part of it in place. Where the keyboard was in it, it stays.
+async function redraw(selector, signal) {
+  const answer = await request(location.pathname + location.search, { headers: { "Shoal-Part": "main" }, signal });
+  if (!answer.ok) throw new Error(`the page answered ${answer.status}`);
+  const drawn = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(selector);
+  const old = document.querySelector(selector);
+  if (signal.aborted || !drawn || !old) return null;
+  const held = old.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  const scrolled = [...old.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
+  for (const select of drawn.querySelectorAll("select")) { // a choice that is not sent yet
+    const chosen = old.querySelector(`select[name="${select.name}"]`);
+    if (chosen) select.value = chosen.value;
+  }
+  old.replaceWith(document.adoptNode(drawn));
+  drawn.querySelectorAll(".scroll").forEach((region, i) => { region.scrollLeft = scrolled[i] ?? 0; });
+  if (held) drawn.querySelector(held)?.focus({ preventScroll: true });
+  return drawn;
+}
+
+function nameOf(element) {
+  if (element.dataset.act) return `[data-act="${element.dataset.act}"][data-job="${element.dataset.job}"]`;
+  const name = ["href", "name", "aria-label"].find((attribute) => element.hasAttribute(attribute));
+  return name ? `${element.localName}[${name}="${CSS.escape(element.getAttribute(name))}"]` : element.localName;
+}
+
+export function pause(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });

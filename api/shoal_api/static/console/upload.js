@@ -1,71 +1,174 @@
-// Files, folders and archives, dropped or chosen: sent as one upload, whose job is then shown.
+// Files, folders and archives, dropped or chosen. What is under way is told above every page, so that one may read on.
 import { authorised } from "./door.js";
 
 const BULK = "/api/v1/documents/bulk";
 const TEXTS = /\.(md|markdown|txt)$/i;
 const ARCHIVES = { zip: "application/zip", gz: "application/gzip", tgz: "application/gzip" };
+const RATE_SECONDS = 3; // over which the rate of an upload is told
+const LEFT_OUT_NAMED = 3;
+
+const sending = new Set();
+let queue = Promise.resolve(); // one after the other: each has the whole line to itself
 
 export function takeUploads(main, { signal, turnTo, announce }) {
   const drop = main.querySelector("#drop");
   if (!drop) return;
-  const state = drop.querySelector("#upload-state");
-  const say = (text, isProblem = false) => {
-    state.textContent = text;
-    state.className = isProblem ? "problem" : "";
-  };
-  const send = async (found) => {
+  const problem = drop.querySelector("#upload-problem");
+  const complain = (text) => { problem.textContent = text; problem.hidden = !text; };
+  const take = async (found) => {
+    const tags = drop.querySelector("#upload-tags").value.split(",").map((tag) => tag.trim()).filter(Boolean);
     const archives = found.filter(({ file }) => archiveType(file.name));
-    const texts = found.filter(({ path }) => TEXTS.test(path));
-    if (!archives.length && !texts.length) return say("None of these is .md, .markdown, .txt, .zip or .tar.gz.", true);
-    try {
-      let job = null;
-      for (const { file } of archives) job = await upload(file, archiveType(file.name), say, signal);
-      if (texts.length) job = await upload(form(texts, drop.querySelector("#upload-tags").value), null, say, signal);
-      announce("Uploaded");
-      turnTo(`/jobs/${job.id}`);
-    } catch (error) {
-      if (!signal.aborted) say(error.message, true);
-    }
+    const texts = found.filter(({ file, path }) => !archiveType(file.name) && TEXTS.test(path));
+    const others = found.filter((one) => !archives.includes(one) && !texts.includes(one));
+    complain(others.length ? leftOut(others, archives.length + texts.length) : "");
+    const bodies = archives.map(({ file }) => ({ name: file.name, body: file, type: archiveType(file.name), address: withTags(tags) }));
+    if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
+    if (!bodies.length) return;
+    const jobs = (await Promise.all(bodies.map((each) => enqueue(each)))).filter(Boolean);
+    if (jobs.length) announce(jobs.length === 1 ? "Uploaded" : `${jobs.length} uploads are done`);
+    // Whoever went on to another page meanwhile is left there.
+    if (signal.aborted || jobs.length < bodies.length) return;
+    for (const { id } of jobs) document.getElementById(`upload-of-${id}`)?.remove();
+    showPanel();
+    turnTo(jobs.length === 1 ? `/jobs/${jobs[0].id}` : "/jobs");
   };
   for (const picker of drop.querySelectorAll("input[type=file]")) {
-    picker.addEventListener("change", () => send([...picker.files].map((file) => ({ file, path: file.webkitRelativePath || file.name }))), { signal });
+    picker.addEventListener("change", () => {
+      const found = [...picker.files].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
+      picker.value = ""; // the same again is a change too
+      take(found);
+    }, { signal });
   }
   drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); }, { signal });
   drop.addEventListener("dragleave", () => drop.classList.remove("over"), { signal });
   drop.addEventListener("drop", async (event) => {
     event.preventDefault();
     drop.classList.remove("over");
-    say("Reading what was dropped");
-    send(await filesOf(event.dataTransfer));
+    announce("Reading what was dropped");
+    try {
+      const found = await filesOf(event.dataTransfer);
+      announce("");
+      take(found);
+    } catch (error) {
+      announce("");
+      complain(`It cannot be read: ${error.message}`);
+    }
   }, { signal });
+}
+
+addEventListener("beforeunload", (event) => { if (sending.size) event.preventDefault(); });
+
+function leftOut(others, taken) {
+  const named = others.slice(0, LEFT_OUT_NAMED).map(({ path }) => path).join(", ");
+  const more = others.length > LEFT_OUT_NAMED ? ` and ${others.length - LEFT_OUT_NAMED} more` : "";
+  const which = taken ? "Left out" : "Nothing was sent";
+  return `${which}: ${named}${more}. Files have to be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
 }
 
 function archiveType(name) { return ARCHIVES[/\.(zip|tgz|tar\.gz)$/i.exec(name)?.[1].toLowerCase().replace("tar.", "")]; }
 
+function withTags(tags) { return tags.length ? `${BULK}?${new URLSearchParams({ tags: tags.join(",") })}` : BULK; }
+
 function form(texts, tags) {
   const body = new FormData();
-  const wanted = tags.split(",").map((tag) => tag.trim()).filter(Boolean);
-  if (wanted.length) body.append("tags", wanted.join(","));
+  if (tags.length) body.append("tags", tags.join(","));
   for (const { file, path } of texts) body.append("files", file, path);
   return body;
 }
 
+// A line of the panel for an upload; its job, or null where there is none.
+function enqueue(upload) {
+  const line = drawLine(upload.name);
+  const canceled = new AbortController();
+  line.cancel.addEventListener("click", () => canceled.abort());
+  sending.add(line);
+  const sent = queue.then(() => send(upload, line, canceled.signal));
+  queue = sent.catch(() => {});
+  return sent.then((job) => {
+    line.root.id = `upload-of-${job.id}`;
+    line.tell("uploaded: ");
+    const link = document.createElement("a");
+    link.href = `/jobs/${job.id}`;
+    link.textContent = `job ${job.id}`;
+    line.text.append(link);
+    return job;
+  }, (error) => {
+    line.tell(error.message, true);
+    return null;
+  }).finally(() => {
+    sending.delete(line);
+    line.progress.remove();
+    line.cancel.textContent = "Dismiss";
+    line.cancel.setAttribute("aria-label", `Dismiss ${upload.name}`);
+    line.cancel.addEventListener("click", () => { line.root.remove(); showPanel(); });
+  });
+}
+
+function drawLine(name) {
+  const [root, title, progress, text, cancel] = ["div", "b", "progress", "span", "button"].map((tag) => document.createElement(tag));
+  root.className = "upload";
+  title.textContent = name;
+  progress.max = 1;
+  progress.value = 0;
+  progress.setAttribute("aria-label", `Upload of ${name}`);
+  text.textContent = "waiting";
+  cancel.type = "button";
+  cancel.className = "quiet small";
+  cancel.textContent = "Cancel";
+  cancel.setAttribute("aria-label", `Cancel the upload of ${name}`);
+  root.append(title, progress, text, cancel);
+  panel().append(root);
+  showPanel();
+  const tell = (words, isProblem = false) => { text.textContent = words; text.className = isProblem ? "problem" : ""; };
+  return { root, progress, text, cancel, tell };
+}
+
+function panel() { return document.getElementById("uploads"); }
+
+function showPanel() { panel().hidden = !panel().childElementCount; }
+
 // XMLHttpRequest, because fetch does not tell how much has been sent.
-function upload(body, type, say, signal) {
+function send({ body, type, address }, line, signal) {
   return new Promise((resolve, reject) => {
+    const canceled = () => reject(new Error("canceled; nothing of it was stored"));
+    if (signal.aborted) return canceled();
     const sender = new XMLHttpRequest();
-    sender.open("POST", BULK);
+    const samples = [];
+    sender.open("POST", address);
     for (const [name, value] of Object.entries(authorised(type ? { "Content-Type": type } : {}))) sender.setRequestHeader(name, value);
-    sender.upload.addEventListener("progress", ({ loaded, total }) => say(`Sending: ${Math.floor((100 * loaded) / Math.max(1, total))} %`));
+    sender.upload.addEventListener("progress", ({ loaded, total }) => {
+      line.progress.value = loaded / Math.max(1, total);
+      line.tell(`${Math.floor((100 * loaded) / Math.max(1, total))} % of ${readable(total)}${rate(samples, loaded)}`);
+    });
+    sender.upload.addEventListener("load", () => {
+      line.progress.removeAttribute("value");
+      line.tell("sent; waiting for the answer");
+    });
     sender.addEventListener("load", () => {
       const answer = parsed(sender.responseText);
       if (sender.status === 202) resolve(answer.job);
       else reject(new Error(answer?.detail ?? `The service answered ${sender.status}`));
     });
     sender.addEventListener("error", () => reject(new Error("The service cannot be reached; nothing was stored.")));
+    sender.addEventListener("abort", canceled);
     signal.addEventListener("abort", () => sender.abort(), { once: true });
     sender.send(body);
   });
+}
+
+// What the last seconds have brought; nothing while they say nothing.
+function rate(samples, loaded) {
+  const now = performance.now() / 1000;
+  samples.push({ now, loaded });
+  while (samples.length > 2 && now - samples[0].now > RATE_SECONDS) samples.shift();
+  const seconds = now - samples[0].now;
+  return seconds > 0.5 ? `, ${readable((loaded - samples[0].loaded) / seconds)}/s` : "";
+}
+
+function readable(bytes) {
+  if (bytes < 1024) return `${Math.round(bytes)} B`;
+  if (bytes < 1024 ** 2) return `${Math.round(bytes / 1024)} KiB`;
+  return `${(bytes / 1024 ** 2).toFixed(1).replace(".0", "")} MiB`;
 }
 
 function parsed(text) {

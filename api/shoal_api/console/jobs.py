@@ -1,0 +1,67 @@
+"""Jobs: what was handed over, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.jobs import jobs as protocol
+from shoal.jobs.names import ItemStatus, JobStatus
+from shoal_api import service
+from shoal_api.console import asked
+from shoal_api.console.layout import blueprint, page
+from shoal_api.paths import ID
+
+JOBS = 50
+ITEMS = 100
+FAILED = 20
+"""Failed items told above all items; the list of them has its pages."""
+
+
+@blueprint.get("/jobs")
+@page
+def jobs() -> tuple[str, Mapping[str, Any]]:
+    """What was handed over, and how far it is."""
+    here = service.current()
+    database = here.engine.database
+    number = asked.page_number()
+    status = asked.choice("status", JobStatus, "status of a job")
+    found = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
+    return "jobs.html", {
+        "jobs": [(job, here.paces.estimate(job, _waves(job))) for job in found],
+        "any_open": any(not job.ended for job in found),
+        "total": protocol.count_jobs(database, status),
+        "statuses": [each.value for each in JobStatus],
+        "status": status,
+        "page": number,
+        "per_page": JOBS,
+    }
+
+
+@blueprint.get(f"/jobs/<{ID}:job_id>")
+@page
+def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
+    """One job: live while it runs, and what failed."""
+    here = service.current()
+    database = here.engine.database
+    found = protocol.get_job(database, job_id)
+    number = asked.page_number()
+    status = asked.choice("items", ItemStatus, "status of an item")
+    failed = (
+        protocol.get_items(database, job_id, ItemStatus.failed, FAILED, 0) if found.progress.failed else []
+    )
+    return "job.html", {
+        "job": found,
+        "estimate": here.paces.estimate(found, _waves(found)),
+        "failed": failed,
+        "items": protocol.get_items(database, job_id, status, ITEMS, (number - 1) * ITEMS),
+        "status": status,
+        "statuses": [each.value for each in ItemStatus],
+        "total": protocol.count_items(database, job_id, status),
+        "page": number,
+        "per_page": ITEMS,
+    }
+
+
+def _waves(job: protocol.Job) -> list[protocol.WaveSeen]:
+    return [] if job.ended else protocol.get_waves(service.current().engine.database, job.id)

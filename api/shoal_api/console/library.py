@@ -1,0 +1,125 @@
+"""The library and its documents: what there is, and a book drawn as its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import flask
+from markupsafe import Markup
+
+from shoal.charts.ribbon import read_ribbon, row_svg, strip_svg
+from shoal.search.similar import SimilarChunk
+from shoal.storage.overview import frequent_tags, main_reefs
+from shoal.storage.records import StoredSection
+from shoal_api import service
+from shoal_api.console import asked
+from shoal_api.console.layout import blueprint, page
+from shoal_api.paths import ID
+
+DOCUMENTS = 50
+MAIN_REEFS = 3
+CHUNKS = 20
+REEFS_PER_CHUNK = 5
+BEFORE = 2
+"""Chunks shown before the one that was asked for."""
+ALIKE = 5
+TAGS = 60
+TAGS_SHOWN = 20
+ISLANDS = 10
+SECTIONS = 300
+"""Sections listed, those around the place that is read; the Bible has 1,200."""
+
+
+class Entry(NamedTuple):
+    """A line of the contents: its heading, how deep, and the number of the first chunk in or after it."""
+
+    heading: str
+    depth: int
+    chunk: int
+    is_here: bool
+
+
+@blueprint.get("/library")
+@page
+def library() -> tuple[str, Mapping[str, Any]]:
+    """What there is, and a door to bring more."""
+    engine = service.current().engine
+    number = asked.page_number()
+    tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
+    found = engine.documents(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
+    with engine.database.snapshot() as snapshot:
+        reefs = main_reefs(snapshot, [document.id for document in found.documents], MAIN_REEFS)
+        tags = frequent_tags(snapshot, TAGS)
+    return "library.html", {
+        "found": found,
+        "reefs": reefs,
+        "tags": tags,
+        "tags_shown": tags[:TAGS_SHOWN],
+        "tag": tag,
+        "q": q,
+        "page": number,
+        "per_page": DOCUMENTS,
+        "max_document": service.current().settings.max_document_bytes,
+    }
+
+
+@blueprint.get(f"/documents/<{ID}:document_id>")
+@page
+def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
+    """One document: its ribbon, its sections, and its chunks in place."""
+    engine = service.current().engine
+    detail = engine.document(document_id)
+    is_chosen = "chunk" in flask.request.args
+    last = max(0, detail.document.n_chunks - 1)
+    wanted = min(asked.whole("chunk", 0), last)
+    first = max(0, wanted - BEFORE) if is_chosen else 0
+    chunks = engine.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=REEFS_PER_CHUNK).chunks
+    with engine.database.snapshot() as snapshot:
+        ribbon = read_ribbon(snapshot, document_id, engine.scorer)
+    chosen = next((one for one in chunks if is_chosen and one.chunk_index == wanted), None)
+    alike: Sequence[SimilarChunk] = () if chosen is None else engine.similar(chosen.id, top_k=ALIKE)
+    islands = [name for name, _, _ in ribbon.islands]
+    names = {island.id: island.name for island in engine.scorer.islands}
+    places = {name: place for place, name in enumerate(islands)}
+    entries = contents(detail.sections, wanted)
+    return "document.html", {
+        "document": detail.document,
+        "report": detail.report,
+        "entries": entries,
+        "n_sections": len(detail.sections),
+        "chunks": chunks,
+        "first": first,
+        "before": max(0, first - CHUNKS + BEFORE),
+        "after": first + CHUNKS + BEFORE if first + len(chunks) <= last else None,
+        "chosen": chosen,
+        "alike": alike,
+        "ribbon": ribbon,
+        "shown_islands": ribbon.islands[:ISLANDS],
+        "strip": Markup(strip_svg(ribbon)),  # noqa: S704 - drawn from numbers and escaped names
+        "rows": [(row, Markup(row_svg(row))) for row in ribbon.rows],  # noqa: S704
+        "pieces": {
+            "starts": [piece.start_char for piece in ribbon.pieces],
+            "islands": islands,
+            "island": [places.get(names.get(piece.island_id, ""), -1) for piece in ribbon.pieces],
+        },
+    }
+
+
+def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:
+    """The sections around the one that holds a chunk, with those that have no text of their own."""
+    entries, at, here = [], 0, 0
+    for place, section in enumerate(sections):
+        if at <= chunk < at + section.n_chunks:
+            here = place
+        if section.path or section.n_chunks:
+            heading = section.path[-1] if section.path else "Beginning"
+            entries.append((place, heading, max(0, len(section.path) - 1), at))
+        at += section.n_chunks
+    nearest = next((i for i, entry in enumerate(entries) if entry[0] == here), 0)
+    start = max(0, min(nearest - SECTIONS // 2, len(entries) - SECTIONS))
+    # Headings after the last text lead to it.
+    return [
+        Entry(heading, depth, min(first, max(0, at - 1)), place == here)
+        for place, heading, depth, first in entries[start : start + SECTIONS]
+    ]

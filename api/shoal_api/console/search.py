@@ -1,0 +1,195 @@
+"""The search page: ask, and see why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import flask
+
+from shoal.engine import Engine
+from shoal.errors import NotFoundError
+from shoal.explain import Explanation
+from shoal.explained_words import Word
+from shoal.models import DocFormat, SearchMode
+from shoal.search.request import MAX_OFFSET, Preset
+from shoal.storage.overview import frequent_tags
+from shoal_api import service
+from shoal_api.console import asked
+from shoal_api.console.layout import blueprint, here, page
+from shoal_api.trace import trace_id
+
+RESULTS = 10
+TAGS = 60
+SUBJECTS = 12
+"""Reefs named where nothing is searched for yet."""
+MODE_NAMES = {
+    SearchMode.hybrid: "words and reefs",
+    SearchMode.lexical: "words alone",
+    SearchMode.reef: "reefs alone",
+}
+PRESET_NAMES = {
+    Preset.balanced: "balanced",
+    Preset.precise: "to the words",
+    Preset.conceptual: "to the subject",
+}
+EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "document")
+
+
+class Active(NamedTuple):
+    """Something that was asked for besides the query, and the address of the same page without it."""
+
+    text: str
+    without: str
+
+
+class Piece(NamedTuple):
+    """A stretch of the query; `word` is None between words."""
+
+    text: str
+    word: Word | None
+
+
+class Companions(NamedTuple):
+    """Passages of a document that moved the query's profile. `share`: how much they count among all of them."""
+
+    document_id: int
+    title: str
+    share: float
+    n_passages: int
+
+
+@blueprint.get("/")
+@page
+def search() -> tuple[str, Mapping[str, Any]]:
+    """Ask, and see why."""
+    engine = service.current().engine
+    with engine.database.snapshot() as snapshot:
+        tags = frequent_tags(snapshot, TAGS)
+    shown: dict[str, Any] = {
+        "asked": flask.request.args,
+        "active": list(_active(engine)),
+        "tags": tags,
+        "modes": [(mode.value, name) for mode, name in MODE_NAMES.items()],
+        "presets": [(preset.value, name) for preset, name in PRESET_NAMES.items()],
+        "formats": [kind.value for kind in DocFormat],
+        "archipelagos": engine.scorer.archipelagos,
+        "answer": None,
+    }
+    query = flask.request.args.get("q", "").strip()
+    return "search.html", {**shown, **(_answered(engine, query) if query else _library(engine))}
+
+
+def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
+    number = asked.page_number()
+    offset = (number - 1) * RESULTS
+    mode = asked.choice("mode", SearchMode, "mode") or SearchMode.hybrid
+    # One more than is shown, to know whether there is a next page.
+    response, explanation = engine.search_and_explain(
+        query,
+        trace_id=trace_id(),
+        top_k=min(RESULTS + 1, engine.settings.max_top_k),
+        offset=offset,
+        include_scores=True,
+        filters=_filters(),
+        mode=mode,
+        preset=asked.choice("preset", Preset, "preset") or Preset.balanced,
+    )
+    service.current().metrics.observe_search(mode.value, response.took_ms / 1000)
+    results = response.results[:RESULTS]
+    return {
+        "answer": response,
+        "results": results,
+        "best": max((result.match_score for result in results), default=0.0),
+        "explanation": explanation,
+        "pieces": pieces(explanation),
+        "company": _company(explanation),
+        "meant": [(word.text, word.suggestions) for word in explanation.words if word.suggestions],
+        "page": number,
+        "first": offset + 1,
+        "has_next": len(response.results) > RESULTS and offset + RESULTS <= MAX_OFFSET,
+        "unfiltered": here(**dict.fromkeys(EVERY_FILTER)),
+    }
+
+
+def _library(engine: Engine) -> Mapping[str, Any]:
+    """What is there to be searched."""
+    reefs = sorted(engine.reefs()["reefs"], key=lambda reef: -reef["n_chunks"])
+    return {
+        "n_documents": engine.documents(limit=0).total,
+        "subjects": [reef for reef in reefs[:SUBJECTS] if reef["n_chunks"]],
+    }
+
+
+def pieces(explanation: Explanation) -> list[Piece]:
+    """The query as it was typed, cut at its words; what it leaves out and its signs are between them."""
+    query, found, at = explanation.query, list[Piece](), 0
+    for word in explanation.words:
+        if word.start_char > at:
+            found.append(Piece(query[at : word.start_char], None))
+        found.append(Piece(query[word.start_char : word.end_char], word))
+        at = word.end_char
+    if at < len(query):
+        found.append(Piece(query[at:], None))
+    return found
+
+
+def _company(explanation: Explanation) -> list[Companions]:
+    """The company of the query by document, who counts most first."""
+    shares: dict[tuple[int, str], list[float]] = {}
+    for one in explanation.company:
+        shares.setdefault((one.document_id, one.document_title), []).append(one.share)
+    found = [
+        Companions(document, title, sum(parts), len(parts)) for (document, title), parts in shares.items()
+    ]
+    return sorted(found, key=lambda one: -one.share)
+
+
+def _filters() -> dict[str, Any]:
+    """The filters of the form; what is left open is not asked for. Raises QueryError."""
+    args = flask.request.args
+    given = {
+        "tags": asked.texts("tags"),
+        "format": args.get("format"),
+        "archipelago": asked.whole("archipelago", 0) if args.get("archipelago") else None,
+        "document_ids": asked.wholes("document"),
+        "min_confidence": asked.number("min_confidence"),
+    }
+    return {name: value for name, value in given.items() if value not in (None, "", [])}
+
+
+def _active(engine: Engine) -> Iterator[Active]:
+    """What the form asks for besides the query. What cannot be asked for is refused elsewhere."""
+    args = flask.request.args
+    for mode, name in MODE_NAMES.items():
+        if args.get("mode") == mode.value and mode is not SearchMode.hybrid:
+            yield Active(f"by {name}", here(mode=None))
+    for preset, name in PRESET_NAMES.items():
+        if args.get("preset") == preset.value and preset is not Preset.balanced:
+            yield Active(f"leans {name}", here(preset=None))
+    tags = asked.texts("tags")
+    for tag in tags:
+        yield Active(f"tag {tag}", _less("tags", tags, tag))
+    if args.get("archipelago"):
+        wanted = args["archipelago"]
+        names = {str(each.id): each.name for each in engine.scorer.archipelagos}
+        yield Active(names.get(wanted, wanted), here(archipelago=None))
+    if args.get("format"):
+        yield Active(args["format"], here(format=None))
+    if args.get("min_confidence"):
+        yield Active(f"confidence from {args['min_confidence']}", here(min_confidence=None))
+    documents = asked.texts("document")
+    for each in documents:
+        yield Active(_title(engine, each), _less("document", documents, each))
+
+
+def _less(name: str, values: list[str], one: str) -> str:
+    left = asked.LIST_SEPARATOR.join(value for value in values if value != one)
+    return here(**{name: left or None})
+
+
+def _title(engine: Engine, document: str) -> str:
+    try:
+        return f"only {engine.document(int(document)).document.title}"
+    except (ValueError, NotFoundError):
+        return f"document {document}"

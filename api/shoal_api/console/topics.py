@@ -1,0 +1,110 @@
+"""What a library is about: the map of its reefs, each reef, and the words that were learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import flask
+from markupsafe import Markup
+
+from shoal.charts.palette import island_colours
+from shoal.charts.reef_map import lay_out, map_svg
+from shoal.errors import NotFoundError
+from shoal.learned_words import LearnedWord
+from shoal.models import SearchMode
+from shoal.search.highlights import Marked, find_highlights
+from shoal.search.query_language import stems_of
+from shoal.storage.overview import chunks_of_reef, chunks_with
+from shoal_api import service
+from shoal_api.console import asked
+from shoal_api.console.layout import blueprint, page
+
+CHUNKS_OF_REEF = 10
+WORDS = 50
+PASSAGES = 8
+"""Shown as evidence of a learned word."""
+
+
+@blueprint.get("/reefs")
+@page
+def reefs() -> tuple[str, Mapping[str, Any]]:
+    """The map of the library."""
+    engine = service.current().engine
+    counts = {reef["id"]: reef["n_chunks"] for reef in engine.reefs()["reefs"]}
+    scorer = engine.scorer
+    address = flask.url_for("console.reef", reef_id=0)[:-1] + "{}"
+    by_island = {
+        island.id: sorted(
+            ((reef, counts[reef.id]) for reef in scorer.reefs if reef.island_id == island.id),
+            key=lambda pair: (-pair[1], pair[0].name),
+        )
+        for island in scorer.islands
+    }
+    sizes = {island: sum(n for _, n in members) for island, members in by_island.items()}
+    return "reefs.html", {
+        "map": Markup(map_svg(lay_out(scorer, counts), address)),  # noqa: S704 - escaped there
+        "archipelagos": scorer.archipelagos,
+        "islands": sorted(scorer.islands, key=lambda island: (-sizes[island.id], island.name)),
+        "by_island": by_island,
+        "sizes": sizes,
+        "colours": island_colours(scorer.islands),
+        "largest": max(sizes.values(), default=0),
+        "most": max(counts.values(), default=0),
+        "n_chunks": sum(counts.values()),
+    }
+
+
+@blueprint.get("/reefs/<int:reef_id>")
+@page
+def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
+    """One reef: its typical words, and the chunks that are most about it."""
+    engine = service.current().engine
+    scorer = engine.scorer
+    found = next((each for each in scorer.reefs if each.id == reef_id), None)
+    if found is None:
+        raise NotFoundError(f"there is no reef {reef_id}")
+    with engine.database.snapshot() as snapshot:
+        best = chunks_of_reef(snapshot, reef_id, CHUNKS_OF_REEF)
+    island = next(each for each in scorer.islands if each.id == found.island_id)
+    return "reef.html", {
+        "reef": found,
+        "island": island,
+        "colour": island_colours(scorer.islands)[island.id],
+        "archipelago": next(each for each in scorer.archipelagos if each.id == island.archipelago_id),
+        "neighbours": [each for each in scorer.reefs if each.island_id == island.id and each.id != reef_id],
+        "best": best,
+    }
+
+
+@blueprint.get("/vocabulary")
+@page
+def vocabulary() -> tuple[str, Mapping[str, Any]]:
+    """The words that were learned here."""
+    number = asked.page_number()
+    q = flask.request.args.get("q") or None
+    found = service.current().engine.vocabulary(q=q, limit=WORDS, offset=(number - 1) * WORDS)
+    return "vocabulary.html", {"found": found, "q": q, "page": number, "per_page": WORDS}
+
+
+@blueprint.get("/vocabulary/<word>")
+@page
+def word(word: str) -> tuple[str, Mapping[str, Any]]:
+    """One learned word: what it is about, and what it was learned from."""
+    engine = service.current().engine
+    found = engine.learned_word(word)
+    with engine.database.snapshot() as snapshot:
+        passages = chunks_with(snapshot, found.word, PASSAGES)
+    spans = find_highlights([passage.text for passage in passages], _marked(found))
+    return "word.html", {
+        "word": found,
+        "passages": list(zip(passages, spans, strict=True)),
+        "lexical": SearchMode.lexical.value,
+    }
+
+
+def _marked(word: LearnedWord) -> Marked:
+    stems = stems_of(word.word.split())
+    if len(stems) > 1:
+        return Marked(frozenset(), frozenset(), (tuple(stems),))
+    return Marked(frozenset(stems), frozenset(), ())
