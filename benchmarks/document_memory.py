@@ -1,0 +1,77 @@
+"""How much memory one document takes on its way in, by its size: what decides the memory of a worker process.
+
+    python benchmarks/document_memory.py FOLDER [--megabytes 1 4 16 32]
+
+Documents are put together from the texts of FOLDER (.md, .markdown, .txt), from the first on and over again. Each is
+taken in by a process of its own with an empty library. Prints a line of JSON a size, and first one of a process that takes
+in a line of text: its resident memory at its peak (MB), what the document added to that, for each of its bytes, and
+processor seconds. A megabyte is 1,048,576 bytes, as in `SHOAL_MAX_DOCUMENT_BYTES`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from shoal import Engine
+
+MIB = 1024 * 1024
+SUFFIXES = {".md", ".markdown", ".txt"}
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+"""Bytes; `ru_maxrss` has another unit on macOS."""
+
+
+def text_of(folder: Path, n_bytes: int) -> str:
+    """So many bytes of the folder's texts."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    found = bytearray()
+    for path in itertools.cycle(paths):
+        found += path.read_bytes()
+        if len(found) >= n_bytes:
+            return found[:n_bytes].decode("utf-8", errors="ignore")
+    raise SystemExit(f"there is no text in {folder}")
+
+
+def measured(text: str) -> tuple[float, float]:
+    """Peak of resident memory, bytes, and processor seconds of this process."""
+    with tempfile.TemporaryDirectory() as scratch, Engine(db_path=Path(scratch) / "shoal.db") as engine:
+        engine.ingest(title="A long text", content=text, format="markdown")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT, time.process_time()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[1, 4, 16, 32])
+    options = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    idle = 0.0
+    for size in (0, *options.megabytes):
+        text = text_of(options.folder, size * MIB) if size else "The Moon pulls at the sea."
+        with context.Pool(1, maxtasksperchild=1) as pool:
+            peak, seconds = pool.apply(measured, (text,))
+        idle = idle or peak
+        print(
+            json.dumps(
+                {
+                    "document_mb": size,
+                    "peak_mb": round(peak / MIB),
+                    "per_byte": round((peak - idle) / (size * MIB)) if size else None,
+                    "processor_s": round(seconds, 1),
+                }
+            ),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
