@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
-from pathlib import Path
 
 import flask
 import pytest
@@ -22,9 +20,6 @@ from shoal.jobs.reconcile import reconcile
 from shoal.jobs.tallies import LEASES_LOST, Tallies
 from shoal.parse.draft import make_draft
 from shoal.settings import Settings
-from shoal_api import create_app
-
-OPERATIONS = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
 
 @pytest.fixture
@@ -206,13 +201,3 @@ def test_a_claim_shows_as_being_worked_on(client: FlaskClient, engine: Engine, s
     found = scrape(client)
     assert found["shoal_items_waiting{status=scoring}"] == 1
     assert found["shoal_jobs{status=processing}"] == 1
-
-
-def test_the_page_on_operation_names_every_metric(settings: Settings, engine: Engine) -> None:
-    client = create_app(settings, engine=engine).test_client()
-    client.get("/health")
-    text = client.get("/metrics").get_data(as_text=True)
-    families = {family.name for family in text_string_to_metric_families(text)}
-    there = {name for name in families if name.startswith("shoal") and not name.endswith("_created")}
-    described = set(re.findall(r"^\| `(shoal_\w+)`", OPERATIONS.read_text(encoding="utf-8"), re.MULTILINE))
-    assert described == there

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import cli_page
+import metrics_page
 import pytest
 import readme_examples
 import reefs_page
@@ -17,7 +18,9 @@ import rest_page
 import schema_page
 import settings_page
 
-from shoal.cli.app import run
+from shoal.cli.app import MODULES, run
+from shoal.engine import Engine
+from shoal.settings import Settings, describe
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -28,7 +31,7 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("made", [settings_page, reefs_page, cli_page, rest_page, schema_page])
+@pytest.mark.parametrize("made", [settings_page, reefs_page, cli_page, rest_page, schema_page, metrics_page])
 def test_a_page_that_is_made_from_the_code_says_what_the_code_says(made: ModuleType) -> None:
     assert made.PAGE.read_text(encoding="utf-8") == made.page(), f"run `python tests/docs/{made.__name__}.py`"
 
@@ -98,6 +101,77 @@ def test_paths_of_the_project_named_in_the_pages_exist(page: Path) -> None:
     tops = "lagoon|shoal|api|worker|migrations|tests|docs|benchmarks"
     for path in re.findall(rf"`((?:{tops})/[\w./-]+)`", page.read_text()):
         assert (ROOT / path).exists(), f"{_name(page)}: {path}"
+
+
+def test_every_page_is_reached_from_the_first() -> None:
+    linked = set(re.findall(r"\]\((\w[\w-]*\.md)\)", (ROOT / "docs" / "index.md").read_text()))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_settings_named_in_the_pages_exist(page: Path) -> None:
+    known = {setting["name"] for setting in describe()}
+    for name in re.findall(r"\bSHOAL_[A-Z0-9_]+…?", page.read_text()):
+        if name.endswith("…"):
+            assert any(one.startswith(name[:-1]) for one in known), name
+        elif not name.startswith("SHOAL_TEST_"):
+            assert name in known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_operations_over_http_named_in_the_pages_exist(page: Path) -> None:
+    known = set(re.findall(r"^### (\w+) (\S+)$", (ROOT / "docs" / "rest.md").read_text(), re.MULTILINE))
+    shapes = {(method, re.sub(r"{\w+}", "{}", path).removeprefix("/api/v1")) for method, path in known}
+    for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^\s`?]*)", page.read_text()):
+        shape = re.sub(r"{\w+}|\bID\b|(?<=/)\d+", "{}", path).removeprefix("/api/v1")
+        assert (method, shape) in shapes | PAGES_OF_THE_SERVICE, f"{method} {path}"
+
+
+PAGES_OF_THE_SERVICE = {("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json")}
+"""Which the reference of operations does not list."""
+
+
+def test_the_metrics_of_the_alarms_exist() -> None:
+    there = set(re.findall(r"^\| `(shoal_\w+)`", metrics_page.PAGE.read_text(), re.MULTILINE))
+    series = there | {f"{name}_{part}" for name in there for part in ("bucket", "sum", "count")}
+    monitoring = (ROOT / "docs" / "monitoring.md").read_text()
+    named = set(re.findall(r"\b(shoal_(?!worker\.)\w+)", monitoring))
+    assert named
+    assert named <= series
+
+
+@pytest.mark.parametrize("canonical", [False, True])
+def test_the_fields_of_an_export_are_those_of_the_page(canonical: bool, tmp_path: Path) -> None:
+    with Engine(settings=Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}")) as engine:
+        for i in range(3):
+            engine.ingest(
+                title=f"Note {i}", content=f"The zorblax {i} lives in the sea. A zorblax eats fish."
+            )
+        records = [json.loads(line) for line in engine.export(canonical=canonical)]
+    page = (ROOT / "docs" / "formats.md").read_text()
+    for kind in ("export", "document", "chunk", "custom_word"):
+        table = re.search(rf"^`{kind}`:\n\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+        assert table is not None, kind
+        rows = [row.split("|") for row in table[1].splitlines()[2:]]
+        kept = [row for row in rows if not (canonical and row[3].strip())]
+        told = {field for row in kept for field in re.findall(r"`(\w+)`", row[1])}
+        assert told | {"type"} == {key for record in records if record["type"] == kind for key in record}, (
+            kind
+        )
+
+
+@pytest.mark.parametrize("unit", ["shoal-api.service", "shoal-worker.service", "shoal-nightly.service"])
+def test_the_units_of_systemd_start_commands_that_exist(unit: str) -> None:
+    page = (ROOT / "docs" / "production.md").read_text()
+    block = re.search(
+        rf"^```ini\n# /etc/systemd/system/{unit}.*?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    assert block is not None
+    commands = re.findall(r"^ExecStart(?:Pre)?=/opt/shoal/bin/shoal (\S+)(.*)$", block[1], re.MULTILINE)
+    assert commands
+    for command, options in commands:
+        assert command in {name for names in MODULES.values() for name in names}
+        assert all(option in cli_page.page() for option in re.findall(r"--\w+", options)), options
 
 
 def test_the_sample_corpus_is_what_its_manifest_says() -> None:

@@ -1,0 +1,119 @@
+"""The page of the metrics, made from a scrape: `python tests/docs/metrics_page.py` writes it anew."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.names import Stage
+from shoal.jobs.pipeline import handlers_for, process
+from shoal.jobs.tallies import Tallies
+from shoal.models import SearchMode
+from shoal.settings import Settings
+from shoal_api import create_app
+from shoal_api.paths import API
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fake_scorer import FakeScorer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+
+INTRODUCTION = """\
+# Metrics
+
+Every number that `GET /metrics` tells, for whoever writes queries and alarms. [Monitor it](monitoring.md) says how to
+scrape them and what to worry about.
+
+Beside these there are `process_…`, the processor time, memory and open files of the API's process, and a
+`…_created` of each metric that the process counts itself: when it began to.
+
+"""
+
+PROCESS = """\
+## Counted by the API's process
+
+They begin at 0 when it starts, and know nothing of other processes.
+
+"""
+
+LIBRARY = """\
+## Read from the database
+
+They are read at the moment of the scrape and hold the work of all workers, wherever and whenever they ran. Workers write
+what they count every ten seconds; one that is killed takes up to ten seconds of `shoal_batch_…` and
+`shoal_leases_lost_total` with it, never of items. If the database cannot be read, only `shoal_database_up` is there, as 0.
+
+"""
+
+HEAD = "| metric | kind | labels | meaning |\n|---|---|---|---|\n"
+
+OF_PROCESS = ("shoal_http_", "shoal_search_", "shoal_postings_")
+"""How the names begin of what the process counts, or keeps in its memory."""
+OF_ENUMS = {"mode", "stage"}
+"""Labels whose values are all there are; so are those of `status`, except of an answer over HTTP."""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    families = [family for family in _scraped() if family.name.startswith("shoal")]
+    families = [family for family in families if not family.name.endswith("_created")]
+    of_process = [family for family in families if family.name.startswith(OF_PROCESS)]
+    of_library = [family for family in families if family not in of_process]
+    return (
+        INTRODUCTION
+        + PROCESS
+        + HEAD
+        + "".join(map(_row, of_process))
+        + "\n"
+        + LIBRARY
+        + HEAD
+        + "".join(map(_row, of_library))
+    )
+
+
+def _scraped() -> list[Metric]:
+    """The metrics of a service that has done something of everything, so that all labels have their values."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database_url=f"sqlite:///{folder}/shoal.db")
+        with Engine(settings=settings, scorer=FakeScorer()) as engine:
+            client = create_app(settings, engine=engine).test_client()
+            client.post(f"{API}/documents", json={"title": "Tides", "content": "The moon pulls at the sea."})
+            handlers = handlers_for(engine.database, engine.scorer, settings)
+            tallies = Tallies()
+            while batch := claim(engine.database, new_owner(), settings):
+                process(batch, engine.database, handlers, settings)
+            for stage in Stage:
+                tallies.add_batch(stage, seconds=0.1, items=1, n_bytes=25)
+            tallies.write(engine.database)
+            for mode in SearchMode:
+                client.post(f"{API}/search", json={"query": "sea", "mode": mode.value})
+            text = client.get("/metrics").get_data(as_text=True)
+    return list(text_string_to_metric_families(text))
+
+
+def _row(family: Metric) -> str:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    values: dict[str, dict[str, None]] = {}
+    for sample in family.samples:
+        for label, value in sample.labels.items():
+            values.setdefault(label, {})[value] = None
+    kind = "info" if name.endswith("_info") else family.type
+    labels = "; ".join(_label(family, label, list(found)) for label, found in values.items() if label != "le")
+    return f"| `{name}` | {kind} | {labels} | {family.documentation} |\n"
+
+
+def _label(family: Metric, label: str, values: list[str]) -> str:
+    is_told = label in OF_ENUMS or (label == "status" and not family.name.startswith("shoal_http"))
+    return f"`{label}`: {', '.join(values)}" if is_told else f"`{label}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
