@@ -9,30 +9,57 @@ documents = retriever.invoke("how bees find food")
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from shoal.integrations.passages import find_passages
+from shoal.integrations.passages import Passage, find_passages, find_passages_async
 
 
 class ShoalRetriever(BaseRetriever):
-    """Passages of a Shoal library as documents; `metadata` has the citation, `score` and `reefs`.
+    """Passages of a Shoal library as documents; `metadata` has the citation, `score`, `reefs` and what else a
+    `shoal.integrations.passages.Passage` has.
 
-    `searcher` is a `shoal.Engine` or a `shoal.client.Client`; `arguments` are those of its search (`top_k`, `mode`,
-    `filters`, `context` and so on).
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `ainvoke` alone, a `shoal.client.AsyncClient`.
+    `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and so on); what is given to `invoke` comes
+    on top of them. Results with less than `min_score` are left out, and with `merge` those that adjoin are one document.
     """
 
     searcher: Any
     arguments: dict[str, Any] = Field(default_factory=dict)
+    min_score: float = 0.0
+    merge: bool = False
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **arguments: Any
     ) -> list[Document]:
-        return [
-            Document(id=one.id, page_content=one.text, metadata={**one.metadata, "score": one.score})
-            for one in find_passages(self.searcher, query, self.arguments)
-        ]
+        return _documents(
+            find_passages(
+                self.searcher,
+                query,
+                {**self.arguments, **arguments},
+                min_score=self.min_score,
+                merge=self.merge,
+            )
+        )
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **arguments: Any
+    ) -> list[Document]:
+        return _documents(
+            await find_passages_async(
+                self.searcher,
+                query,
+                {**self.arguments, **arguments},
+                min_score=self.min_score,
+                merge=self.merge,
+            )
+        )
+
+
+def _documents(passages: Sequence[Passage]) -> list[Document]:
+    return [Document(id=one.id, page_content=one.text, metadata=dict(one.metadata)) for one in passages]

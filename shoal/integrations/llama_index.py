@@ -9,44 +9,80 @@ nodes = retriever.retrieve("how bees find food")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from shoal.integrations.passages import Searcher, find_passages
+from shoal.integrations.passages import Passage, find_passages, find_passages_async
+
+if TYPE_CHECKING:
+    from shoal.client import AsyncClient, Client
+    from shoal.engine import Engine
 
 SHOWN_TO_MODELS = frozenset({"document_title", "source_path", "section_path", "start_line", "end_line"})
 """Metadata that LlamaIndex puts before a language model with the text; the rest stays with the node."""
 
 
 class ShoalRetriever(BaseRetriever):
-    """Passages of a Shoal library as nodes with scores; `metadata` has the citation and `reefs`.
+    """Passages of a Shoal library as nodes with scores; `metadata` has the citation, `reefs` and what else a
+    `shoal.integrations.passages.Passage` has.
 
-    `searcher` is a `shoal.Engine` or a `shoal.client.Client`; `arguments` are those of its search (`top_k`, `mode`,
-    `filters`, `context` and so on).
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `aretrieve` alone, a `shoal.client.AsyncClient`.
+    `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and so on). Results with less than
+    `min_score` are left out, and with `merge` those that adjoin are one node.
     """
 
     def __init__(
-        self, searcher: Searcher, arguments: Mapping[str, Any] | None = None, **options: Any
+        self,
+        searcher: Engine | Client | AsyncClient,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        min_score: float = 0.0,
+        merge: bool = False,
+        **options: Any,
     ) -> None:
         """`options` are those of every LlamaIndex retriever."""
         super().__init__(**options)
-        self._searcher = searcher
+        self._searcher: Any = searcher
         self._arguments = dict(arguments or {})
+        self._min_score, self._merge = min_score, merge
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(
-                node=TextNode(
-                    id_=one.id,
-                    text=one.text,
-                    metadata=dict(one.metadata),
-                    excluded_llm_metadata_keys=sorted(one.metadata.keys() - SHOWN_TO_MODELS),
-                    excluded_embed_metadata_keys=sorted(one.metadata),
-                ),
-                score=one.score,
+        return _nodes(
+            find_passages(
+                self._searcher,
+                query_bundle.query_str,
+                self._arguments,
+                min_score=self._min_score,
+                merge=self._merge,
             )
-            for one in find_passages(self._searcher, query_bundle.query_str, self._arguments)
-        ]
+        )
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return _nodes(
+            await find_passages_async(
+                self._searcher,
+                query_bundle.query_str,
+                self._arguments,
+                min_score=self._min_score,
+                merge=self._merge,
+            )
+        )
+
+
+def _nodes(passages: Sequence[Passage]) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(
+                id_=one.id,
+                text=one.text,
+                metadata=dict(one.metadata),
+                excluded_llm_metadata_keys=sorted(one.metadata.keys() - SHOWN_TO_MODELS),
+                excluded_embed_metadata_keys=sorted(one.metadata),
+            ),
+            score=one.score,
+        )
+        for one in passages
+    ]

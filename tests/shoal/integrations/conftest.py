@@ -1,0 +1,42 @@
+"""A library, and a service that has it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+from live_service import live
+
+from shoal.client import Client
+from shoal.engine import Engine
+from shoal.settings import Settings
+
+TEXT = "Lava rose in the volcano.\n\nAsh fell on the rock. The magma was hot."
+
+
+@pytest.fixture
+def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
+    shutil.copyfile(migrated_file, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        opened.ingest(content=TEXT, title="Volcano", tags=["hot"], source_path="notes/volcano.txt")
+        opened.ingest(content="The judge read the law to the court.", title="Law")
+        yield opened
+
+
+@pytest.fixture
+def address(engine: Engine) -> Iterator[str]:
+    with live(engine) as service:
+        yield service.url
+
+
+@pytest.fixture(params=["library", "service"])
+def searcher(request: pytest.FixtureRequest, engine: Engine) -> Iterator[Engine | Client]:
+    """What retrievers search with."""
+    if request.param == "library":
+        yield engine
+        return
+    with Client(request.getfixturevalue("address")) as client:
+        yield client

@@ -1,0 +1,119 @@
+"""Passages as they go before a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from shoal.client import AsyncClient, Client
+from shoal.engine import Engine
+from shoal.errors import QueryError
+from shoal.integrations.passages import BETWEEN, CITATION, Passage, find_passages, find_passages_async
+
+PARTS = [
+    "The flower and the leaf.",
+    "The petal and the root.",
+    "The lava and the ash.",
+    "The seed and the plant.",
+]
+CHAPTERS = "\n\n".join(f"# Part {number}\n\n{text}" for number, text in enumerate(PARTS, start=1))
+FLOWERS = {"mode": "lexical", "max_per_document": None, "filters": {"document_ids": [3]}}
+
+
+@pytest.fixture
+def chapters(engine: Engine) -> Engine:
+    """With a document of four chunks, three of them about plants."""
+    engine.ingest(content=CHAPTERS, title="Chapters", format="markdown")
+    return engine
+
+
+def without_trace(passages: list[Passage]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    return [(one.id, one.text, {**one.metadata, "trace_id": ""}) for one in passages]
+
+
+def test_passages_are_the_same_from_a_library_and_from_a_service(engine: Engine, address: str) -> None:
+    async def awaited(searcher: Any) -> list[Passage]:
+        return await find_passages_async(searcher, "lava")
+
+    async def over_http() -> list[Passage]:
+        async with AsyncClient(address) as client:
+            return await awaited(client)
+
+    with Client(address) as client:
+        there = find_passages(client, "lava")
+        aside = asyncio.run(awaited(client))
+    here = find_passages(engine, "lava")
+    assert without_trace(here) == without_trace(there) == without_trace(aside)
+    assert without_trace(asyncio.run(over_http())) == without_trace(here)
+    assert without_trace(asyncio.run(awaited(engine))) == without_trace(here)
+
+
+def test_a_passage_says_where_it_is_from_and_why_it_was_found(searcher: Engine | Client) -> None:
+    passage = find_passages(searcher, "lava and ash")[0]
+    metadata = passage.metadata
+    assert set(CITATION) <= metadata.keys()
+    assert metadata["score"] == passage.score > 0
+    assert metadata["scores"]["lexical"] == pytest.approx(1.0)
+    assert metadata["reefs"]
+    assert metadata["matched_terms"] == ["lava", "ash"]
+    assert metadata["provenance"] == ["lexical", "reef"]
+    assert metadata["trace_id"]
+    assert passage.place == "Volcano, lines 1-3"
+    json.dumps(dict(metadata))
+
+
+def test_neighbours_come_with_the_text_where_they_are_asked_for(chapters: Engine) -> None:
+    alone = find_passages(chapters, "lava", {"filters": {"document_ids": [3]}, "mode": "lexical"})[0]
+    around = find_passages(
+        chapters, "lava", {"filters": {"document_ids": [3]}, "mode": "lexical", "context": 1}
+    )[0]
+    assert alone.text == PARTS[2]
+    assert around.text == BETWEEN.join(PARTS[1:])
+    assert around.place == alone.place == "Chapters > Part 3, line 11"
+    assert [CHAPTERS[start:end] for start, end in around.metadata["spans"]] == PARTS[1:]
+
+
+def test_passages_that_adjoin_are_merged_where_that_is_wanted(chapters: Engine) -> None:
+    apart = find_passages(chapters, "flower leaf petal root seed", FLOWERS)
+    assert sorted(one.text for one in apart) == sorted([PARTS[0], PARTS[1], PARTS[3]])
+    together = find_passages(chapters, "flower leaf petal root seed", FLOWERS, merge=True)
+    assert sorted(one.text for one in together) == sorted([BETWEEN.join(PARTS[:2]), PARTS[3]])
+    merged = next(one for one in together if one.text != PARTS[3])
+    assert (merged.metadata["start_line"], merged.metadata["end_line"]) == (3, 7)
+    assert merged.score == max(one.score for one in apart if one.text in PARTS[:2])
+    assert set(merged.metadata["matched_terms"]) >= {"flower", "leaf", "petal", "root"}
+    assert [CHAPTERS[start:end] for start, end in merged.metadata["spans"]] == PARTS[:2]
+
+
+def test_no_neighbour_is_told_twice_when_passages_are_merged(chapters: Engine) -> None:
+    """The third part is a neighbour of the second and of the fourth."""
+    (all_of_it,) = find_passages(
+        chapters, "flower leaf petal root seed", {**FLOWERS, "context": 1}, merge=True
+    )
+    assert all_of_it.text == BETWEEN.join(PARTS)
+
+
+def test_what_scores_too_little_is_left_out(chapters: Engine) -> None:
+    scores = [one.score for one in find_passages(chapters, "flower leaf seed", FLOWERS)]
+    assert scores[0] > scores[-1]
+    kept = find_passages(chapters, "flower leaf seed", FLOWERS, min_score=scores[0])
+    assert [one.score for one in kept] == scores[:1]
+    assert find_passages(chapters, "flower", min_score=2) == []
+
+
+def test_an_empty_question_finds_nothing_and_a_wrong_argument_is_told(engine: Engine, address: str) -> None:
+    assert find_passages(engine, "  ") == []
+    with pytest.raises(QueryError):
+        find_passages(engine, "lava", {"mode": "odd"})
+
+    async def empty() -> list[Passage]:
+        async with AsyncClient(address) as client:
+            with pytest.raises(TypeError, match="has to be awaited"):
+                find_passages(client, "lava")  # type: ignore[arg-type]
+            return await find_passages_async(client, " ")
+
+    assert asyncio.run(empty()) == []
