@@ -1,24 +1,29 @@
-"""The map of a library: four archipelagos side by side, their islands one below the other, their reefs in a row,
-each as large as the share of chunks that it leads."""
+"""The map of a library: four archipelagos side by side, their islands one below the other, their reefs in it, each as
+large as the share of chunks that it leads."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from shoal.charts.palette import island_colours
 
-WIDTH, HEIGHT = 1200, 640
+WIDTH, HEIGHT = 1200, 720
 HEADING = 24
 """Height of the line that names the archipelagos."""
 LEAST_SHARE = 0.35
 """What an empty part is given of an average one, so that it can be seen and clicked."""
-CHAR_WIDTH = 7.0
+CHAR_WIDTH = 6.5
+LINE_HEIGHT = 13
+MARGIN = 4
 """Of the labels, in units of the picture."""
 LEAST_LABEL = 6
 """Characters; less of a name says nothing."""
+WIDER = 2.5
+"""Boxes are as near to this times as wide as high as they can be: names are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,19 @@ class Heading:
     width: float
 
 
+class Area(NamedTuple):
+    """A rectangle of the picture."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
 @dataclass(frozen=True, slots=True)
 class ReefMap:
     headings: tuple[Heading, ...]
+    islands: tuple[Area, ...]
     boxes: tuple[Box, ...]
 
 
@@ -62,6 +77,7 @@ def lay_out(scorer: Any, n_chunks: Mapping[int, int]) -> ReefMap:
     of_island = {island: sum(weight[reef.id] for reef in reefs) for island, reefs in reefs_of.items()}
     boxes: list[Box] = []
     headings: list[Heading] = []
+    areas: list[Area] = []
     x = 0.0
     for archipelago in scorer.archipelagos:
         islands = [island for island in scorer.islands if island.archipelago_id == archipelago.id]
@@ -71,15 +87,49 @@ def lay_out(scorer: Any, n_chunks: Mapping[int, int]) -> ReefMap:
         y = float(HEADING)
         for island in islands:
             height = (HEIGHT - HEADING) * of_island[island.id] / total
-            left = x
-            for reef in reefs_of[island.id]:
-                share = width * weight[reef.id] / of_island[island.id]
+            areas.append(Area(x, y, width, height))
+            reefs = sorted(reefs_of[island.id], key=lambda reef: -weight[reef.id])
+            placed = squarified([weight[reef.id] for reef in reefs], areas[-1])
+            for reef, area in zip(reefs, placed, strict=True):
                 count, colour = n_chunks.get(reef.id, 0), colours[island.id]
-                boxes.append(Box(reef.id, reef.name, island.name, count, colour, left, y, share, height))
-                left += share
+                boxes.append(Box(reef.id, reef.name, island.name, count, colour, *area))
             y += height
         x += width
-    return ReefMap(tuple(headings), tuple(boxes))
+    return ReefMap(tuple(headings), tuple(areas), tuple(boxes))
+
+
+def squarified(weights: Sequence[float], area: Area) -> list[Area]:
+    """An area shared out in proportion to weights, the largest first (Bruls, Huizing, van Wijk: Squarified Treemaps)."""
+    if not weights:
+        return []
+    # In a picture that is narrower by WIDER, what is made square comes out as wide as wanted.
+    x, y, width, height = area.x / WIDER, area.y, area.width / WIDER, area.height
+    scale = width * height / sum(weights)
+    sizes = [weight * scale for weight in weights]
+    found: list[Area] = []
+    while sizes:
+        side = min(width, height)
+        n = 1
+        while n < len(sizes) and _worst(sizes[: n + 1], side) <= _worst(sizes[:n], side):
+            n += 1
+        row, sizes = sizes[:n], sizes[n:]
+        depth = sum(row) / side
+        at = 0.0
+        for size in row:
+            length = size / depth
+            found.append(Area(x + at, y, length, depth) if width < height else Area(x, y + at, depth, length))
+            at += length
+        if width < height:
+            y, height = y + depth, height - depth
+        else:
+            x, width = x + depth, width - depth
+    return [Area(one.x * WIDER, one.y, one.width * WIDER, one.height) for one in found]
+
+
+def _worst(row: Sequence[float], side: float) -> float:
+    """The ratio of the sides of the box in a row that is least like a square."""
+    total = sum(row)
+    return max(side**2 * max(row) / total**2, total**2 / (side**2 * min(row)))
 
 
 def map_svg(reefs: ReefMap, address: str) -> str:
@@ -101,14 +151,26 @@ def map_svg(reefs: ReefMap, address: str) -> str:
             f'height="{max(box.height - 1, 0.5):.1f}" fill="{box.colour}" fill-opacity="{opacity:.2f}"/>'
             f"{_label(box)}</a>"
         )
+    for x, y, width, height in reefs.islands:
+        parts.append(
+            f'<rect class="island" x="{x - 0.5:.1f}" y="{y - 0.5:.1f}" width="{width:.1f}" '
+            f'height="{height:.1f}" fill="none" pointer-events="none"/>'
+        )
     return "".join([*parts, "</svg>"])
 
 
 def _label(box: Box) -> str:
-    text = _fitting(box.name, box.width)
-    if box.height < 14 or len(text) < min(LEAST_LABEL, len(box.name)):
+    """As many words of the name as there is room for, one line below the other."""
+    room = int((box.width - 2 * MARGIN) / CHAR_WIDTH)
+    n_lines = int((box.height - MARGIN) / LINE_HEIGHT)
+    if n_lines < 1 or room < min(LEAST_LABEL, len(box.name)):
         return ""
-    return f'<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(text)}</text>'
+    lines = textwrap.wrap(box.name, room, max_lines=n_lines, placeholder="…")
+    spans = "".join(
+        f'<tspan x="{box.x + MARGIN:.1f}" y="{box.y + LINE_HEIGHT * i - 1:.1f}">{escape(line)}</tspan>'
+        for i, line in enumerate(lines, start=1)
+    )
+    return f"<text>{spans}</text>"
 
 
 def _fitting(name: str, width: float) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from fake_scorer import FakeScorer
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lagoon
-from shoal.charts.palette import UNKNOWN, island_colours
-from shoal.charts.reef_map import HEADING, HEIGHT, WIDTH, lay_out, map_svg
+from shoal.charts.palette import UNKNOWN, island_colours, luminance
+from shoal.charts.reef_map import CHAR_WIDTH, HEADING, HEIGHT, WIDTH, Area, lay_out, map_svg, squarified
 from shoal.charts.ribbon import (
     N_BINS,
     N_LEVELS,
@@ -43,6 +46,20 @@ def test_islands_differ_in_colour_and_keep_to_their_archipelago(scorer: lagoon.S
     colours = island_colours(scorer.islands)
     assert len(set(colours.values())) == len(scorer.islands) == len(colours)
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours.values())
+
+
+@pytest.mark.parametrize("ground", ["#fbfcfc", "#11171a"], ids=["light", "dark"])
+def test_islands_stand_out_from_either_ground(scorer: lagoon.Scorer, ground: str) -> None:
+    for colour in [*island_colours(scorer.islands).values(), UNKNOWN]:
+        light, dark = sorted([luminance(colour), luminance(ground)], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, colour
+
+
+def test_neighbours_on_a_ribbon_differ_for_who_sees_no_hues(scorer: lagoon.Scorer) -> None:
+    colours = island_colours(scorer.islands)
+    for archipelago in range(4):
+        shades = [luminance(colours[one.id]) for one in scorer.islands if one.archipelago_id == archipelago]
+        assert all(abs(a - b) > 0.08 for a, b in itertools.pairwise(shades))
 
 
 def test_a_ribbon_covers_the_document_and_names_its_islands(engine: Engine) -> None:
@@ -102,6 +119,40 @@ def test_the_map_is_filled_and_larger_where_more_chunks_are(scorer: lagoon.Score
     area = {box.reef_id: box.width * box.height for box in reefs.boxes}
     assert area[busy] == max(area.values())
     assert area[busy] == pytest.approx(area[scorer.reefs[6].id] * 30)
+
+
+@given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=40), st.floats(5, 900), st.floats(5, 900))
+def test_a_treemap_shares_out_its_area_without_gap_or_overlap(
+    weights: list[float], width: float, height: float
+) -> None:
+    weights = sorted(weights, reverse=True)
+    whole = Area(10, 20, width, height)
+    placed = squarified(weights, whole)
+    for weight, area in zip(weights, placed, strict=True):
+        assert area.width * area.height == pytest.approx(width * height * weight / sum(weights), rel=1e-6)
+        assert area.x >= whole.x - 1e-6
+        assert area.y >= whole.y - 1e-6
+        assert area.x + area.width <= whole.x + width + 1e-6
+        assert area.y + area.height <= whole.y + height + 1e-6
+    for one, other in itertools.combinations(placed, 2):
+        across = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
+        down = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
+        assert across < 1e-6 or down < 1e-6
+
+
+def test_names_on_the_map_stay_inside_their_boxes(scorer: lagoon.Scorer) -> None:
+    reefs = lay_out(scorer, {reef.id: 1 + reef.id % 50 for reef in scorer.reefs})
+    tree = ET.fromstring(map_svg(reefs, "/reefs/{}"))
+    boxes = {f"/reefs/{box.reef_id}": box for box in reefs.boxes}
+    n_whole = 0
+    for link in tree.iter("{http://www.w3.org/2000/svg}a"):
+        box = boxes[link.get("href", "")]
+        lines = list(link.iter("{http://www.w3.org/2000/svg}tspan"))
+        for line in lines:
+            assert box.y < float(line.get("y", 0)) < box.y + box.height
+            assert len(line.text or "") * CHAR_WIDTH <= box.width
+        n_whole += " ".join(line.text or "" for line in lines) == box.name
+    assert n_whole > len(boxes) / 2, "most names can be read"
 
 
 def test_an_empty_library_has_a_map_of_equal_parts_with_a_link_for_every_reef(scorer: lagoon.Scorer) -> None:
