@@ -16,7 +16,7 @@ HEADING = 24
 """Height of the line that names the archipelagos."""
 LEAST_SHARE = 0.35
 """What an empty part is given of an average one, so that it can be seen and clicked."""
-CHAR_WIDTH = 6.5
+CHAR_WIDTH = 6.9
 LINE_HEIGHT = 13
 MARGIN = 4
 """Of the labels, in units of the picture."""
@@ -165,7 +165,10 @@ def _label(box: Box) -> str:
     n_lines = int((box.height - MARGIN) / LINE_HEIGHT)
     if n_lines < 1 or room < min(LEAST_LABEL, len(box.name)):
         return ""
-    lines = textwrap.wrap(box.name, room, max_lines=n_lines, placeholder="…")
+    wrapped = textwrap.wrap(box.name, room, break_long_words=False, max_lines=n_lines, placeholder="…")
+    lines = [_cut(line, room) for line in wrapped]
+    if lines[0] == "…":
+        lines = [_cut(box.name, room)]
     spans = "".join(
         f'<tspan x="{box.x + MARGIN:.1f}" y="{box.y + LINE_HEIGHT * i - 1:.1f}">{escape(line)}</tspan>'
         for i, line in enumerate(lines, start=1)
@@ -175,8 +178,11 @@ def _label(box: Box) -> str:
 
 def _fitting(name: str, width: float) -> str:
     """As much of a name as fits into a width."""
-    room = max(0, int((width - 8) / CHAR_WIDTH))
-    return name if len(name) <= room else name[: max(0, room - 1)].rstrip() + "…"
+    return _cut(name, max(0, int((width - 2 * MARGIN) / CHAR_WIDTH)))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(0, room - 1)].rstrip() + "…"
 
 
 def _raised(counts: Sequence[int]) -> list[float]:
