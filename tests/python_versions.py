@@ -1,44 +1,97 @@
 """Install a wheel under every supported Python found on this machine, try it in an empty folder, run the fast tests.
 
-python tests/python_versions.py        exit 1 if any of them fails; says which were not found
+python tests/python_versions.py [VERSION...]     exit 1 if any of them fails; says which were not found
+    --wheel-only    leaves out the tests of the checkout
+    --newest        installs the newest releases that the wheel allows, as pip does for a user, not the locked ones; only
+                    with --wheel-only, since the tests have a lock of their own
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SUPPORTED = ("3.11", "3.12", "3.13")
 ROOT = Path(__file__).resolve().parents[1]
+TYPED_CLIENT = ROOT / "tests" / "typed_client.py"
+TYPE_ERRORS = ['Incompatible types in assignment (expression has type "float", variable has type "str")']
+"""What mypy has to say of the typed client: its one mistake."""
+
+Step = Callable[[], bool]
 
 
 def build(folder: str) -> str:
-    """A wheel of the checkout."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "."], cwd=ROOT, check=True
-    )
+    """A wheel of the checkout, made from its sdist: what is published can be made anew from what is published."""
+    build = [sys.executable, "-m", "build", "--outdir", folder]
+    subprocess.run([*build, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
     [wheel] = Path(folder).glob("shoal-*.whl")
     return str(wheel)
 
 
-def check(interpreter: str, wheel: str) -> bool:
-    """Install the locked dependencies and the wheel for one interpreter; run the demonstration where there is nothing
-    of the checkout, then the tests that are not slow."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
-        python = f"{folder}/bin/python"
-        steps = (
-            ([interpreter, "-m", "venv", folder], ROOT),
-            ([python, "-m", "pip", "install", "-q", "-r", "requirements.lock"], ROOT),
-            ([python, "-m", "pip", "install", "-q", "--no-deps", wheel], ROOT),
-            ([f"{folder}/bin/shoal", "demo"], empty),
-            ([python, "-m", "pip", "install", "-q", "-r", "requirements-dev.lock"], ROOT),
-            ([python, "-m", "pytest", "-q", "-m", "not slow and not chaos"], ROOT),
+def steps(
+    interpreter: str, wheel: str, environment: str, options: argparse.Namespace
+) -> Iterator[tuple[str, Step]]:
+    """What is done for one interpreter, in order; each says whether it went well."""
+    python = f"{environment}/bin/python"
+    pip = [python, "-m", "pip", "install", "-q"]
+    yield "venv", lambda: _runs([interpreter, "-m", "venv", environment])
+    if options.newest:
+        yield "pip install", lambda: _runs([*pip, wheel])
+    else:
+        yield "pip install of the lock", lambda: _runs([*pip, "-r", "requirements.lock"])
+        yield "pip install", lambda: _runs([*pip, "--no-deps", wheel])
+    yield "pip check", lambda: _runs([python, "-m", "pip", "check"])
+    yield "shoal demo", lambda: _runs_in_empty_folder([f"{environment}/bin/shoal", "demo"])
+    yield "shoal up", lambda: _runs_in_empty_folder([python, str(ROOT / "tests" / "installed_wheel.py")])
+    yield "types", lambda: _has_types(python)
+    if not options.wheel_only:
+        yield "pip install of the tools", lambda: _runs([*pip, "-r", "requirements-dev.lock"])
+        yield "tests", lambda: _runs([python, "-m", "pytest", "-q", "-m", "not slow and not chaos"])
+
+
+def check(version: str, interpreter: str, wheel: str, options: argparse.Namespace) -> str:
+    with tempfile.TemporaryDirectory() as environment:
+        for name, step in steps(interpreter, wheel, environment, options):
+            sys.stdout.write(f"-- Python {version}: {name}\n")
+            sys.stdout.flush()
+            if not step():
+                return f"FAILED: {name}"
+    return "passed"
+
+
+def _runs(command: list[str], folder: Path = ROOT) -> bool:
+    return subprocess.run(command, cwd=folder, check=False).returncode == 0
+
+
+def _runs_in_empty_folder(command: list[str]) -> bool:
+    """There is nothing of the checkout."""
+    with tempfile.TemporaryDirectory() as empty:
+        return _runs(command, Path(empty))
+
+
+def _has_types(python: str) -> bool:
+    """Whether mypy, that of the checkout, sees the types of what `python` has installed."""
+    with tempfile.TemporaryDirectory() as empty:
+        program = shutil.copy(TYPED_CLIENT, empty)
+        mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-color-output"]
+        done = subprocess.run(
+            [*mypy, "--python-executable", python, "--cache-dir", f"{empty}/cache", program],
+            cwd=empty,
+            check=False,
+            capture_output=True,
+            text=True,
         )
-        return all(subprocess.run(step, cwd=cwd, check=False).returncode == 0 for step, cwd in steps)
+    # FILE:LINE: error: MESSAGE  [CODE]
+    found = [line.split(" error: ")[-1].rsplit("  [", 1)[0] for line in done.stdout.splitlines()]
+    if found != TYPE_ERRORS:
+        sys.stdout.write(done.stdout + done.stderr)
+    return found == TYPE_ERRORS
 
 
 def find(version: str) -> str | None:
@@ -55,22 +108,24 @@ def find(version: str) -> str | None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("versions", nargs="*", metavar="VERSION", default=SUPPORTED)
+    parser.add_argument("--wheel-only", action="store_true")
+    parser.add_argument("--newest", action="store_true")
+    options = parser.parse_args()
+    if options.newest and not options.wheel_only:
+        parser.error("--newest goes with --wheel-only")
+    results: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         wheel = build(folder)
-        results = _results(wheel)
+        for version in options.versions:
+            interpreter = find(version)
+            results[version] = (
+                check(version, interpreter, wheel, options) if interpreter else "not on this machine"
+            )
     sys.stdout.write("".join(f"Python {version}: {result}\n" for version, result in results.items()))
-    return int("FAILED" in results.values() or "passed" not in results.values())
-
-
-def _results(wheel: str) -> dict[str, str]:
-    results: dict[str, str] = {}
-    for version in sys.argv[1:] or SUPPORTED:
-        interpreter = find(version)
-        if interpreter is None:
-            results[version] = "not on this machine"
-        else:
-            results[version] = "passed" if check(interpreter, wheel) else "FAILED"
-    return results
+    failed = any(result.startswith("FAILED") for result in results.values())
+    return int(failed or "passed" not in results.values())
 
 
 if __name__ == "__main__":

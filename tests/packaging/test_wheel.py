@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
+from python_versions import SUPPORTED
 
 from shoal import __version__
 
@@ -21,18 +24,36 @@ PACKAGES = {
 NOT_SHIPPED = {"__pycache__"}
 
 
+BUILD_SECONDS = 170
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    [path] = folder.glob(pattern)
+    return path
+
+
 @pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names in a wheel that is built from the checkout."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel that is built from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)],
         check=True,
-        timeout=170,
+        timeout=BUILD_SECONDS,
     )
-    [wheel] = folder.glob("shoal-*-py3-none-any.whl")
+    return _only(folder, "shoal-*-py3-none-any.whl")
+
+
+@pytest.fixture(scope="module")
+def members(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as opened:
         return set(opened.namelist())
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as opened:
+        return message_from_string(opened.read(f"shoal-{__version__}.dist-info/METADATA").decode())
 
 
 def test_a_wheel_holds_every_file_of_its_packages(members: set[str]) -> None:
@@ -59,3 +80,27 @@ def test_a_wheel_is_of_the_version_that_the_program_tells(members: set[str]) -> 
 def test_a_wheel_holds_nothing_else(members: set[str]) -> None:
     top = {name.split("/")[0] for name in members}
     assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES.values())
+
+
+def test_a_wheel_of_the_sdist_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    # `build` makes the sdist, and then the wheel from it.
+    build = [sys.executable, "-m", "build", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, timeout=BUILD_SECONDS, stdout=subprocess.DEVNULL)
+    assert _only(tmp_path, "shoal-*.tar.gz").name == f"shoal-{__version__}.tar.gz"
+    assert _only(tmp_path, "shoal-*.whl").read_bytes() == wheel.read_bytes()
+
+
+def test_an_index_is_told_what_the_package_is_and_where_it_runs(metadata: Message) -> None:
+    said = metadata.get_all("Classifier", [])
+    named = [
+        name.removeprefix("Programming Language :: Python :: ") for name in said if "Python :: 3." in name
+    ]
+    assert tuple(named) == SUPPORTED, "what is tried is what is promised"
+    assert metadata["Requires-Python"] == f">={SUPPORTED[0]}"
+    assert {"Operating System :: POSIX", "Typing :: Typed"} <= set(said)
+    assert (metadata["License-Expression"], metadata["Description-Content-Type"]) == (
+        "Apache-2.0",
+        "text/markdown",
+    )
+    assert metadata.get_all("License-File") == ["LICENSE", "NOTICE"]
+    assert {"langchain", "llamaindex"} <= set(metadata.get_all("Provides-Extra", []))

@@ -1,0 +1,11 @@
+"""A program of somebody who uses the installed package. `tests/python_versions.py` has mypy check it against a wheel:
+the types have to arrive with it, and a mistake has to be found."""
+
+from shoal import DocFormat, Engine
+
+with Engine(db_path="shoal.db") as engine:
+    stored = engine.ingest(title="Tides", content="The sea rises.", format=DocFormat.markdown, tags=["sea"])
+    reply = engine.search("what makes the sea rise", top_k=3, include_scores=True)
+    titles: list[str] = [result.document_title for result in reply.results]
+    reefs: list[str] = [reef.reef_name for result in reply.results for reef in result.shared_reefs or ()]
+    mistaken: str = reply.results[0].match_score
