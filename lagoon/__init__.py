@@ -4,7 +4,14 @@ scorer = lagoon.load()
 scorer.score("chlorophyll in the leaves of plants").top_reefs
 """
 
-from lagoon.analysis import DocumentAnalysis, SectionStart, TopicSegment
+from lagoon.analysis import (
+    DocumentAnalysis,
+    SectionStart,
+    TextsAnalysis,
+    TextSegments,
+    TextSentences,
+    TopicSegment,
+)
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
 from lagoon.results import IslandColumns, ReefColumns, ScoredIsland, ScoredReef, TopicResult
 from lagoon.scorer import ReefScorer, WordMatch, load
@@ -27,6 +34,9 @@ __all__ = [
     "ScoredReef",
     "SectionStart",
     "Sentence",
+    "TextSegments",
+    "TextSentences",
+    "TextsAnalysis",
     "TopicResult",
     "TopicSegment",
     "WordInfo",

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import accumulate
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from lagoon.observing import ObservedText, ReadContexts, observe
 from lagoon.reading import Context, read
 from lagoon.results import TopicResult
 from lagoon.scoring import ReefTable, ScoredTexts
-from lagoon.segmentation import SegmentationOptions, gap_cosines, may_be_cut, segment_starts
+from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may_be_cut, segment_starts
 from lagoon.sentences import Sentence, sentence_spans
 from lagoon.vocabulary import BaseVocabulary
 
@@ -29,6 +30,13 @@ class SectionStart(NamedTuple):
 
     sentence: int
     context: str = ""
+
+
+class TextSentences(NamedTuple):
+    """One of several texts, in sentences; its sections count these from 0."""
+
+    sentences: Sequence[Sentence]
+    sections: Sequence[SectionStart] = ()
 
 
 class TopicSegment:
@@ -87,7 +95,8 @@ class DocumentAnalysis:
 
     @property
     def observed(self) -> ObservedText:
-        return observe(self.by_sentence, self.topics, self.boundaries, self.contexts)
+        texts = np.array([0, self.n_sentences], dtype=np.int64)
+        return observe(self.by_sentence, self.topics, [0, *self.boundaries], texts, self.contexts)
 
     @property
     def segments(self) -> list[TopicSegment]:
@@ -98,6 +107,56 @@ class DocumentAnalysis:
             TopicSegment(self, index, start, end)
             for index, (start, end) in enumerate(zip(starts, ends, strict=False))
         ]
+
+
+class TextSegments(NamedTuple):
+    """What is known of one of several texts that were analysed at once.
+
+    boundaries  as of a `DocumentAnalysis`
+    topics      what each segment is about
+    """
+
+    boundaries: list[int]
+    topics: LazySequence[TopicResult]
+
+
+@dataclass(frozen=True)
+class TextsAnalysis(Sequence[TextSegments]):
+    """Several texts that were analysed at once, one after the other; each comes out as it would by itself.
+
+    first_sentences  i64 (texts + 1,): of all sentences, where those of each text begin
+    first_segments   i64 (texts + 1,): likewise of all segments
+    cuts             first sentences of all segments, by their numbers among all sentences
+    """
+
+    first_sentences: NDArray[np.int64]
+    first_segments: NDArray[np.int64]
+    cuts: list[int]
+    topics: ScoredTexts
+    by_sentence: ScoredTexts
+    contexts: ReadContexts | None
+
+    def __len__(self) -> int:
+        return len(self.first_sentences) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> TextSegments: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TextSegments]: ...
+    def __getitem__(self, index: int | slice) -> TextSegments | list[TextSegments]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        first, last = self.first_segments[index : index + 2].tolist()
+        start = int(self.first_sentences[index])
+        topics = LazySequence(len(self.topics), self.topics.__getitem__).window(first, last)
+        return TextSegments([cut - start for cut in self.cuts[first + 1 : last]], topics)
+
+    @property
+    def observed(self) -> ObservedText:
+        return observe(self.by_sentence, self.topics, self.cuts, self.first_sentences, self.contexts)
 
 
 @dataclass(frozen=True)
@@ -153,21 +212,15 @@ def analyze_document(
     sentences = SentenceTable.of(source)
     n = len(sentences.at)
     section_starts, contexts = _sections(sections, n)
-    reading = read(sentences.text, sentences.at, base, custom)
-    bounds = np.append(np.searchsorted(reading.tokens.starts, sentences.at), len(reading.tokens))
-    by_sentence = ScoredTexts(table, custom, reading, bounds, top_k)
+    by_sentence = _read_sentences(sentences, table, base, custom, top_k)
     if may_be_cut(section_starts, sentences.spans, options):
         cosines = gap_cosines(by_sentence.raw_z, section_starts, n, options.smooth_window)
         cuts = segment_starts(cosines, section_starts, sentences.spans[:, 0], sentences.spans[:, 1], options)
     else:
         cuts = section_starts.tolist() if n else []
-    segments = np.array([*cuts, n] if n else [0], dtype=np.int64)
-    context = read_contexts = None
-    if any(contexts) and context_weight > 0:
-        section_of = np.searchsorted(section_starts, segments[:-1], side="right") - 1
-        read_contexts = _read_contexts(contexts, section_starts, base, custom)
-        context = _context(read_contexts, section_of, context_weight)
-    topics = ScoredTexts(table, custom, reading, bounds[segments], top_k, context, like=by_sentence)
+    topics, read_contexts = _score_segments(
+        by_sentence, cuts, section_starts, contexts, base, custom, context_weight
+    )
     return DocumentAnalysis(
         boundaries=cuts[1:],
         sentences=LazySequence(n, sentences.sentence),
@@ -176,6 +229,78 @@ def analyze_document(
         by_sentence=by_sentence,
         contexts=read_contexts,
     )
+
+
+def analyze_texts(
+    texts: Sequence[TextSentences],
+    table: ReefTable,
+    base: BaseVocabulary,
+    custom: CustomWords,
+    options: SegmentationOptions,
+    context_weight: float,
+    top_k: int,
+) -> TextsAnalysis:
+    """Many texts in one pass: of a note, most of the time would go into the calls that each text takes."""
+    sentences = SentenceTable.of([sentence for text in texts for sentence in text.sentences])
+    lengths = [len(text.sentences) for text in texts]
+    firsts = list(accumulate(lengths, initial=0))
+    of_texts = [_sections(text.sections, n) for text, n in zip(texts, lengths, strict=True) if n]
+    by_sentence = _read_sentences(sentences, table, base, custom, top_k)
+    filled = [place for place, n in enumerate(lengths) if n]
+    cut = cut_texts(
+        by_sentence.raw_z,
+        [firsts[place] for place in filled],
+        [starts for starts, _ in of_texts],
+        sentences.spans,
+        options,
+    )
+    n_segments = np.zeros(len(texts) + 1, dtype=np.int64)
+    n_segments[[place + 1 for place in filled]] = list(map(len, cut))
+    cuts = [firsts[place] + start for place, starts in zip(filled, cut, strict=True) for start in starts]
+    section_starts = np.concatenate(
+        [np.empty(0, dtype=np.int64)]
+        + [firsts[place] + starts for place, (starts, _) in zip(filled, of_texts, strict=True)]
+    )
+    contexts = [context for _, some in of_texts for context in some]
+    topics, read_contexts = _score_segments(
+        by_sentence, cuts, section_starts, contexts, base, custom, context_weight
+    )
+    return TextsAnalysis(
+        first_sentences=np.array(firsts, dtype=np.int64),
+        first_segments=np.cumsum(n_segments),
+        cuts=cuts,
+        topics=topics,
+        by_sentence=by_sentence,
+        contexts=read_contexts,
+    )
+
+
+def _read_sentences(
+    sentences: SentenceTable, table: ReefTable, base: BaseVocabulary, custom: CustomWords, top_k: int
+) -> ScoredTexts:
+    reading = read(sentences.text, sentences.at, base, custom)
+    bounds = np.append(np.searchsorted(reading.tokens.starts, sentences.at), len(reading.tokens))
+    return ScoredTexts(table, custom, reading, bounds, top_k)
+
+
+def _score_segments(
+    by_sentence: ScoredTexts,
+    cuts: list[int],
+    section_starts: NDArray[np.int64],
+    contexts: Sequence[str],
+    base: BaseVocabulary,
+    custom: CustomWords,
+    context_weight: float,
+) -> tuple[ScoredTexts, ReadContexts | None]:
+    """The segments that begin at these sentences, each with the context of its section, and the contexts as read."""
+    n = len(by_sentence)
+    segments = np.array([*cuts, n] if n else [0], dtype=np.int64)
+    context = read_contexts = None
+    if any(contexts) and context_weight > 0:
+        section_of = np.searchsorted(section_starts, segments[:-1], side="right") - 1
+        read_contexts = _read_contexts(contexts, section_starts, base, custom)
+        context = _context(read_contexts, section_of, context_weight)
+    return by_sentence.of_same_words(segments, context), read_contexts
 
 
 def _sections(sections: Sequence[SectionStart], n: int) -> tuple[NDArray[np.int64], list[str]]:

@@ -2,6 +2,7 @@
 the profiles of the sentence and the segment around it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ class ObservedText:
     consumed     bool (tokens,): part of a base compound
     joined       bool (tokens,): stands side by side with the next token of its sentence
     sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
+    first_sentences  i64 (texts + 1,): where the sentences of each text begin, of several that are observed at once
     sentences, segments   scored, by index
     contexts     of the sections, if any counted
     """
@@ -49,19 +51,33 @@ class ObservedText:
     joined: NDArray[np.bool_]
     sentence_of: NDArray[np.int64]
     segment_of: NDArray[np.int64]
+    first_sentences: NDArray[np.int64]
     sentences: ScoredTexts
     segments: ScoredTexts
     contexts: ReadContexts | None
 
+    @property
+    def n_texts(self) -> int:
+        return len(self.first_sentences) - 1
+
+    @cached_property
+    def text_of_sentence(self) -> NDArray[np.int64]:
+        """i64 (sentences,)."""
+        return np.repeat(np.arange(self.n_texts), np.diff(self.first_sentences))
+
 
 def observe(
-    sentences: ScoredTexts, segments: ScoredTexts, boundaries: list[int], contexts: ReadContexts | None
+    sentences: ScoredTexts,
+    segments: ScoredTexts,
+    cuts: list[int],
+    first_sentences: NDArray[np.int64],
+    contexts: ReadContexts | None,
 ) -> ObservedText:
-    """`sentences` and `segments` are of the same reading; segments but the first start at `boundaries`."""
+    """`sentences` and `segments` are of the same reading; the segments start at the sentences `cuts`."""
     reading = sentences.reading
     n_sentences = len(sentences)
     sizes = np.diff(sentences.bounds)  # every token is in a sentence
-    segment_sizes = np.diff(np.array([0, *boundaries, n_sentences]))
+    segment_sizes = np.diff(np.array([*(cuts or [0]), n_sentences]))
     return ObservedText(
         forms=reading.tokens.forms,
         form_of=reading.tokens.ids,
@@ -72,6 +88,7 @@ def observe(
         joined=reading.tokens.joined,
         sentence_of=np.repeat(np.arange(n_sentences), sizes),
         segment_of=np.repeat(np.arange(len(segment_sizes)), segment_sizes),
+        first_sentences=first_sentences,
         sentences=sentences,
         segments=segments,
         contexts=contexts,

@@ -8,7 +8,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.analysis import TEXT_BREAK, DocumentAnalysis, SectionStart, analyze_document
+from lagoon.analysis import (
+    TEXT_BREAK,
+    DocumentAnalysis,
+    SectionStart,
+    TextsAnalysis,
+    TextSentences,
+    analyze_document,
+    analyze_texts,
+)
 from lagoon.bm25 import BM25_SCALE
 from lagoon.custom import (
     CustomWords,
@@ -106,6 +114,24 @@ class ReefScorer:
         return analyze_document(
             text, self._table, self._base, self._custom, options, sections, context_weight, top_k
         )
+
+    def analyze_many(
+        self,
+        texts: Sequence[TextSentences],
+        *,
+        sensitivity: float = 1.0,
+        smooth_window: int = 2,
+        min_chunk_sentences: int = 2,
+        max_chunk_sentences: int = 30,
+        max_chunk_chars: int = 8000,
+        context_weight: float = 1.0,
+        top_k: int = 10,
+    ) -> TextsAnalysis:
+        """As `analyze` of each text, in a fraction of the time where they are short."""
+        options = SegmentationOptions(
+            sensitivity, smooth_window, min_chunk_sentences, max_chunk_sentences, max_chunk_chars
+        )
+        return analyze_texts(texts, self._table, self._base, self._custom, options, context_weight, top_k)
 
     def explain_words(self, text: str) -> list[WordMatch]:
         """Every token of a text, in order, with what it contributes; compounds as one."""

@@ -188,6 +188,18 @@ class ScoredTexts(Sequence[TopicResult]):
             block = self._block = Profiles(self._sums, first, *self._sums.profiles(first, last))
         return TopicResult(block, row)
 
+    def of_same_words(self, parts: NDArray[np.int64], context: Context | None) -> "ScoredTexts":
+        """Texts made of these: text i of texts parts[i]..parts[i+1]-1."""
+        return ScoredTexts(
+            self.table,
+            self._sums.custom,
+            self.reading,
+            self.bounds[parts],
+            self._sums.top_k,
+            context,
+            like=self,
+        )
+
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
         """z of texts first..last-1, not rounded."""
         return self._sums.raw_z(first, last)
@@ -211,7 +223,7 @@ class TextSums:
         self.top_k = top_k
         self._reading = reading
         self._bounds = bounds
-        self._custom = custom
+        self.custom = custom
         self._context = context
         self._like = like
 
@@ -239,7 +251,7 @@ class TextSums:
         words = self._reading.hit_words
         if self._context is not None:
             words = np.concatenate((words, self._context.words))
-        return self.table.rows(words, self._custom.rows())
+        return self.table.rows(words, self.custom.rows())
 
     @cached_property
     def _row_of(self) -> NDArray[np.int64]:
@@ -313,7 +325,7 @@ class TextSums:
     def word_ids(self, index: int) -> frozenset[int]:
         """Ids of the words of one text, its context left out."""
         words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
-        return frozenset(map(self._custom.public_id, words.tolist()))
+        return frozenset(map(self.custom.public_id, words.tolist()))
 
 
 def _distinct(words: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:

@@ -5,8 +5,9 @@ sentences the windows on both sides are compared, and a deep local minimum of th
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,22 +81,127 @@ def gap_cosines(
     lengths = np.diff(np.append(section_starts, n))
     begins = np.repeat(section_starts, lengths)
     ends = begins + np.repeat(lengths, lengths)
-    scales = [(window + 1) * factor for factor in _SCALES]
-    reach = scales[-1]
-    block = max(_BLOCK, reach)
+    reach = (window + 1) * _SCALES[-1]
+    block = _block(window)
     for first in range(0, n - 1, block):
         last = min(first + block, n - 1)  # gaps first..last-1
         low, high = max(first + 1 - reach, 0), min(last + reach, n)
         running = _running_votes(profiles(low, high))
-        after = np.arange(first + 1, last + 1)
-        middle = _rows(running, after - low)
-        total = np.zeros(last - first)
-        for size in scales:
-            from_ = np.maximum(after - size, begins[first:last])
-            to = np.minimum(after + size, ends[first + 1 : last + 1])
-            total += _cosines(middle - _rows(running, from_ - low), _rows(running, to - low) - middle)
-        cosines[first:last] = total / len(scales)
+        after = np.arange(first + 1 - low, last + 1 - low)
+        cosines[first:last] = _mean_cosines(
+            running, after, begins[first:last] - low, ends[first + 1 : last + 1] - low, window
+        )
     return np.round(cosines, _DIGITS)
+
+
+def cut_texts(
+    profiles: Callable[[int, int], NDArray[np.float64]],
+    firsts: Sequence[int],
+    sections: Sequence[NDArray[np.int64]],
+    spans: NDArray[np.int64],
+    options: SegmentationOptions,
+) -> list[list[int]]:
+    """The segment starts of each of several texts, as of each by itself. Text i begins at sentence `firsts[i]` of all,
+    of which `profiles` and `spans` are, and has the section starts `sections[i]`; these and the result count its own
+    sentences."""
+    ends = [*firsts[1:], len(spans)]
+    cuts = [starts.tolist() for starts in sections]
+    asked = [
+        place
+        for place, (first, last) in enumerate(zip(firsts, ends, strict=False))
+        if may_be_cut(sections[place], spans[first:last], options)
+    ]
+    together = _runs_of([(firsts[place], ends[place]) for place in asked], options.smooth_window)
+    for some in (asked[start:end] for start, end in together):
+        parts = [_Part(firsts[place], ends[place], sections[place]) for place in some]
+        found = _gap_cosines_of_parts(profiles, parts, options.smooth_window)
+        for place, (first, last, starts), cosines in zip(some, parts, found, strict=True):
+            own = spans[first:last]
+            cuts[place] = segment_starts(cosines, starts, own[:, 0], own[:, 1], options)
+    return cuts
+
+
+class _Part(NamedTuple):
+    """Sentences first..last-1 of many; its sections count from `first`."""
+
+    first: int
+    last: int
+    section_starts: NDArray[np.int64]
+
+
+def _runs_of(spans: Sequence[tuple[int, int]], window: int) -> list[tuple[int, int]]:
+    """Texts first..last-1 to be compared at once: as many as fit a block, and a longer one by itself."""
+    most = _block(window) + 1
+    runs: list[tuple[int, int]] = []
+    begin = 0
+    for place in range(1, len(spans) + 1):
+        if place == len(spans) or spans[place][1] - spans[begin][0] > most:
+            runs.append((begin, place))
+            begin = place
+    return runs
+
+
+def _gap_cosines_of_parts(
+    profiles: Callable[[int, int], NDArray[np.float64]], parts: Sequence[_Part], window: int
+) -> list[NDArray[np.float64]]:
+    """`gap_cosines` of each part. Sums run within a part, so that each comes out to the last bit as by itself."""
+    low, high = parts[0].first, parts[-1].last
+    if len(parts) == 1:
+
+        def own(first: int, last: int) -> NDArray[np.float64]:
+            return profiles(low + first, low + last)
+
+        return [gap_cosines(own, parts[0].section_starts, high - low, window)]
+    lengths = np.array([part.last - part.first for part in parts], dtype=np.int64)
+    n = int(lengths.sum())
+    z = profiles(low, high)
+    running = np.empty((n + len(parts), z.shape[1]))
+    at = 0
+    for part in parts:
+        size = part.last - part.first + 1
+        running[at : at + size] = _running_votes(z[part.first - low : part.last - low])
+        at += size
+    # In rows of `running`, of which a part has one more than sentences.
+    rows_before = np.cumsum(lengths + 1) - (lengths + 1)
+    starts = np.concatenate([part.section_starts + row for part, row in zip(parts, rows_before, strict=True)])
+    section_ends = np.concatenate(
+        [
+            np.append(part.section_starts[1:], length) + row
+            for part, length, row in zip(parts, lengths, rows_before, strict=True)
+        ]
+    )
+    sizes = section_ends - starts
+    begins, ends = np.repeat(starts, sizes), np.repeat(section_ends, sizes)
+    is_first = np.zeros(n, dtype=np.bool_)
+    is_first[np.cumsum(lengths) - lengths] = True
+    sentences = np.flatnonzero(~is_first)
+    after = sentences + np.repeat(np.arange(len(parts)), lengths - 1)
+    cosines = _mean_cosines(running, after, begins[sentences - 1], ends[sentences], window)
+    return np.split(np.round(cosines, _DIGITS), np.cumsum(lengths - 1)[:-1])
+
+
+def _mean_cosines(
+    running: NDArray[np.float64],
+    after: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    window: int,
+) -> NDArray[np.float64]:
+    """Mean cosine over the scales of the gaps before rows `after` of the running sums, where averages reach from rows
+    `begins` to rows `ends`."""
+    middle = _rows(running, after)
+    scales = [(window + 1) * factor for factor in _SCALES]
+    total = np.zeros(len(after))
+    for size in scales:
+        from_, to = np.maximum(after - size, begins), np.minimum(after + size, ends)
+        total += _cosines(middle - _rows(running, from_), _rows(running, to) - middle)
+    mean: NDArray[np.float64] = total / len(scales)
+    return mean
+
+
+def _block(window: int) -> int:
+    """Gaps compared at once."""
+    return max(_BLOCK, (window + 1) * _SCALES[-1])
 
 
 def _running_votes(z: NDArray[np.float64]) -> NDArray[np.float64]:

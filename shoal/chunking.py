@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon import SectionStart, Sentence
+from lagoon import SectionStart, Sentence, TextSentences
 from shoal.columns import Columns
 from shoal.errors import EmptyDocumentError
 from shoal.models import (
@@ -76,7 +76,8 @@ class Scorer(Protocol):
 @dataclass(frozen=True, slots=True)
 class AnalysedDraft:
     """A draft, its structure, title and headings of each section as the scorer counted them, and lagoon's
-    DocumentAnalysis or, of a draft whose chunks were known, a CutAnalysis."""
+    DocumentAnalysis; of several that were analysed at once, its TextSegments or, of drafts whose chunks were known, a
+    CutAnalysis."""
 
     draft: DocumentDraft
     parsed: ParsedDocument
@@ -104,18 +105,51 @@ def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyse
     if not parsed.sentences:
         raise EmptyDocumentError("the document has no text besides headings, comments and rules")
     sections = _section_starts(draft.title, parsed, settings.heading_weight > 0)
-    analysis = scorer.analyze(
-        _sentences(parsed),
-        sensitivity=settings.sensitivity,
-        smooth_window=settings.smooth_window,
-        min_chunk_sentences=settings.min_chunk_sentences,
-        max_chunk_sentences=settings.max_chunk_sentences,
-        max_chunk_chars=settings.max_chunk_chars,
-        sections=sections,
-        context_weight=settings.heading_weight,
-        top_k=settings.reefs_per_chunk,
-    )
+    analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
     return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
+
+
+class AnalysedDrafts(NamedTuple):
+    """Drafts that were analysed at once, and lagoon's TextsAnalysis of them."""
+
+    drafts: list[AnalysedDraft]
+    analysis: Any
+
+
+def analyse_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Settings) -> AnalysedDrafts:
+    """As `analyse` of each draft by a scorer of lagoon; those with nothing to make a chunk of are left out. For notes
+    this takes a fifth of the time."""
+    parsed = [(draft, parse(draft, max_block_chars=settings.max_chunk_chars)) for draft in drafts]
+    given = [
+        (
+            draft,
+            one,
+            TextSentences(_sentences(one), _section_starts(draft.title, one, settings.heading_weight > 0)),
+        )
+        for draft, one in parsed
+        if one.sentences
+    ]
+    analysis = scorer.analyze_many([text for _, _, text in given], **_options(settings))
+    return AnalysedDrafts(
+        [
+            AnalysedDraft(draft, one, tuple(section.context for section in text.sections), segments)
+            for (draft, one, text), segments in zip(given, analysis, strict=True)
+        ],
+        analysis,
+    )
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """What the scorer is told about cutting a text."""
+    return {
+        "sensitivity": settings.sensitivity,
+        "smooth_window": settings.smooth_window,
+        "min_chunk_sentences": settings.min_chunk_sentences,
+        "max_chunk_sentences": settings.max_chunk_sentences,
+        "max_chunk_chars": settings.max_chunk_chars,
+        "context_weight": settings.heading_weight,
+        "top_k": settings.reefs_per_chunk,
+    }
 
 
 def cuts_of(analysed: AnalysedDraft) -> list[int]:

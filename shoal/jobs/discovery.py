@@ -8,27 +8,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from shoal.chunking import AnalysedDraft, analyse, cuts_of
+from shoal.chunking import AnalysedDraft, analyse, analyse_many, cuts_of
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs import statements
 from shoal.jobs.claims import WorkItem, draft_of
 from shoal.jobs.names import ItemStatus
 from shoal.jobs.pipeline import NotPreparedError
 from shoal.jobs.results import Outcome
-from shoal.learning.observations import DISCOVERY_VERSION, EvidenceRow, discover
+from shoal.learning.observations import DISCOVERY_VERSION, EvidenceRow, discover, discover_many
 from shoal.models import DocumentDraft, ParsedDocument
 from shoal.settings import KIB, MIB, Settings
 from shoal.storage import documents, observations
 from shoal.storage.catalogue import get_draft
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.observations import Observed, Source
-from shoal.vocabularies import can_learn
+from shoal.vocabularies import TEXTS_LOOKED_UP, can_learn
 
 SETTINGS = (
     "sensitivity",
@@ -47,6 +47,9 @@ SETTINGS = (
 ANALYSES_BYTES = MIB
 """Text of the analyses that a process keeps from the first look to the score, which take a hundred times as much: a
 small job comes back to all of them, and in a large one most texts hold a learned word, so that they are of no use."""
+SHORT_BYTES = 32 * KIB
+"""Texts up to this size are looked at together, and scored together: the time of a longer one goes into its words, and
+not into the many calls for arrays that each text takes."""
 LONGEST_ANALYSED = 256 * KIB
 """Bytes of a text whose analysis is kept."""
 PARSED_BYTES = 32 * MIB
@@ -82,6 +85,14 @@ class Discovery:
         """Raises EmptyDocumentError where there is no text to learn from, and none to store."""
         analysed = analyse(draft, self.scorer, self.settings)
         return Seen(analysed, discover(analysed, self.settings), self.source_of(draft))
+
+    def look_at_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Seen]:
+        """As `look` at each draft, by the hash of its content; those without text are left out."""
+        analysed = analyse_many(drafts, self.scorer, self.settings)
+        return {
+            one.draft.content_hash: Seen(one, rows, self.source_of(one.draft))
+            for one, rows in zip(analysed.drafts, discover_many(analysed, self.settings), strict=True)
+        }
 
     def look_again(self, draft: DocumentDraft, source: Source) -> list[EvidenceRow] | None:
         """What a look with another title or settings found before; None if it was another build's."""
@@ -143,6 +154,12 @@ class FirstLooks:
             if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analysed):
                 self._parsed.keep(item, analysed.parsed)
 
+    def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
+        """Of texts that are analysed together the analyses are not kept: reading them together again takes less than
+        looking for learned words in each."""
+        with self._lock:
+            self._parsed.keep(item, parsed)
+
     def find(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
         """What is kept of a text: its analysis, and how it is parsed."""
         with self._lock:
@@ -167,10 +184,36 @@ class Discovering:
         self._database = database
         self._discovery = discovery
         self._kept = kept
+        self._expected: dict[int, Seen | None] = {}
+
+    def expect(self, items: Sequence[WorkItem]) -> None:
+        """See `pipeline.ItemHandler`."""
+        self._expected = {}
+        short = [item for item in items if item.n_bytes <= SHORT_BYTES]
+        # Of a few, the analyses are kept.
+        if not self._discovery.is_possible or len(short) <= TEXTS_LOOKED_UP:
+            return
+        drafts: dict[int, DocumentDraft] = {}
+        ready: dict[int, Seen | None] = {}
+        with self._database.snapshot() as snapshot:
+            for item in short:
+                if self._standing(snapshot, item)[0]:
+                    ready[item.id] = None
+                elif (draft := draft_of(snapshot, item)) is not None:
+                    drafts[item.id] = draft
+        seen = self._discovery.look_at_many(list(drafts.values()))
+        for item in short:
+            found = seen.get(item.content_hash or "") if item.id in drafts else None
+            if found is not None:
+                ready[item.id] = found
+                self._kept.keep_parsed(item, found.analysed.parsed)
+        self._expected = ready
 
     def prepare(self, item: WorkItem) -> Seen | None:
         if not self._discovery.is_possible:
             return None
+        if item.id in self._expected:
+            return self._expected.pop(item.id)
         with self._database.snapshot() as snapshot:
             if self._standing(snapshot, item)[0]:
                 return None

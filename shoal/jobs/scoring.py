@@ -24,21 +24,24 @@ from shoal.clock import timestamp
 from shoal.errors import LeaseLostError
 from shoal.jobs import statements
 from shoal.jobs.claims import WorkItem, draft_of
-from shoal.jobs.discovery import Discovery, FirstLooks, Seen, delete_document, rows_to_withdraw
+from shoal.jobs.discovery import (
+    SHORT_BYTES,
+    Discovery,
+    FirstLooks,
+    Seen,
+    delete_document,
+    rows_to_withdraw,
+)
 from shoal.jobs.names import ItemStatus
 from shoal.jobs.pipeline import NotPreparedError
 from shoal.jobs.results import Outcome
 from shoal.learning.observations import EvidenceRow
 from shoal.learning.vocabulary import holds_learned_words
 from shoal.models import DocumentDraft, ParsedDocument, ScoredDocument
-from shoal.settings import KIB, Settings
+from shoal.settings import Settings
 from shoal.storage import documents, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.vocabularies import TEXTS_LOOKED_UP, Vocabularies, can_learn
-
-SHORT_BYTES = 32 * KIB
-"""Texts up to this size are scored together: the time of a longer one goes into its words, and not into the many calls
-for arrays that each text takes."""
 
 Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]
 """Scores the text of an item, of which the first look says where its chunks begin, if there was one."""

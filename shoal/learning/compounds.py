@@ -38,15 +38,17 @@ class PartCounts(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """A sequence that a document repeats: its words, their counts, and the first token of each occurrence."""
+    """A sequence that a document repeats: its text, of several, its words, their counts, and the first token of each
+    occurrence."""
 
+    text: int
     words: tuple[str, ...]
     parts: PartCounts
     occurrences: Ints
 
 
 def repeated_sequences(text: ObservedText, is_candidate: NDArray[np.bool_]) -> list[Sequence]:
-    """Candidate compounds of a document; `is_candidate` (forms,) tells which unknown forms may be words.
+    """Candidate compounds of each text; `is_candidate` (forms,) tells which unknown forms may be words.
 
     The last word is taken without a genitive; no other has one ("darcy's sister" is no term).
     """
@@ -79,7 +81,7 @@ def cohesion(occurrences: Ints, parts: Ints) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """Tokens as words without genitives: token t is names[words[t]].
+    """Tokens as words without genitives: token t is names[words[t]], and in text text_of[t] of n_texts.
 
     within, ending   whether a token may stand in a sequence before its end, or at its end
     unknown          whether it makes a sequence worth looking at
@@ -91,6 +93,8 @@ class _Tokens:
     unknown: NDArray[np.bool_]
     within: NDArray[np.bool_]
     joined: NDArray[np.bool_]
+    text_of: Ints
+    n_texts: int
 
     @staticmethod
     def of(text: ObservedText, is_candidate: NDArray[np.bool_]) -> _Tokens:
@@ -107,7 +111,9 @@ class _Tokens:
         ending = usable | (number[text.form_of] & ~text.consumed)
         joined = np.zeros(len(within), dtype=np.bool_)
         joined[:-1] = text.joined[:-1] & within[:-1] & ending[1:]
-        return _Tokens(list(numbers), word_of[text.form_of], unknown, within, joined)
+        text_of = text.text_of_sentence[text.sentence_of]
+        words = word_of[text.form_of]
+        return _Tokens(list(numbers), words, unknown, within, joined, text_of, text.n_texts)
 
     def repeated(self, length: int) -> list[Sequence]:
         """Sequences of `length` words that occur at least MIN_REPEATS times."""
@@ -124,12 +130,12 @@ class _Tokens:
         borders = np.flatnonzero(np.concatenate(([True], ~again, [True])))
         repeated = borders[1:] - borders[:-1] >= MIN_REPEATS
         starts, ends = borders[:-1][repeated], borders[1:][repeated]
-        members = self.words[at[starts][:, None] + np.arange(length)]
-        parts = self._parts(members)
+        members, texts = self.words[at[starts][:, None] + np.arange(length)], self.text_of[at[starts]]
+        parts = self._parts(members, texts)
         return [
-            Sequence(tuple(self.names[word] for word in words), PartCounts(*counts), at[start:end])
-            for words, counts, start, end in zip(
-                members.tolist(), parts.tolist(), starts.tolist(), ends.tolist(), strict=True
+            Sequence(of_text, tuple(self.names[word] for word in words), PartCounts(*counts), at[start:end])
+            for of_text, words, counts, start, end in zip(
+                texts.tolist(), members.tolist(), parts.tolist(), starts.tolist(), ends.tolist(), strict=True
             )
         ]
 
@@ -140,29 +146,32 @@ class _Tokens:
         for offset in range(length - 1):
             fits &= self.joined[offset : offset + n]
         at = np.flatnonzero(fits)
-        return at, self._keys(self.words[at[:, None] + np.arange(length)])
+        return at, self._keys(self.words[at[:, None] + np.arange(length)], self.text_of[at])
 
     def _with_unknown(self, at: Ints, keys: Ints, length: int) -> tuple[Ints, Ints]:
         unknown = self.unknown[at[:, None] + np.arange(length)].any(axis=1)
         return at[unknown], keys[unknown]
 
-    def _keys(self, words: Ints) -> Ints:
-        """One number for each row of words: documents have far fewer than 2**21 different ones."""
-        keys = words[:, 0]
-        for column in words.T[1:]:
+    def _keys(self, words: Ints, texts: Ints) -> Ints:
+        """One number for each row of words of a text: documents have far fewer than 2**21 different ones, and where
+        there are several texts they are short."""
+        keys = texts
+        for column in words.T:
             keys = keys * len(self.names) + column
         return keys
 
-    def _parts(self, sequences: Ints) -> Ints:
-        counts = np.bincount(self.words, minlength=len(self.names))
-        columns = [counts[sequences[:, 0]], counts[sequences[:, -1]]]
-        head = columns[0] if sequences.shape[1] == 2 else self._occurrences(sequences[:, :-1])
-        tail = columns[1] if sequences.shape[1] == 2 else self._occurrences(sequences[:, 1:])
-        return np.stack((np.full(len(head), len(self.words)), head, columns[1], columns[0], tail), axis=1)
+    def _parts(self, sequences: Ints, texts: Ints) -> Ints:
+        n_names = len(self.names)
+        counts = np.bincount(self.text_of * n_names + self.words, minlength=self.n_texts * n_names)
+        columns = [counts[texts * n_names + sequences[:, place]] for place in (0, -1)]
+        head = columns[0] if sequences.shape[1] == 2 else self._occurrences(sequences[:, :-1], texts)
+        tail = columns[1] if sequences.shape[1] == 2 else self._occurrences(sequences[:, 1:], texts)
+        n_tokens = np.bincount(self.text_of, minlength=self.n_texts)[texts]
+        return np.stack((n_tokens, head, columns[1], columns[0], tail), axis=1)
 
-    def _occurrences(self, sequences: Ints) -> Ints:
-        """How often each sequence occurs."""
+    def _occurrences(self, sequences: Ints, texts: Ints) -> Ints:
+        """How often each sequence occurs in its text."""
         _, keys = self._sequences(sequences.shape[1])
         keys = np.sort(keys)
-        wanted = self._keys(sequences)
+        wanted = self._keys(sequences, texts)
         return np.searchsorted(keys, wanted, side="right") - np.searchsorted(keys, wanted)

@@ -81,14 +81,23 @@ def contexts(
     return blended
 
 
-def sum_of_contexts(text: ObservedText, chunks: Doubles, block: Block, times: Ints) -> Doubles:
-    """(reefs,) contexts of the block's sentences, each so many `times` (sentences,), added; in 1/CONTEXT_SCALE."""
-    of_sentences = (times * block.shares) @ block.profiles
+def add_contexts(totals: Doubles, text: ObservedText, chunks: Doubles, block: Block, times: Ints) -> None:
+    """Add to `totals` (texts, reefs) the contexts of the block's sentences, each so many `times` (sentences,); in
+    1/CONTEXT_SCALE."""
     segment_of = text.segment_of[block.first : block.last]
-    weights = np.bincount(segment_of, times * (SHARE_SCALE - block.shares), len(chunks))
     held = slice(int(segment_of[0]), int(segment_of[-1]) + 1)
-    total: Doubles = of_sentences + weights[held] @ chunks[held]
-    return total
+    weights = np.bincount(segment_of - held.start, times * (SHARE_SCALE - block.shares))
+    text_of = text.text_of_sentence[block.first : block.last]
+    if text_of[0] == text_of[-1]:
+        totals[text_of[0]] += (times * block.shares) @ block.profiles + weights @ chunks[held]
+        return
+    texts, first_sentences = np.unique(text_of, return_index=True)
+    first_segments = segment_of[first_sentences] - held.start
+    for weighted, profiles, firsts in (
+        (times * block.shares, block.profiles, first_sentences),
+        (weights, chunks[held], first_segments),
+    ):
+        totals[texts] += np.add.reduceat(weighted[:, None] * profiles, firsts, axis=0)
 
 
 def strongest(sums: Doubles, keep: int) -> NDArray[np.bool_]:

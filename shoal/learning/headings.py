@@ -10,8 +10,8 @@ from lagoon.observing import ObservedText
 from shoal.learning.candidates import candidate_words
 
 
-def words_of_headings(text: ObservedText, found: Mapping[int, str]) -> dict[str, list[int]]:
-    """The first sentences of the sections that each candidate word stands above, ascending.
+def words_of_headings(text: ObservedText, found: Mapping[int, str]) -> dict[tuple[int, str], list[int]]:
+    """The first sentences of the sections that each candidate word stands above, ascending, by text and word.
 
     A section's context holds the title and all headings above it; a word counts where it is new, that is not in the
     context of the section before. It doesn't count where the first sentence has it as well: that may be where the
@@ -28,12 +28,14 @@ def words_of_headings(text: ObservedText, found: Mapping[int, str]) -> dict[str,
     for section, form in zip(section_of.tolist(), tokens.ids[unknown].tolist(), strict=True):
         if form in candidates:
             by_section.setdefault(section, set()).add(candidates[form])
-    words: dict[str, list[int]] = {}
+    words: dict[tuple[int, str], list[int]] = {}
     for section, here in by_section.items():
         sentence = int(read.section_starts[section])
-        new = here - by_section.get(section - 1, set())
+        of_text = int(text.text_of_sentence[sentence])
+        is_first = sentence == text.first_sentences[of_text]
+        new = here if is_first else here - by_section.get(section - 1, set())
         for word in new - _words_of_sentence(text, sentence, found):
-            words.setdefault(word, []).append(sentence)
+            words.setdefault((of_text, word), []).append(sentence)
     return words
 
 

@@ -8,6 +8,7 @@ without it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.observing import ObservedText
-from shoal.chunking import AnalysedDraft
+from shoal.chunking import AnalysedDraft, AnalysedDrafts
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences
 from shoal.learning.contexts import (
     CONTEXT_SCALE,
     BlendOptions,
+    add_contexts,
     chunk_profiles,
     contexts,
     sentence_profiles,
     strongest,
-    sum_of_contexts,
 )
 from shoal.learning.headings import words_of_headings
 from shoal.settings import Settings
@@ -92,31 +93,36 @@ class DiscoveryOptions:
 
 def discover(analysed: AnalysedDraft, settings: Settings) -> list[EvidenceRow]:
     """The rows of one document, in the order of (kind, word). `analysed` by a scorer without learned words."""
+    return observations(analysed.analysis.observed, DiscoveryOptions.of(settings))[0]
+
+
+def discover_many(analysed: AnalysedDrafts, settings: Settings) -> list[list[EvidenceRow]]:
+    """As `discover` of each of them."""
     return observations(analysed.analysis.observed, DiscoveryOptions.of(settings))
 
 
-def observations(text: ObservedText, options: DiscoveryOptions) -> list[EvidenceRow]:
-    """As `discover`, of any text that lagoon has analysed."""
+def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[EvidenceRow]]:
+    """As `discover`, of each of the texts that lagoon has analysed at once."""
     terms = _terms(text)
     words_of = np.bincount(text.sentence_of[text.is_word], minlength=len(text.sentences))
-    is_short = int((~text.is_number).sum()) < options.short_document_words
-    sums, total = _contexts(text, terms, words_of, options)
-    rows = [_totals(words_of, total, is_short, len(text.segments))]
+    is_short = _short_texts(text, options)
+    sums, totals = _contexts(text, terms, words_of, options)
+    rows = [[row] for row in _totals(text, words_of, totals, is_short)]
     chosen = strongest(sums, options.reefs_per_observation)
     of_row, reefs = np.nonzero(chosen)
     borders = np.searchsorted(of_row, np.arange(len(terms.words) + 1)).tolist()
     reef_ids, values = reefs.tolist(), sums[of_row, reefs].astype(np.int64).tolist()
     n_occurrences = np.diff(terms.borders).tolist()
     n_chunks = _chunks_of(text, terms).tolist()
-    for index, (kind, word, parts) in enumerate(terms.words):
+    for index, (of_text, kind, word, parts) in enumerate(terms.words):
         span = slice(borders[index], borders[index + 1])
         n = n_occurrences[index]
-        rows.append(
+        rows[of_text].append(
             EvidenceRow(
                 kind,
                 word,
                 n,
-                n if is_short else 0,
+                n if is_short[of_text] else 0,
                 1,
                 n_chunks[index],
                 parts,
@@ -127,12 +133,16 @@ def observations(text: ObservedText, options: DiscoveryOptions) -> list[Evidence
     return rows
 
 
+_Term = tuple[int, int, str, tuple[int, ...]]
+"""(text, kind, word, parts)"""
+
+
 @dataclass(frozen=True)
 class _Terms:
-    """Candidates of a document, in the order of (kind, word). Term i occurs in
+    """Candidates of each text, in the order of (text, kind, word). Term i occurs in
     sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, above that sentence."""
 
-    words: list[tuple[int, str, tuple[int, ...]]]
+    words: list[_Term]
     sentences: Ints
     in_heading: NDArray[np.bool_]
     borders: Ints
@@ -142,24 +152,20 @@ def _terms(text: ObservedText) -> _Terms:
     unknown = np.flatnonzero(text.unknown)
     found = candidate_words(text.forms, np.unique(text.form_of[unknown]).tolist())
     # Twice the sentence, and 1 more for an occurrence in it and not above it.
-    at: dict[tuple[int, str, tuple[int, ...]], list[Ints]] = {}
+    at: dict[_Term, list[Ints]] = {}
     if found:
-        by_form = unknown[np.argsort(text.form_of[unknown], kind="stable")]
-        borders = np.searchsorted(text.form_of[by_form], np.arange(len(text.forms) + 1)).tolist()
+        is_candidate = np.zeros(len(text.forms), dtype=np.bool_)
+        is_candidate[list(found)] = True
         places = 2 * text.sentence_of + 1
-        for form, word in found.items():
-            at.setdefault((Kind.word, word, ()), []).append(
-                places[by_form[borders[form] : borders[form + 1]]]
-            )
+        for of_text, form, tokens in _by_form(text, unknown[is_candidate[text.form_of[unknown]]]):
+            at.setdefault((of_text, Kind.word, found[form], ()), []).append(places[tokens])
         # Where no unknown word is repeated, no sequence with one is.
         if any(len(tokens) > 1 or len(tokens[0]) > 1 for tokens in at.values()):
-            is_candidate = np.zeros(len(text.forms), dtype=np.bool_)
-            is_candidate[list(found)] = True
             for sequence in repeated_sequences(text, is_candidate):
-                term = (Kind.compound, " ".join(sequence.words), tuple(sequence.parts))
+                term = (sequence.text, Kind.compound, " ".join(sequence.words), tuple(sequence.parts))
                 at[term] = [places[sequence.occurrences]]
-    for word, sentences in words_of_headings(text, found).items():
-        at.setdefault((Kind.word, word, ()), []).append(2 * np.array(sentences, dtype=np.int64))
+    for (of_text, word), sentences in words_of_headings(text, found).items():
+        at.setdefault((of_text, Kind.word, word, ()), []).append(2 * np.array(sentences, dtype=np.int64))
     words = sorted(at)
     # A word may occur in several forms: "darcy" and "darcy's".
     ordered = [np.sort(np.concatenate(at[word])) if len(at[word]) > 1 else at[word][0] for word in words]
@@ -167,42 +173,76 @@ def _terms(text: ObservedText) -> _Terms:
     return _Terms(words, place // 2, place % 2 == 0, np.cumsum([0, *map(len, ordered)]))
 
 
+def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]]:
+    """(text, form, those of the tokens, ascending) of every form among them in each text."""
+    keys = text.text_of_sentence[text.sentence_of[tokens]] * len(text.forms) + text.form_of[tokens]
+    order = np.argsort(keys, kind="stable")
+    keys, ordered = keys[order], tokens[order]
+    firsts = np.flatnonzero(_changes(keys))
+    borders = [*firsts.tolist(), len(keys)]
+    for key, first, last in zip(keys[firsts].tolist(), borders[:-1], borders[1:], strict=True):
+        yield *divmod(key, len(text.forms)), ordered[first:last]
+
+
 def _contexts(
     text: ObservedText, terms: _Terms, words_of: Ints, options: DiscoveryOptions
 ) -> tuple[Doubles, Doubles]:
-    """(terms, reefs) sum of contexts over the occurrences of each term, in 1/CONTEXT_UNIT, and (reefs,) over all
+    """(terms, reefs) sum of contexts over the occurrences of each term, in 1/CONTEXT_UNIT, and (texts, reefs) over all
     words, in 1."""
     n_reefs = text.sentences.table.n_reefs
-    sums, total = np.zeros((len(terms.words), n_reefs)), np.zeros(n_reefs)
+    sums, totals = np.zeros((len(terms.words), n_reefs)), np.zeros((text.n_texts, n_reefs))
     term_of = np.repeat(np.arange(len(terms.words)), np.diff(terms.borders))
     chunks = chunk_profiles(text)
     for block in sentence_profiles(text, options.blend):
-        total += sum_of_contexts(text, chunks, block, words_of[block.first : block.last])
+        add_contexts(totals, text, chunks, block, words_of[block.first : block.last])
         inside = np.flatnonzero((terms.sentences >= block.first) & (terms.sentences < block.last))
         if inside.size:
             terms_inside = term_of[inside]
             starts = np.flatnonzero(_changes(terms_inside))
             around = contexts(text, chunks, block, terms.sentences[inside], terms.in_heading[inside])
             sums[terms_inside[starts]] += np.add.reduceat(around, starts, axis=0)
-    return np.rint(sums / (CONTEXT_SCALE // CONTEXT_UNIT)), np.rint(total / CONTEXT_SCALE)
+    return np.rint(sums / (CONTEXT_SCALE // CONTEXT_UNIT)), np.rint(totals / CONTEXT_SCALE)
 
 
-def _totals(words_of: Ints, total: Doubles, is_short: bool, n_chunks: int) -> EvidenceRow:
+def _short_texts(text: ObservedText, options: DiscoveryOptions) -> list[bool]:
+    """Whether each text is short."""
+    text_of = text.text_of_sentence[text.sentence_of[~text.is_number]]
+    is_short = np.bincount(text_of, minlength=text.n_texts) < options.short_document_words
+    found: list[bool] = is_short.tolist()
+    return found
+
+
+def _totals(
+    text: ObservedText, words_of: Ints, totals: Doubles, is_short: Sequence[bool]
+) -> Iterator[EvidenceRow]:
     """Every document has this row; with more precision it would be the longest."""
-    n_words = int(words_of.sum())
-    sums = total.astype(np.int64)
-    reefs = np.flatnonzero(sums)
-    return EvidenceRow(
-        Kind.totals,
-        "",
-        n_words,
-        n_words if is_short else 0,
-        1,
-        n_chunks,
-        (),
-        tuple(reefs.tolist()),
-        tuple(sums[reefs].tolist()),
-    )
+    n_words = _by_text(text, words_of)
+    starts_chunk = _changes(text.segment_of)
+    n_chunks = _by_text(text, starts_chunk)
+    of_row, reefs = np.nonzero(totals)
+    borders = np.searchsorted(of_row, np.arange(text.n_texts + 1)).tolist()
+    reef_ids, sums = reefs.tolist(), totals[of_row, reefs].astype(np.int64).tolist()
+    for of_text, (n, short, chunks) in enumerate(zip(n_words, is_short, n_chunks, strict=True)):
+        span = slice(borders[of_text], borders[of_text + 1])
+        yield EvidenceRow(
+            Kind.totals,
+            "",
+            n,
+            n if short else 0,
+            1,
+            chunks,
+            (),
+            tuple(reef_ids[span]),
+            tuple(sums[span]),
+        )
+
+
+def _by_text(text: ObservedText, of_sentences: Ints | NDArray[np.bool_]) -> list[int]:
+    """Sums over the sentences of each text."""
+    running = np.zeros(len(of_sentences) + 1, dtype=np.int64)
+    np.cumsum(of_sentences, out=running[1:])
+    sums: list[int] = np.diff(running[text.first_sentences]).tolist()
+    return sums
 
 
 def _chunks_of(text: ObservedText, terms: _Terms) -> Ints:

@@ -435,23 +435,48 @@ def test_texts_without_learned_words_are_analysed_once(
     assert len(analysed) == 4
 
 
-def test_short_texts_are_scored_together_and_come_out_as_alone(
+def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
     database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [about(topic, "zorblat", n) for topic in ("fire", "sea", "law", "bees") for n in (3, 4, 5)]
     wide = dataclasses.replace(settings, wave_bytes=100_000)
     take_in(database, dataclasses.replace(wide, batch_items=1), texts)
-    analysed: list[int] = []
-    real: Callable[..., Any] = ReefScorer.analyze
-    monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analysed.append(1) or real(*a, **k))
+    analysed: list[str] = []
+    for name in ("analyze", "analyze_many"):
+        real: Callable[..., Any] = getattr(ReefScorer, name)
+        monkeypatch.setattr(
+            ReefScorer, name, lambda *a, _name=name, _real=real, **k: analysed.append(_name) or _real(*a, **k)
+        )
     url = f"sqlite:///{tmp_path}/together.db"
     other = dataclasses.replace(wide, database_url=url, batch_items=100, batch_bytes=100_000)
     together = Database(other.database_url)
     migrate.upgrade(together)
     take_in(together, other, texts)
     assert canonical(together) == canonical(database)
-    assert len(analysed) == len(texts) + 1, "each once by itself, then all of them at once"
+    assert analysed == ["analyze_many", "analyze"], "all of them at once, for each of the two looks"
+    assert observations(together) == observations(database)
     together.close()
+
+
+def observations(database: Database) -> list[tuple[Any, ...]]:
+    return rows(
+        database,
+        "SELECT content_hash, state, stored, title, kind, word, n_occurrences, n_short, n_chunks, parts, context"
+        " FROM observed_documents o JOIN word_observations w ON w.observed_id = o.id"
+        " ORDER BY content_hash, kind, word",
+    )
+
+
+def test_one_bad_text_of_many_fails_alone(
+    database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [about("sea", "zorblat", n) for n in range(3, 13)]
+    wide = dataclasses.replace(settings, wave_bytes=100_000, batch_items=100, batch_bytes=100_000)
+    job_id = upload(database, wide, [*texts[:5], "== Sea ==\n", *texts[5:]])
+    work_off(database, wide)
+    assert statuses(database, job_id).count("succeeded") == len(texts)
+    assert statuses(database, job_id)[5] == "failed"
+    assert "one by one" not in caplog.text, "the others are looked at together all the same"
 
 
 def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database, settings: Settings) -> None:

@@ -1,0 +1,63 @@
+"""What many texts say of words, asked at once, is what each says by itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learning_texts import text
+
+from lagoon.scorer import ReefScorer
+from shoal.chunking import analyse, analyse_many, cuts_of
+from shoal.learning.observations import discover, discover_many
+from shoal.models import DocumentDraft
+from shoal.parse.draft import make_draft
+from shoal.settings import Settings
+
+OPTIONS = Settings(short_document_words=120)
+NAMES = ("zorblax", "quimble", "zorblax's", "frob tandle", "frob tandle's", "il-17")
+
+
+@pytest.fixture(scope="module")
+def drafts() -> list[DocumentDraft]:
+    bodies = [
+        text(1, "sea", ["zorblax", "quimble", "zorblax", "zorblax's"]),
+        text(2, "money", ["frob tandle", "zorblax", "frob tandle"]),
+        "# Zorblax\n\n"
+        + text(3, "plant", ["quimble"])
+        + "\n\n## Frob\n\n"
+        + text(4, "sea", ["il-17", "il-17"]),
+        "Nothing known: qqxv zzyzx.",
+        "One word",
+        text(5, "money", list(NAMES) * 3, n_sentences=40),
+        "12 34",
+        "# Quimble\n\n" + text(6, "plant", []),
+    ]
+    return [
+        make_draft(content=body, title=f"Zorblax {n}", format="markdown", settings=OPTIONS)
+        for n, body in enumerate(bodies)
+    ]
+
+
+@settings(deadline=None, max_examples=40)
+@given(picked=st.lists(st.integers(0, 7), min_size=1, max_size=10))
+def test_texts_observed_at_once_say_what_each_says_alone(
+    scorer: ReefScorer, drafts: list[DocumentDraft], picked: list[int]
+) -> None:
+    asked = [drafts[number] for number in picked]
+    together = analyse_many(asked, scorer, OPTIONS)
+    rows = discover_many(together, OPTIONS)
+    assert [one.draft for one in together.drafts] == asked
+    for draft, analysed, found in zip(asked, together.drafts, rows, strict=True):
+        alone = analyse(draft, scorer, OPTIONS)
+        assert cuts_of(analysed) == cuts_of(alone)
+        assert analysed.contexts == alone.contexts
+        assert found == discover(alone, OPTIONS)
+
+
+def test_what_has_no_text_is_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
+    empty = make_draft(content="# Only a heading\n", format="markdown", settings=OPTIONS)
+    together = analyse_many([empty, drafts[0], empty], scorer, OPTIONS)
+    assert [one.draft for one in together.drafts] == [drafts[0]]
+    assert len(discover_many(together, OPTIONS)) == 1
+    assert discover_many(analyse_many([empty], scorer, OPTIONS), OPTIONS) == []
