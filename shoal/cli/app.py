@@ -30,6 +30,7 @@ app = typer.Typer(
 MODULES = {
     "documents": ("ingest", "ingest-dir", "show", "status", "delete", "tags", "rescore", "export"),
     "search": ("search", "explain"),
+    "evaluation": ("evaluate",),
     "vocabulary": ("vocabulary",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
     "jobs": ("upload", "jobs"),
