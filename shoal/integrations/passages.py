@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.client import AsyncClient, Client
+from shoal.integrations.quotations import lines
 from shoal.models import ContextChunk, SearchResponse, SearchResult
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ class Passage:
     @property
     def place(self) -> str:
         """Where it is from, in a line for people and models."""
-        first, last = self.metadata["start_line"], self.metadata["end_line"]
-        lines = f"line {first}" if first == last else f"lines {first}-{last}"
-        return f"{' > '.join([self.metadata['document_title'], *self.metadata['section_path']])}, {lines}"
+        title, sections = self.metadata["document_title"], self.metadata["section_path"]
+        # The first heading of many documents is their title.
+        names = sections if sections[:1] == [title] else [title, *sections]
+        return f"{' > '.join(names)}, {lines(self.metadata['start_line'], self.metadata['end_line'])}"
 
 
 def find_passages(

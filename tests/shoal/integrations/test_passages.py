@@ -66,6 +66,11 @@ def test_a_passage_says_where_it_is_from_and_why_it_was_found(searcher: Engine |
     json.dumps(dict(metadata))
 
 
+def test_a_title_that_is_the_first_heading_is_told_once(engine: Engine) -> None:
+    engine.ingest(content=f"# Plants\n\n## Petals\n\n{PARTS[1]}", title="Plants", format="markdown")
+    assert find_passages(engine, "petal", {"mode": "lexical"})[0].place == "Plants > Petals, line 5"
+
+
 def test_neighbours_come_with_the_text_where_they_are_asked_for(chapters: Engine) -> None:
     alone = find_passages(chapters, "lava", {"filters": {"document_ids": [3]}, "mode": "lexical"})[0]
     around = find_passages(
