@@ -148,7 +148,9 @@ def folder(tmp_path: Path) -> Path:
         {"title": f"Note {i}", "content": f"Note number {i} is about the tide and the sea."} for i in range(3)
     ]
     (here / "articles.ndjson").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (here / "judged.jsonl").write_text('{"query": "bees", "relevant": ["bees-and-pollination.md"]}\n')
+    (here / "judged.jsonl").write_text(
+        '{"query": "bees", "relevant": ["bees-and-pollination.md", "notes/one.md"]}\n'
+    )
     shutil.make_archive(str(here / "notes"), "zip", here / "notes")
     return here
 
