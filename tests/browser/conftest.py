@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 from browsing import KEY, Complaints, NoBrowserError, launched, opened
 from playwright.sync_api import Browser, Page, sync_playwright
+from waiting import until
 
 STOP_S = 120.0
+LISTENING = re.compile(r'"url": "(http://[^"]+)"')
+"""What the log of the API says of its address."""
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +67,32 @@ def serve(folder: Path, **environment: str) -> Iterator[str]:
 def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service that starts empty, for the tests of one file in their order."""
     yield from serve(tmp_path_factory.mktemp("service"))
+
+
+@pytest.fixture(scope="module")
+def idle_address(browser: Browser, idle_folder: Path) -> Iterator[str]:
+    """A service without a worker: what is handed over waits for the test to do it."""
+    path = idle_folder / "serve.log"
+    command = [
+        sys.executable,
+        "-m",
+        "shoal.cli",
+        "--db",
+        str(idle_folder / "shoal.db"),
+        "serve",
+        "--port",
+        "0",
+    ]
+    with path.open("wb") as log:
+        process = subprocess.Popen(command, stderr=log)
+    yield until(lambda: next(iter(LISTENING.findall(path.read_text())), None))
+    process.terminate()
+    process.wait(STOP_S)
+
+
+@pytest.fixture(scope="module")
+def idle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("idle")
 
 
 @pytest.fixture(scope="module")
