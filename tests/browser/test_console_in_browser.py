@@ -80,6 +80,44 @@ def test_the_ribbon_leads_to_the_place_that_was_clicked(page: Page, library: str
     expect(page.locator(".ribbon .marker")).to_be_visible()
 
 
+def test_the_keyboard_leads_along_the_ribbon(page: Page, library: str) -> None:
+    page.goto(f"{library}/library")
+    page.locator("table.list th a").first.click()
+    place = page.get_by_role("slider", name="Place in the document")
+    last = int(place.get_attribute("aria-valuemax") or 0)
+    place.focus()
+    page.keyboard.press("End")
+    expect(place).to_have_attribute("aria-valuenow", str(last))
+    page.keyboard.press("ArrowLeft")
+    expect(place).to_have_attribute("aria-valuetext", re.compile(rf"Chunk {last - 1} of {last + 1}: \w+"))
+    expect(page.locator("#pointed")).to_have_text(re.compile(rf"Chunk {last - 1} of"))
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#chunk-{last - 1}.chosen")).to_be_visible()
+    expect(place).to_have_attribute("aria-valuenow", str(last - 1))
+
+
+def test_a_filter_is_taken_away_and_a_passage_is_opened_in_full(page: Page, library: str) -> None:
+    page.goto(f"{library}/?q=how+glass+is+made&tags=sample")
+    result = page.locator(".results > li").first
+    result.get_by_text("Whole passage").click()
+    expect(result.locator(".passage > p")).to_be_hidden()
+    expect(result.locator(".passage details p")).to_be_visible()
+    page.get_by_role("link", name="Without: tag sample").click()
+    page.wait_for_url(re.compile(r"q=how\+glass\+is\+made$"))
+    expect(page.locator(".chips.active")).to_have_count(0)
+
+
+def test_what_goes_wrong_is_told_where_it_is_seen(browser: Browser, library: str) -> None:
+    context = opened(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(library)
+    page.route("**/library", lambda route: route.abort())
+    page.get_by_role("link", name="Library", exact=True).click()
+    expect(page.locator("#announcer")).to_have_text("The service cannot be reached")
+    expect(page.locator("#announcer")).to_be_in_viewport()
+    context.close()
+
+
 def test_tags_are_set_and_a_document_is_deleted(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     page.locator("#pick-files").set_input_files(
@@ -131,7 +169,7 @@ def test_pages_are_accessible_and_fit_their_window(
     complaints.watch(page)
     for path in (
         "/", "/?q=bees+and+pollen", "/?q=zzzz", "/library", "/documents/1", "/documents/1?chunk=0", "/jobs", "/jobs/1",
-        "/reefs", "/reefs/0", "/vocabulary", "/nothing-like-this", "/docs",
+        "/reefs", "/reefs/0", "/vocabulary", "/?q=bees&tags=sample&document=1", "/jobs/1?items=failed", "/nothing-like-this", "/docs",
     ):  # fmt: skip
         page.goto(f"{library}{path}")
         page.wait_for_load_state("networkidle")

@@ -1,0 +1,252 @@
+"""What the pages of the console say of searches, texts, words and failures, as the server draws them."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
+from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
+from teaching_texts import about
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal.storage.records import StoredSection
+from shoal_api import create_app
+from shoal_api.console.figures import EXCERPT_CHARS, SNAP_CHARS, Run, excerpt
+from shoal_api.console.jobs import FAILED, ITEMS
+from shoal_api.console.library import SECTIONS, contents
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """A service whose library has learned, with lagoon's own scorer."""
+    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
+    with Engine(settings=settings) as engine:
+        engine.ingest(title="Fire", content=about("fire", "zorblat", 6))
+        engine.ingest(title="Ships", content=about("sea", "hoxley wump", 5))
+        yield create_app(settings, engine=engine).test_client()
+
+
+def page(client: FlaskClient, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status, address
+    return answer.get_data(as_text=True)
+
+
+def visible(text: str) -> str:
+    """The words of a page, without its markup."""
+    main = text[text.index("<main") :]
+    return " ".join(html.unescape(re.sub(r"<script.*?</script>|<[^>]+>", " ", main, flags=re.DOTALL)).split())
+
+
+def links(text: str) -> list[str]:
+    return [html.unescape(address) for address in re.findall(r'href="([^"]+)"', text[text.index("<main") :])]
+
+
+def test_a_search_of_the_console_is_counted_like_one_of_the_api(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    page(client, "/?q=lava")
+    page(client, "/?q=lava&mode=reef")
+    metrics = client.get("/metrics").get_data(as_text=True)
+    assert 'shoal_search_seconds_count{mode="hybrid"} 1.0' in metrics
+    assert 'shoal_search_seconds_count{mode="reef"} 1.0' in metrics
+
+
+def test_filters_in_force_are_named_and_taken_away_one_by_one(client: FlaskClient, store: Store) -> None:
+    document = store(VOLCANO, title="Mountains", tags=["hot", "loud"])
+    text = page(client, f"/?q=lava&tags=hot,loud&document={document}&mode=reef&page=1")
+    assert "Without: tag hot" in text
+    assert "Without: only Mountains" in text
+    assert f"/?q=lava&tags=loud&document={document}&mode=reef" in links(text)
+    assert "/?q=lava&tags=hot,loud&mode=reef" in links(text)
+    assert f"/?q=lava&tags=hot,loud&document={document}" in links(text)
+    assert "Without:" not in page(client, "/?q=lava")
+
+
+def test_several_documents_can_be_searched(client: FlaskClient, store: Store) -> None:
+    first, second = store(VOLCANO, title="One"), store(f"{VOLCANO} Lava again.", title="Two")
+    store(f"{VOLCANO} Lava once more.", title="Three")
+    found = visible(page(client, f"/?q=lava&document={first},{second}"))
+    assert "2 results" in found
+    assert "Three" not in found
+
+
+def test_no_results_under_filters_lead_to_the_search_without_them(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO, tags=["hot"])
+    text = page(client, "/?q=lava&tags=cold&mode=lexical")
+    assert "No results" in text
+    assert "/?q=lava&mode=lexical" in links(text)
+
+
+def test_a_page_of_results_has_a_next_one_only_where_there_is_more(client: FlaskClient, store: Store) -> None:
+    for i in range(10):
+        store(f"{VOLCANO} Number {i}.", title=f"Volcano {i}")
+    text = page(client, "/?q=lava&mode=lexical")
+    assert "10 results" in visible(text)
+    assert 'rel="next"' not in text
+    store(f"{VOLCANO} Number 10.", title="Volcano 10")
+    text = page(client, "/?q=lava&mode=lexical")
+    assert "Results 1 to 10" in visible(text)
+    assert 'rel="next"' in text
+    assert "Results 11 to 11" in visible(page(client, "/?q=lava&mode=lexical&page=2"))
+
+
+def test_the_words_of_a_query_are_told_with_their_passages(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    store(LAW)
+    text = page(client, "/?q=the+lava+-zorp+qwertz")
+    assert '<span class="word stop">the</span> <span class="word known">lava</span>' in text
+    assert '-zorp <span class="word unknown">qwertz</span>' in text
+    assert "lava known 1 qwertz unknown 0" in visible(text)
+
+
+def test_a_result_shows_all_of_its_shared_reefs(taught: FlaskClient) -> None:
+    text = page(taught, "/?q=smoke+over+the+burning+ship")
+    body = {"query": "smoke over the burning ship", "include_scores": True}
+    shared = taught.post(f"{API}/search", json=body).get_json()["results"][0]["shared_reefs"]
+    assert len(shared) > 4
+    first = re.findall(r"<article.*?</article>", text, flags=re.DOTALL)[0]
+    pairs = "".join(re.findall(r'<table class="pairs">.*?</table>', first, flags=re.DOTALL))
+    assert [f"/reefs/{reef['reef_id']}" for reef in shared] == re.findall(r'href="(/reefs/\d+)"', pairs)
+
+
+@given(
+    st.lists(st.text(alphabet="abc", min_size=1, max_size=60), min_size=1, max_size=120).map(" ".join),
+    st.data(),
+)
+def test_an_excerpt_is_a_short_part_of_its_text_with_something_marked(text: str, data: st.DataObject) -> None:
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    marked = sorted(data.draw(st.sets(st.sampled_from(words), max_size=5)))
+    found = excerpt(text, marked)
+    whole = "".join(run.text for run in found)
+    cut = whole.removeprefix("… ").removesuffix(" …")
+    assert cut in text
+    assert len(cut) <= EXCERPT_CHARS + 2 * SNAP_CHARS
+    assert {run.text for run in found if run.is_mark} <= {text[start:end] for start, end in marked}
+    if marked:
+        assert any(run.is_mark for run in found)
+    if len(text) <= EXCERPT_CHARS:
+        assert whole == text
+
+
+def test_an_excerpt_begins_and_ends_with_whole_words_around_most_of_the_marks() -> None:
+    text = "alone " + "far " * 300 + "here and here and here " + "away " * 300
+    marks = [match.span() for match in re.finditer("alone|here", text)]
+    found = excerpt(text, marks)
+    assert [run.text for run in found if run.is_mark] == ["here"] * 3
+    assert found[0] == Run("… ", False)
+    assert found[1].text.startswith("far far")
+    assert found[-1] == Run(" …", False)
+    assert found[-2].text.endswith("away away")
+
+
+def test_a_learned_word_has_a_page_with_what_it_was_learned_from(taught: FlaskClient) -> None:
+    assert "/vocabulary/zorblat" in links(page(taught, "/vocabulary"))
+    text = page(taught, "/vocabulary/zorblat")
+    assert "Learned from 6 occurrences in 1 document" in visible(text)
+    assert "Fire 6 occurrences in 2 passages" in visible(text)
+    assert text.count("<mark>zorblat") == 6
+    assert "/documents/1?chunk=0#chunk-0" in links(text)
+    reef = taught.get(f"{API}/vocabulary?q=zorblat").get_json()["words"][0]["reefs"][0]
+    assert f"{reef['reef_name']} 1.00" in visible(text)
+
+
+def test_a_compound_has_a_page_that_marks_it_as_one(taught: FlaskClient) -> None:
+    text = page(taught, "/vocabulary/hoxley%20wump")
+    assert "learned compound" in text
+    assert "<mark>hoxley wump</mark>" in text
+
+
+def test_a_word_that_was_not_learned_says_what_it_is(taught: FlaskClient) -> None:
+    assert "is in the dictionary" in visible(page(taught, "/vocabulary/volcano", 404))
+    assert "was not learned" in visible(page(taught, "/vocabulary/%22%3E%3Czzyzx%3E", 404))
+
+
+def test_a_learned_word_of_a_query_leads_to_its_page(taught: FlaskClient) -> None:
+    assert "/vocabulary/zorblat" in links(page(taught, "/?q=what+is+a+zorblat"))
+
+
+def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskClient, worker: Worker) -> None:
+    n = ITEMS + 1
+    lines = b'{"content": "Lava rose."}\n' + b"not json\n" * n
+    sent = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    job = sent.get_json()["job"]["id"]
+    worker.work()
+    text = page(client, f"/jobs/{job}")
+    assert f"These are {FAILED} of {n}." in visible(text)
+    assert f"/jobs/{job}?items=failed" in links(text)
+    failed = page(client, f"/jobs/{job}?items=failed")
+    assert f"Items that are failed {n}" in visible(failed)
+    assert failed.count('class="status failed"') == ITEMS
+    assert f"/jobs/{job}?items=failed&page=2" in links(failed)
+    assert page(client, f"/jobs/{job}?items=failed&page=2").count('class="status failed"') == 1
+    assert "cannot be answered" in page(client, f"/jobs/{job}?items=odd", 422)
+
+
+def test_jobs_can_be_acted_on_in_their_list_as_they_are(client: FlaskClient, worker: Worker) -> None:
+    bad = client.post(f"{API}/documents/bulk", data=b"not json\n", content_type="application/x-ndjson")
+    worker.work()
+    client.post(f"{API}/documents", json={"content": VOLCANO})
+    text = page(client, "/jobs")
+    assert re.findall(r'data-act="(\w+)" data-job="(\d+)"', text) == [
+        ("cancel", "2"),
+        ("retry", str(bad.get_json()["job"]["id"])),
+    ]
+    assert "data-refresh" in text
+    worker.work()
+    assert "data-refresh" not in page(client, "/jobs")
+
+
+def sections(*given: tuple[int, int]) -> list[StoredSection]:
+    """Sections by depth and number of chunks."""
+    return [
+        StoredSection(i, depth, tuple(f"{i}.{j}" for j in range(depth)), 0, 0, 0, 0, n)
+        for i, (depth, n) in enumerate(given)
+    ]
+
+
+def test_contents_name_sections_without_text_and_lead_to_the_text_below() -> None:
+    found = contents(sections((0, 2), (1, 0), (2, 3), (2, 1), (1, 0)), 3)
+    assert [(entry.heading, entry.depth, entry.chunk) for entry in found] == [
+        ("Beginning", 0, 0),
+        ("1.0", 0, 2),
+        ("2.1", 1, 2),
+        ("3.1", 1, 5),
+        ("4.0", 0, 5),
+    ]
+    assert [entry.heading for entry in found if entry.is_here] == ["2.1"]
+
+
+@pytest.mark.parametrize("chunk", [0, 700, 1199])
+def test_contents_of_a_long_book_are_those_around_the_place(chunk: int) -> None:
+    found = contents(sections(*[(1, 1)] * 1200), chunk)
+    assert len(found) == SECTIONS
+    assert [entry.chunk for entry in found if entry.is_here] == [chunk]
+
+
+def test_the_ribbon_tells_the_island_of_every_chunk(client: FlaskClient, store: Store) -> None:
+    document = store(f"{VOLCANO * 9}\n\n{LAW * 9}\n\n{FLOWER * 9}")
+    text = page(client, f"/documents/{document}")
+    found = re.search(r'<script type="application/json" id="chunk-pieces">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    pieces = json.loads(found.group(1))
+    chunks = client.get(f"{API}/documents/{document}/chunks").get_json()["chunks"]
+    assert pieces["starts"] == [chunk["start_char"] for chunk in chunks]
+    assert len(pieces["island"]) == len(chunks) > 1
+    assert all(0 <= island < len(pieces["islands"]) for island in pieces["island"])
+
+
+def test_a_library_of_one_chunk_has_no_ribbon(client: FlaskClient, store: Store) -> None:
+    document = store(VOLCANO)
+    text = page(client, f"/documents/{document}")
+    assert 'id="ribbon"' not in text
+    assert "1 chunk" in visible(text)
+    assert "Search 1 document Ask" in visible(page(client, "/"))
