@@ -26,8 +26,7 @@ T = TypeVar("T")
 
 
 class Operations(DocumentOperations, SearchOperations, ServiceOperations):
-    """All that both clients can do. Signatures name the value of an operation as `Flow[VALUE]`: a `Client` returns VALUE,
-    an `AsyncClient` is awaited for it. `Stream[VALUE]` is an iterator, or an asynchronous one."""
+    """All that both clients can do. What `Client` returns, `AsyncClient` is awaited for; its iterators are asynchronous."""
 
 
 class Client(Operations, Blocking):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import random
 from collections.abc import (
     AsyncIterator,
@@ -150,12 +151,44 @@ class Awaited(Asking):
         raise NotImplementedError
 
 
-class operation(Generic[P, T]):  # noqa: N801 - a decorator
+class _Method:
+    """What both decorators make, as people and their tools look at it: `help`, `inspect`, a call through the class."""
+
+    def __init__(self, described: Callable[..., Any]) -> None:
+        functools.update_wrapper(cast(Any, self), described)
+        own = inspect.signature(described)
+        told = str(own.return_annotation).replace("Flow[", "", 1).removesuffix("]")
+        if told.startswith("Stream["):
+            told = told.replace("Stream[", "Iterator[", 1) + "]"
+        self.__signature__ = own.replace(return_annotation=_Told(told))
+        self._bound_signature = self.__signature__.replace(parameters=list(own.parameters.values())[1:])
+
+    def __call__(self, client: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.__get__(client)(*args, **kwargs)
+
+    def __get__(self, client: Any, owner: object = None) -> Any:
+        raise NotImplementedError
+
+    def _bound(self, call: Callable[..., Any]) -> Any:
+        """A method of a client, with this one's name, documentation and signature."""
+        method: Any = functools.update_wrapper(call, cast(Any, self))
+        method.__signature__ = self._bound_signature
+        return method
+
+
+class _Told(str):
+    """A type in a signature, shown without quotation marks."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
     """Makes a method of a flow: of a client that blocks one that returns its value, of one that is awaited a coroutine."""
 
     def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        super().__init__(flow)
         self.flow = flow
-        functools.update_wrapper(cast(Any, self), flow)
 
     @overload
     def __get__(self, client: None, owner: object = None) -> operation[P, T]: ...
@@ -166,20 +199,15 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self
-
-        @functools.wraps(self.flow)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client._run(self.flow(client, *args, **kwargs))
-
-        return call
+        return self._bound(lambda *args, **kwargs: client._run(self.flow(client, *args, **kwargs)))
 
 
-class listing(Generic[P, T]):  # noqa: N801 - a decorator
+class listing(_Method, Generic[P, T]):  # noqa: N801 - a decorator
     """Makes a method of a stream, that gives an iterator, or an asynchronous one."""
 
     def __init__(self, stream: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        super().__init__(stream)
         self.stream = stream
-        functools.update_wrapper(cast(Any, self), stream)
 
     @overload
     def __get__(self, client: None, owner: object = None) -> listing[P, T]: ...
@@ -190,9 +218,4 @@ class listing(Generic[P, T]):  # noqa: N801 - a decorator
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self
-
-        @functools.wraps(self.stream)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client._stream(self.stream(client, *args, **kwargs))
-
-        return call
+        return self._bound(lambda *args, **kwargs: client._stream(self.stream(client, *args, **kwargs)))

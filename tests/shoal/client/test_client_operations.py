@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
+import inspect
+import pydoc
 import re
 import threading
 import zipfile
@@ -307,6 +309,16 @@ def test_a_service_that_cannot_work_says_what_it_lacks(service: LiveService, mon
 
 def _fail(*_: object) -> None:
     raise OSError("gone")
+
+
+def test_help_tells_arguments_and_value() -> None:
+    told = pydoc.render_doc(Client, renderer=pydoc.plaintext)
+    assert "documents(self, *, tag: 'str | None' = None, q:" in told
+    assert "-> DocumentPage" in told
+    assert "The text of a document, in which the offsets of results count" in told
+    with Client("http://127.0.0.1") as client:
+        assert str(inspect.signature(client.each_item)).endswith("-> Iterator[Item]")
+        assert list(inspect.signature(client.content).parameters) == ["document_id"]
 
 
 def test_a_job_is_seen_from_its_start_to_its_end(service: LiveService, notes: list[Path]) -> None:
