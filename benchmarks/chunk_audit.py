@@ -22,7 +22,8 @@ import lagoon
 from shoal.chunking import score_document
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
 from shoal.parse import plaintext
-from shoal.parse.draft import FORMAT_OF_SUFFIX, draft_from_file
+from shoal.parse.draft import draft_from_file
+from shoal.parse.formats import FORMAT_OF_SUFFIX
 from shoal.parse.markdown import read_blocks
 from shoal.parse.masking import mask, mask_formulas
 from shoal.parse.sections import parse

@@ -33,7 +33,8 @@ from shoal.chunking import analyse
 from shoal.errors import DocumentError
 from shoal.learning import Evidence, EvidenceRow, Kind, LearnedWord, discover, learn, with_vocabulary
 from shoal.models import DocumentDraft
-from shoal.parse.draft import FORMAT_OF_SUFFIX, draft_from_file, make_draft
+from shoal.parse.draft import draft_from_file, make_draft
+from shoal.parse.formats import FORMAT_OF_SUFFIX
 from shoal.settings import Settings
 
 KEEP = 38

@@ -40,6 +40,7 @@ ISLANDS_PER_CHUNK = 10
 # Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing.
 LOW_COVERAGE = 0.55
 MIN_WORDS_TO_JUDGE = 50
+NO_TEXT = "the document has no text besides headings, comments and rules"
 LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this between two sentences parts two chunks, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400
@@ -103,7 +104,7 @@ def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyse
     """
     parsed = parse(draft, max_block_chars=settings.max_chunk_chars)
     if not parsed.sentences:
-        raise EmptyDocumentError("the document has no text besides headings, comments and rules")
+        raise EmptyDocumentError(NO_TEXT)
     sections = _section_starts(draft.title, parsed, settings.heading_weight > 0)
     analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
     return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)

@@ -32,6 +32,10 @@ class UndecodableDocumentError(DocumentError):
     """The bytes are not text in an encoding that can be recognised."""
 
 
+class UnreadableFileError(UndecodableDocumentError):
+    """The system does not let a file be read; its text may be fine."""
+
+
 class UnknownFormatError(DocumentError):
     """The format is not one of `DocFormat`, or cannot be told from the file's name."""
 

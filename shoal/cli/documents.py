@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
 from shoal.errors import DocumentError, NotFoundError, ShoalError
+from shoal.listing import list_folder, no_texts_line, passed_over_line
 from shoal.models import DocFormat
 
 Tags = Annotated[
@@ -86,11 +87,13 @@ def ingest(
             size = intake.size_of(path)
             try:
                 if replace is None:
-                    result = engine.ingest_file(path, title=title, format=how_to_read, tags=split_tags(tags))
+                    result = engine.ingest_file(
+                        intake.absolute(path), title=title, format=how_to_read, tags=split_tags(tags)
+                    )
                 else:
                     new_tags = None if tags is None else split_tags(tags)
                     result = engine.replace_file(
-                        replace, path, title=title, format=how_to_read, tags=new_tags
+                        replace, intake.absolute(path), title=title, format=how_to_read, tags=new_tags
                     )
                 outcome = intake.FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
@@ -116,12 +119,16 @@ def ingest_dir(
 ) -> None:
     """Store the texts of a folder.
 
-    Every .md, .markdown and .txt file is stored; no service is needed. Names that begin with a dot are passed over. A bad file is reported and does not stop the rest; exit code 1
-    if there was one. Running it again takes in what is new: texts stored already are skipped as duplicates.
+    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and links to folders
+    are passed over and counted, names that begin with a dot are passed over. A bad file is reported and does not stop
+    the rest; exit code 1 if there was one. Running it again takes in what is new: texts stored already are skipped as
+    duplicates.
     """
-    files = intake.find_files(folder, recursive=recursive)
-    if not files:
-        raise NotFoundError(f"there is no {', '.join(intake.SUFFIXES)} file in {folder}")
+    listing = list_folder(folder, recursive=recursive)
+    files = intake.measured(listing.texts)
+    unreadable = [intake.FileOutcome.failed(one.path, 0, one.reason) for one in listing.unreadable]
+    if not files and not unreadable:
+        raise NotFoundError(no_texts_line(folder, listing.passed_over))
     from shoal.cli.progress import bar
 
     began = time.monotonic()
@@ -131,9 +138,10 @@ def ingest_dir(
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
     ):
         outcomes = intake.take_in(engine, files, split_tags(tags), processes=workers, watch=drawn.follow)
+    outcomes += unreadable
     for outcome in outcomes:
         _report(session, outcome, name_stored=False)
-    _finish(session, outcomes, time.monotonic() - began)
+    _finish(session, outcomes, time.monotonic() - began, listing.passed_over)
 
 
 def show(
@@ -324,7 +332,14 @@ def _report(session: Session, outcome: intake.FileOutcome, *, name_stored: bool)
         session.warn(f"warning: {outcome.path}: {warning}")
 
 
-def _finish(session: Session, outcomes: Sequence[intake.FileOutcome], seconds: float) -> None:
+def _finish(
+    session: Session,
+    outcomes: Sequence[intake.FileOutcome],
+    seconds: float,
+    passed_over: Mapping[str, int] | None = None,
+) -> None:
+    if passed_over:
+        session.warn(passed_over_line(passed_over))
     failed = sum(outcome.error is not None for outcome in outcomes)
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates
@@ -338,6 +353,7 @@ def _finish(session: Session, outcomes: Sequence[intake.FileOutcome], seconds: f
                 "failed": failed,
                 "bytes": size,
                 "seconds": round(seconds, 3),
+                "passed_over": passed_over or {},
             }
         )
     megabytes = size / 1e6

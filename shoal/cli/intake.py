@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.collector import relax_collector
 from shoal.errors import DocumentError, DocumentTooLargeError
+from shoal.listing import SUFFIXES, list_folder, reason_of
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from shoal.parse.decode import Decoded
     from shoal.settings import Settings
 
-SUFFIXES = (".md", ".markdown", ".txt")
+__all__ = ["SUFFIXES", "FileOutcome", "Found", "absolute", "find_files", "measured", "size_of", "take_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,20 @@ class Found:
 
 def find_files(folder: Path, *, recursive: bool) -> list[Found]:
     """Text files below `folder` in the order of their paths; names that begin with a dot are passed over."""
-    found: list[Found] = []
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if recursive and not name.startswith("."))
-        for name in sorted(names):
-            path = Path(where, name)
-            if not name.startswith(".") and path.suffix.lower() in SUFFIXES:
-                found.append(Found(path, size_of(path)))
-    return sorted(found, key=lambda file: file.path)
+    return measured(list_folder(folder, recursive=recursive).texts)
+
+
+def measured(paths: Iterable[Path]) -> list[Found]:
+    """The files with their sizes."""
+    return [Found(path, size_of(path)) for path in paths]
+
+
+def absolute(path: Path) -> Path:
+    """The path under which a file is stored, wherever a command is run: what cites it, or follows it, finds it again.
+
+    Links are not resolved: one may lead elsewhere tomorrow, and the document is that of the link.
+    """
+    return Path(os.path.abspath(path))  # noqa: PTH100
 
 
 def size_of(path: Path) -> int:
@@ -90,7 +97,8 @@ def take_in(
     processes: int = 1,
     watch: Watcher | None = None,
 ) -> list[FileOutcome]:
-    """Ingest files, one outcome each, in order. A file that cannot be read or taken does not stop the rest.
+    """Ingest files, one outcome each, in order, under their absolute paths. A file that cannot be read or taken does
+    not stop the rest.
 
     `processes` beyond one share the work. Raises ShoalError if all of them die.
     """
@@ -103,7 +111,12 @@ def take_in(
                 intake.refuse(file.path.stem, _reason(error))
                 continue
             intake.add(
-                {"content": content, "encoding": encoding, "tags": tags, "source_path": str(file.path)}
+                {
+                    "content": content,
+                    "encoding": encoding,
+                    "tags": tags,
+                    "source_path": str(absolute(file.path)),
+                }
             )
         results = intake.finish(processes=processes, watch=watch)
     return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
@@ -125,6 +138,4 @@ def _read(file: Found, settings: Settings) -> Decoded:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    return str(error)
+    return reason_of(error) if isinstance(error, OSError) else str(error)

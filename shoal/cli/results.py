@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import counted, one_line, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -191,7 +191,7 @@ def _place(result: Mapping[str, Any]) -> str:
         path = path[1:]
     first, last = result["start_line"], result["end_line"]
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
-    source = one_line(result["source_path"] or "")
+    source = shown_path(result["source_path"] or "")
     where = ", ".join(part for part in (source, lines, f"document {result['document_id']}") if part)
     return "\n".join(part for part in (" › ".join(path), where) if part)
 

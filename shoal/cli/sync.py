@@ -10,6 +10,7 @@ import typer
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
+from shoal.listing import no_texts_line, passed_over_line
 
 if TYPE_CHECKING:
     from shoal.sync import Synced
@@ -36,17 +37,30 @@ def sync(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --delete: also when the folder holds no text at all.")
+        bool,
+        typer.Option(
+            "--force", help="With --delete: also where a folder is empty, or no document would be left."
+        ),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail also for files that hold no text to be stored.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
 ) -> None:
     """Make the library follow a folder.
 
     Takes in new .md, .markdown and .txt files, gives documents whose files have changed the new content under their old
-    number, and lets documents follow files that were renamed or moved. What is gone stays, unless --delete is given.
-    Names that begin with a dot are passed over. Run it as often as you like: only what differs is touched.
+    number, and lets documents follow files that were renamed or moved. A file with another extension that was stored by
+    its name is followed, too; the others are passed over and counted. Names that begin with a dot are passed over. Run
+    it as often as you like: only what differs is touched.
 
-    Files are known by their absolute paths. Exit code 1 if a file could not be read or stored; the others are.
+    What is gone stays, unless --delete is given. A file is gone where the system says so, not where it can't be read
+    now or is no text any more. Of a folder that is there but empty nothing is deleted, as its disk may not be mounted,
+    and never all documents, unless --force is given.
+
+    Files are known by their absolute paths; documents that were stored under relative ones get theirs. Exit code 1 if a
+    file could not be read or stored; the others are. A file that was read but is empty or no text is told, and fails the
+    command only with --strict.
 
     \b
         shoal sync notes --dry-run         what would change
@@ -70,14 +84,33 @@ def sync(
             watch=drawn.follow,
             watch_reading=lambda n_bytes: drawn.advance(n_bytes, 1),
         )
-    for one in done.failed:
-        session.warn(f"failed: {one.name}: {one.reason}")
+    _warn(session, folder, done, force=force)
     if session.as_json:
         session.emit(json_form(done))
     _print_changes(session, done)
     session.say(_summary(done))
-    if done.failed:
+    if any(strict or not one.is_refused for one in done.failed):
         raise typer.Exit(1)
+
+
+def _warn(session: Session, folder: Path, done: Synced, *, force: bool) -> None:
+    from shoal.sync.folder import is_below
+
+    for failed in done.failed:
+        session.warn(f"{'not stored' if failed.is_refused else 'failed'}: {failed.name}: {failed.reason}")
+    for doubtful in done.warnings:
+        session.warn(f"warning: {doubtful.name}: {doubtful.warning}")
+    for empty in done.empty:
+        n = sum(is_below(change.name, empty) for change in done.vanished)
+        if n and not force:
+            session.warn(
+                f"warning: {empty} is empty, but the library has {counted(n, 'document')} of it: is it mounted? "
+                "--delete removes them only with --force"
+            )
+    if not (done.new or done.changed or done.renamed or done.same or done.unchanged or done.failed):
+        session.warn(f"warning: {no_texts_line(folder, done.passed_over)}")
+    elif done.passed_over:
+        session.warn(passed_over_line(done.passed_over))
 
 
 def _print_changes(session: Session, done: Synced) -> None:
@@ -93,6 +126,12 @@ def _print_changes(session: Session, done: Synced) -> None:
             session.say(f"{what:<10} {_described(change)}")
 
 
+def _is_held(change: Change, done: Synced) -> bool:
+    from shoal.sync.folder import is_below
+
+    return any(is_below(change.name, empty) for empty in done.empty)
+
+
 def _described(change: Change) -> str:
     number = "" if change.document_id is None else f" (document {change.document_id})"
     return f"{change.name}{number}" + (f", before {change.before}" if change.before else "")
@@ -105,11 +144,16 @@ def _summary(done: Synced) -> str:
         f"{len(done.renamed):,} renamed",
         f"{len(done.deleted):,} deleted",
         f"{done.unchanged:,} unchanged",
-        f"{len(done.failed):,} failed",
+        f"{sum(not one.is_refused for one in done.failed):,} failed",
     ]
+    refused = sum(one.is_refused for one in done.failed)
+    if refused:
+        counts.append(f"{refused:,} not stored")
     if done.tagged:
         counts.append(f"{done.tagged:,} tagged")
     text = ", ".join(counts)
     if done.vanished:
-        text += f"; the files of {counted(len(done.vanished), 'document')} are gone: --delete removes them"
+        text += f"; the files of {counted(len(done.vanished), 'document')} are gone"
+        if len(done.vanished) > sum(_is_held(change, done) for change in done.vanished):
+            text += ": --delete removes them"
     return f"nothing was done; it would be {text}" if done.dry_run else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.terminal import counted, one_line, plain
+from shoal.cli.terminal import counted, one_line, plain, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ def print_document(
     ]
     console.print(Text(" · ".join(facts), style="dim"))
     if document["source_path"]:
-        console.print(Text(f"from {one_line(document['source_path'])}", style="dim"))
+        console.print(Text(f"from {shown_path(document['source_path'])}", style="dim"))
     if document["tags"]:
         console.print(Text("tags " + ", ".join(one_line(tag) for tag in document["tags"]), style="dim"))
     _print_passages(console, chunks, reefs=reefs, with_text=with_text)

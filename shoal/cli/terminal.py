@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` as `plain` leaves it, with every run of white space as one space."""
     return " ".join(plain(text).split())
+
+
+def shown_path(path: str) -> str:
+    """A source path in one line; below the working directory as it would be typed."""
+    here = f"{Path.cwd()}/"
+    is_here = path.startswith(here) and not path.endswith("/")
+    return one_line(path.removeprefix(here) if is_here else path)
 
 
 class ClosedPipeError(Exception):

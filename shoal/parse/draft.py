@@ -16,18 +16,15 @@ from shoal.errors import (
     NotFoundError,
     UndecodableDocumentError,
     UnknownFormatError,
+    UnreadableFileError,
 )
 from shoal.models import DocFormat, DocumentDraft
 from shoal.parse.decode import CERTAIN_ENCODINGS, UTF8, clean, decode
+from shoal.parse.formats import format_of
 from shoal.parse.front_matter import FrontMatter, find_front_matter
 from shoal.parse.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
 from shoal.settings import Settings
 
-FORMAT_OF_SUFFIX = {
-    ".md": DocFormat.markdown,
-    ".markdown": DocFormat.markdown,
-    ".txt": DocFormat.plaintext,
-}
 UNTITLED = "Untitled"
 _SMALL_WORDS = frozenset(
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "under", "with"]
@@ -136,7 +133,7 @@ def draft_from_file(
     except IsADirectoryError:
         raise UndecodableDocumentError(f"{path} is a folder") from None
     except OSError as error:
-        raise UndecodableDocumentError(f"{path} cannot be read: {error.strerror}") from None
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from None
     return draft_from_bytes(
         data,
         settings=settings,
@@ -183,9 +180,7 @@ def _warnings(content: str, cleaned: str, encoding: object) -> tuple[str, ...]:
 def _checked_format(given: DocFormat | str | None, source_path: str | None) -> DocFormat:
     known = ", ".join(DocFormat)
     if given is None:
-        # Both flavours of path: an upload's file name may come from either.
-        suffix = PurePosixPath(PureWindowsPath(source_path or "").name).suffix.lower()
-        return FORMAT_OF_SUFFIX.get(suffix, DocFormat.plaintext)
+        return format_of(source_path)
     if not isinstance(given, str):
         raise InvalidFieldError("format", f"must be one of {known}")
     try:

@@ -9,20 +9,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.chunking import NO_TEXT
 from shoal.clock import timestamp
 from shoal.errors import DocumentError, NotFoundError, ShoalError
 from shoal.jobs.replacing import new_content
 from shoal.models import DocumentDraft
 from shoal.parse.draft import checked_tags, make_draft
+from shoal.parse.formats import format_of
 from shoal.settings import Settings
 from shoal.storage import catalogue, documents
 from shoal.storage.database import Database, Snapshot
-from shoal.sync.folder import Failed, Folder, TextFile, look, read
+from shoal.sync.belonging import below, relatives_of, those_of
+from shoal.sync.folder import Failed, Folder, TextFile, is_below, is_refusal, look, read, root_of
 from shoal.sync.plan import Pair, Plan, Stored, make_plan
 
 if TYPE_CHECKING:
@@ -30,17 +34,18 @@ if TYPE_CHECKING:
     from shoal.intake import Intake
     from shoal.jobs.local import Watcher
 
-# Documents whose source path lies below a folder; the bounds are the folder with `/` and with what follows `/`.
-BELOW = """
-    SELECT id, source_path, content_hash, source_path FROM documents WHERE source_path >= :first AND source_path < :beyond
-"""
 AS_PLANNED = """
     SELECT 1 FROM documents WHERE id = :id AND source_path = :source_path AND content_hash = :content_hash
 """
 
 
+MANY = 5
+"""Documents of a folder that is there but empty, from which on it is taken for one whose disk is missing. Somebody who
+has emptied a folder of fewer is more likely than such a disk."""
+
+
 class EmptyFolderError(ShoalError):
-    """Every document of a folder would be deleted."""
+    """No document of a folder would be left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """A file and what is doubtful of its text, such as a guessed encoding."""
+
+    name: str
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """What was done, or with `dry_run` would be. `vanished`: documents whose files are gone, which stay because nobody
-    asked for their deletion. `same`: files whose text another document has. `tagged`: documents that got tags."""
+    asked for their deletion, or because their folder is one of `empty`. `same`: files whose text another document has.
+    `tagged`: documents that got tags. `warnings`: what is doubtful of texts that were stored. `passed_over`: how many
+    files are no texts by their names, by extension."""
 
     new: tuple[Change, ...]
     changed: tuple[Change, ...]
@@ -66,6 +81,9 @@ class Synced:
     failed: tuple[Failed, ...]
     unchanged: int
     tagged: int
+    empty: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool = False
 
 
@@ -81,25 +99,63 @@ def sync(
     watch: Watcher | None = None,
     watch_reading: Callable[[int], None] = lambda _: None,
 ) -> Synced:
-    """Make the documents below `folder` those that the library has of it. They are known by their absolute paths.
+    """Make the documents below `folder` those that the library has of it. They are known by their absolute paths; those
+    that were stored under relative ones get theirs (`shoal.sync.belonging`).
 
-    `tags` are added to every document of the folder. `delete` removes documents whose files are gone; a folder without
-    any text is taken for one that is not mounted, unless `force`. Raises NotFoundError, EmptyFolderError.
+    `tags` are added to every document of the folder. `delete` removes documents whose files are gone. Without `force` it
+    keeps those of a folder that is there but empty, and refuses to leave no document at all: a disk may not be mounted.
+    Raises NotFoundError, EmptyFolderError.
     """
     wanted = checked_tags(tags, engine.settings)
+    root = root_of(folder)
     with _alone(engine.database.path):
-        found = look(folder, engine.settings, watch_reading)
         with engine.database.snapshot() as snapshot:
-            stored = _stored(snapshot, found, folder)
+            named = below(snapshot, root)
+            relatives = relatives_of(snapshot, folder, root)
+        names = {one.name for group in (named, *(some.documents for some in relatives)) for one in group}
+        found = look(folder, engine.settings, names, watch_reading)
+        stored = [_as_spelt(one, found) for one in (*named, *those_of(found, relatives))]
+        found = _without_strangers(found, stored)
+        with engine.database.snapshot() as snapshot:
             plan = make_plan(found, stored, _elsewhere(snapshot, found, stored))
-        if delete and plan.vanished and not found.files and not force:
-            raise EmptyFolderError(
-                f"there is no text in {folder}, but the library has documents of it ({len(plan.vanished):,}): is it mounted? "
-                "--force deletes them all"
-            )
+        found = dataclasses.replace(found, empty=_perhaps_missing(found, plan))
+        is_all = not found.files or len(plan.vanished) == len(stored)
+        if delete and plan.vanished and is_all and not force:
+            raise EmptyFolderError(_nothing_left(folder, plan, found))
+        going = [one for one in plan.vanished if delete and (force or not found.may_be_missing(one.name))]
         if dry_run:
-            return _planned(plan, found, delete=delete)
-        return _carry_out(engine, plan, found, wanted, delete=delete, processes=processes, watch=watch)
+            return _planned(plan, found, going)
+        return _carry_out(engine, plan, found, wanted, going, processes=processes, watch=watch)
+
+
+def _nothing_left(folder: Path, plan: Plan, found: Folder) -> str:
+    n = f"{len(plan.vanished):,}"
+    if not found.files:
+        return (
+            f"there is no text in {folder}, but the library has documents of it ({n}): is it mounted? "
+            "--force deletes them all"
+        )
+    return (
+        f"no document of {folder} would be left ({n} of the library, none of them with a file): is this the folder "
+        "that you mean? --force deletes them all"
+    )
+
+
+def _perhaps_missing(found: Folder, plan: Plan) -> tuple[str, ...]:
+    """The folders that are empty where so much was that something may not be mounted there."""
+    n_gone = {one: sum(is_below(document.name, one) for document in plan.vanished) for one in found.empty}
+    return tuple(one for one, n in n_gone.items() if n >= MANY or (n and one == found.root))
+
+
+def _without_strangers(found: Folder, stored: Sequence[Stored]) -> Folder:
+    """Leave out files that were read for the sake of documents which turned out not to be of this folder."""
+    own = {one.name for one in stored}
+    files = tuple(file for file in found.files if file.name not in found.followed or file.name in own)
+    return dataclasses.replace(found, files=files)
+
+
+def _as_spelt(document: Stored, found: Folder) -> Stored:
+    return document._replace(name=found.known_as.get(document.name, document.name))
 
 
 @contextlib.contextmanager
@@ -110,25 +166,6 @@ def _alone(database: Path) -> Iterator[None]:
         yield
 
 
-def _stored(snapshot: Snapshot, found: Folder, given: Path) -> list[Stored]:
-    """The documents of a folder; also those that were ingested under the folder's name as it is given, as far as their
-    files are there: others may have come from elsewhere under such a name."""
-    stored = _below(snapshot, found.root)
-    if not given.is_absolute() and str(given) != ".":
-        known = {file.name for file in found.files}
-        length = len(str(given))
-        for one in _below(snapshot, str(given)):
-            name = found.root + one.name[length:]
-            if name in known:
-                stored.append(one._replace(name=name))
-    return stored
-
-
-def _below(snapshot: Snapshot, root: str) -> list[Stored]:
-    bounds = {"first": f"{root.rstrip('/')}/", "beyond": f"{root.rstrip('/')}0"}
-    return [Stored(*row) for row in snapshot.tuples(BELOW, bounds)]
-
-
 def _elsewhere(snapshot: Snapshot, found: Folder, stored: Sequence[Stored]) -> dict[str, int]:
     own = {one.content_hash for one in stored}
     hashes = {file.content_hash for file in found.files} - own
@@ -136,20 +173,25 @@ def _elsewhere(snapshot: Snapshot, found: Folder, stored: Sequence[Stored]) -> d
     return {one: document_id for one, document_id in ids.items() if document_id is not None}
 
 
-def _planned(plan: Plan, found: Folder, *, delete: bool) -> Synced:
-    gone = tuple(Change(one.name, one.id) for one in plan.vanished)
+def _planned(plan: Plan, found: Folder, going: Sequence[Stored]) -> Synced:
     return Synced(
         new=tuple(Change(file.name, None) for file in plan.new),
         changed=tuple(_of(pair) for pair in plan.changed),
         renamed=tuple(_of(pair) for pair in plan.kept if pair.is_renamed),
-        deleted=gone if delete else (),
-        vanished=() if delete else gone,
+        deleted=_changes(going),
+        vanished=_changes(one for one in plan.vanished if one not in going),
         same=tuple(Change(one.file.name, one.document_id) for one in plan.same),
         failed=found.failed,
         unchanged=sum(not pair.is_renamed for pair in plan.kept),
         tagged=0,
+        empty=found.empty,
+        passed_over=found.passed_over,
         dry_run=True,
     )
+
+
+def _changes(stored: Iterable[Stored]) -> tuple[Change, ...]:
+    return tuple(Change(one.name, one.id) for one in stored)
 
 
 def _of(pair: Pair) -> Change:
@@ -162,41 +204,54 @@ def _carry_out(
     plan: Plan,
     found: Folder,
     tags: tuple[str, ...],
+    going: Sequence[Stored],
     *,
-    delete: bool,
     processes: int,
     watch: Watcher | None,
 ) -> Synced:
     failed = list(found.failed)
     unchanged = [_of(pair) for pair in plan.kept if not pair.is_renamed]
     renamed = [_of(pair) for pair in plan.kept if pair.is_renamed and _rename(engine, pair, failed)]
-    new, changed, same = _take_in(engine, plan, tags, failed, processes, watch)
+    taken = _take_in(engine, plan, tags, failed, processes, watch)
     before = {one.file.name: Change(one.file.name, one.document_id) for one in plan.same}
     tagged = _tag(engine, [*unchanged, *renamed, *(one for one in before.values() if one.document_id)], tags)
-    gone = [one for one in plan.vanished if not delete or _delete(engine, one)]
-    left = tuple(Change(one.name, one.id) for one in gone)
+    deleted = [one for one in going if _delete(engine, one)]
+    staying = [one for one in plan.vanished if one not in going]
+    for one in staying:
+        _name_absolutely(engine, one)
     return Synced(
-        new=tuple(new),
-        changed=tuple(changed),
+        new=tuple(taken.new),
+        changed=tuple(taken.changed),
         renamed=tuple(renamed),
-        deleted=left if delete else (),
-        vanished=() if delete else left,
-        same=(*before.values(), *same),
+        deleted=_changes(deleted),
+        vanished=_changes(staying),
+        same=(*before.values(), *taken.same),
         failed=tuple(failed),
         unchanged=len(unchanged),
         tagged=tagged,
+        empty=found.empty,
+        warnings=tuple(taken.warnings),
+        passed_over=found.passed_over,
     )
+
+
+def _name_absolutely(engine: Engine, document: Stored) -> None:
+    """Let a document whose file is gone remember where that was: a relative path tells it only as long as others of
+    its folder have one, too."""
+    if document.source_path != document.name:
+        with contextlib.suppress(DocumentError, NotFoundError):
+            content = engine.content(document.id)
+            engine.replace(document.id, content=content, source_path=document.name)
 
 
 def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
     """Let a document follow its file to another name."""
     document, file = pair
     try:
-        draft = read(file.path, engine.settings)
-        if draft.content_hash != document.content_hash:
+        following = _replacement(engine.database, engine.settings, document.id, file, ())
+        if following.content_hash != document.content_hash:
             failed.append(Failed(file.name, "the file changed meanwhile; run it again"))
             return False
-        following = _replacement(engine.database, engine.settings, document.id, draft, ())
         engine.replace(
             document.id,
             content=following.content,
@@ -211,6 +266,16 @@ def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
     return True
 
 
+@dataclass(slots=True)
+class _Taken:
+    """What became of files that were new or changed; `same`: their text is stored already by now."""
+
+    new: list[Change] = field(default_factory=list)
+    changed: list[Change] = field(default_factory=list)
+    same: list[Change] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
+
+
 def _take_in(
     engine: Engine,
     plan: Plan,
@@ -218,13 +283,11 @@ def _take_in(
     failed: list[Failed],
     processes: int,
     watch: Watcher | None,
-) -> tuple[list[Change], list[Change], list[Change]]:
-    """Store what is new and what changed; what became of it: new, changed, and stored already by now."""
-    new: list[Change] = []
-    changed: list[Change] = []
-    same: list[Change] = []
+) -> _Taken:
+    """Store what is new and what changed."""
+    became = _Taken()
     if not (plan.new or plan.changed):
-        return new, changed, same
+        return became
     taken: list[tuple[TextFile, Stored | None]] = []
     with engine.intake() as intake:
         for file, document in (
@@ -234,38 +297,38 @@ def _take_in(
             try:
                 _add(engine, intake, file, document, tags)
             except (DocumentError, NotFoundError) as error:
-                failed.append(Failed(file.name, str(error)))
+                failed.append(Failed(file.name, str(error), is_refused=is_refusal(error)))
             else:
                 taken.append((file, document))
         results = intake.finish(processes=processes, watch=watch) if taken else []
     for (file, document), result in zip(taken, results, strict=True):
         change = Change(file.name, result.id)
         if result.error is not None:
-            failed.append(Failed(file.name, result.error))
+            failed.append(Failed(file.name, result.error, is_refused=result.error == NO_TEXT))
         elif document is not None:
-            changed.append(change)
+            became.changed.append(_of(Pair(document, file)))
         elif result.duplicate is not None:
-            same.append(change)
+            became.same.append(change)
         else:
-            new.append(change)
-    return new, changed, same
+            became.new.append(change)
+        became.warnings += [Warned(file.name, warning) for warning in result.warnings]
+    return became
 
 
 def _add(
     engine: Engine, intake: Intake, file: TextFile, document: Stored | None, tags: tuple[str, ...]
 ) -> None:
-    draft = read(file.path, engine.settings, tags)
     if document is None:
-        intake.add_draft(draft)
+        intake.add_draft(read(file.path, engine.settings, tags))
     else:
-        intake.replace(document.id, _replacement(engine.database, engine.settings, document.id, draft, tags))
+        intake.replace(document.id, _replacement(engine.database, engine.settings, document.id, file, tags))
 
 
 def _replacement(
-    database: Database, settings: Settings, document_id: int, draft: DocumentDraft, tags: tuple[str, ...]
+    database: Database, settings: Settings, document_id: int, file: TextFile, tags: tuple[str, ...]
 ) -> DocumentDraft:
     """The draft that is to replace a document. Title and tags that came from the old text follow the new one; those
-    that someone has given stay."""
+    that someone has given stay, and so does a format that the old name does not tell."""
     with database.snapshot() as snapshot:
         stored = catalogue.get_document(snapshot, document_id)
         old = make_draft(
@@ -274,6 +337,8 @@ def _replacement(
             format=stored.format,
             source_path=stored.source_path,
         )
+        is_told = stored.format is format_of(stored.source_path)
+        draft = read(file.path, settings, tags, None if is_told else stored.format)
         chosen: dict[str, Any] = {"title": draft.title if stored.title == old.title else None}
         given = [tag for tag in stored.tags if tag not in old.tags or tag in tags]
         chosen["tags"] = tuple(dict.fromkeys((*given, *draft.tags)))
@@ -305,7 +370,9 @@ def _tag(engine: Engine, changes: Sequence[Change], tags: tuple[str, ...]) -> in
 
 
 def _delete(engine: Engine, document: Stored) -> bool:
-    """Remove a document unless it has become another one since."""
+    """Remove a document unless it has become another one since, or its file has come back."""
+    if os.path.lexists(document.name) and not os.path.isdir(document.name):  # noqa: PTH112
+        return False
     with engine.database.snapshot() as snapshot:
         is_as_planned = snapshot.first(AS_PLANNED, document._asdict()) is not None
     return is_as_planned and engine.delete_document(document.id)

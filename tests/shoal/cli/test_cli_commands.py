@@ -193,6 +193,8 @@ def test_ingest_dir_takes_in_every_text_below_and_names_the_bad_file(
     assert by_name["bad.md"]["error"]
     assert by_name["0.txt"]["tags"] == ["a", "b"]
     assert f"failed: {folder / 'bad.md'}: " in ran.err
+    assert "1 passed over: 1 .png" in ran.err
+    assert ran.json["passed_over"] == {".png": 1}
     again = shoal("ingest-dir", folder, "--workers", workers, "--no-recursive")
     assert again.code == 1
     assert "0 stored, 0 duplicates, 1 failed" in again.out
@@ -200,9 +202,13 @@ def test_ingest_dir_takes_in_every_text_below_and_names_the_bad_file(
 
 
 def test_a_folder_without_texts_is_an_error(shoal: Shoal) -> None:
+    for name in ("a.pdf", "b.pdf", "c.DOCX", "LICENSE", ".hidden.pdf"):
+        Path(name).write_bytes(b"not a text")
     ran = shoal("ingest-dir", ".")
     assert ran.code == 1
-    assert "there is no .md, .markdown, .txt file in ." in ran.err
+    assert (
+        "there is no .md, .markdown or .txt file in .; 4 passed over: 2 .pdf, 1 .docx, 1 without" in ran.err
+    )
 
 
 def test_results_name_document_headings_lines_and_the_reef(shoal: Shoal, library: Path) -> None:

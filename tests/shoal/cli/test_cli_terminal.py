@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cli.terminal import ClosedPipeError, console, one_line, plain
+from shoal.cli.terminal import ClosedPipeError, console, one_line, plain, shown_path
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,13 @@ def test_a_reader_that_has_gone_is_noticed() -> None:
 
     with pytest.raises(ClosedPipeError):
         console(Gone()).print("anything")
+
+
+def test_a_path_below_the_working_directory_is_shown_as_it_would_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shown_path(str(tmp_path / "notes" / "a.md")) == "notes/a.md"
+    assert shown_path(f"{tmp_path}er/a.md") == f"{tmp_path}er/a.md"
+    assert shown_path("notes/a.md") == "notes/a.md"
+    assert shown_path("/else/\x1b[31ma.md") == "/else/a.md"

@@ -1,0 +1,286 @@
+"""What makes a file gone for a library that follows its folder, and what does not: a document once deleted is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_scorer import FakeScorer
+from libraries import make
+
+from shoal.cli.app import run
+from shoal.engine import Engine
+from shoal.settings import Settings
+from shoal.sync import Synced, sync
+from shoal.sync.following import MANY, EmptyFolderError
+
+RAIN, STORM, LAVA = "Rain over the sea.\n", "A storm and its wind.\n", "A volcano throws lava.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "notes"
+    made.mkdir()
+    (made / "rain.md").write_text(RAIN)
+    return made
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    return make(tmp_path / "shoal.db", 0)
+
+
+def follow(library: Path, folder: Path, **options: Any) -> Synced:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        return sync(engine, folder, **options)
+
+
+def texts(library: Path) -> dict[str, str]:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        return {
+            str(one.source_path): engine.content(one.id) for one in engine.documents(limit=1000).documents
+        }
+
+
+def take_in(library: Path, *files: Path, **options: Any) -> None:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        for file in files:
+            engine.ingest_file(file, **options)
+
+
+@pytest.mark.parametrize("name", ["c.text", "data.csv", "page.html", "README", ".draft.md", "report.pdf"])
+def test_a_file_that_was_stored_by_its_name_is_followed_whatever_it_is_called(
+    library: Path, folder: Path, name: str
+) -> None:
+    file = folder / name
+    file.write_text(STORM)
+    take_in(library, folder / "rain.md", file)
+    assert follow(library, folder, delete=True).deleted == ()
+    file.write_text(STORM + LAVA)
+    done = follow(library, folder, delete=True)
+    assert [one.name for one in done.changed] == [str(file)]
+    assert (done.new, done.passed_over) == ((), {})
+    assert texts(library)[str(file)] == STORM + LAVA
+    file.unlink()
+    assert [one.name for one in follow(library, folder, delete=True).deleted] == [str(file)]
+
+
+def test_a_format_that_was_chosen_for_a_file_stays_when_it_changes(library: Path, folder: Path) -> None:
+    file = folder / "lava.text"
+    file.write_text("# Fire\n\n" + LAVA)
+    take_in(library, folder / "rain.md", file, format="markdown")
+    file.write_text("# Heat\n\n" + LAVA)
+    follow(library, folder)
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        changed = next(one for one in engine.documents().documents if one.source_path == str(file))
+        assert (changed.format, changed.n_chunks) == ("markdown", 1)
+        assert [section.path for section in engine.document(changed.id).sections] == [("Heat",)]
+
+
+def test_files_of_other_kinds_are_counted_and_left_alone(library: Path, folder: Path) -> None:
+    for name in ("a.pdf", "b.PDF", "c.docx"):
+        (folder / name).write_bytes(b"not a text")
+    done = follow(library, folder)
+    assert [one.name for one in done.new] == [str(folder / "rain.md")]
+    assert done.passed_over == {".pdf": 2, ".docx": 1}
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (b"\x00\x01\x02" * 50, "not a text"),
+        (b" \n", "no text"),
+        (b"Rain. " * 100, "limit"),
+        (b"---\ntitle: Rain\n---\n", "no text besides"),
+    ],
+)
+def test_a_file_that_holds_no_text_now_is_not_gone(
+    library: Path, folder: Path, now: bytes, reason: str
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    follow(library, folder)
+    (folder / "rain.md").write_bytes(now)
+    settings = Settings(database_url=f"sqlite:///{library}", max_document_bytes=200)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        done = sync(engine, folder, delete=True)
+    assert done.deleted == ()
+    assert [(one.name, one.is_refused) for one in done.failed] == [(str(folder / "rain.md"), True)]
+    assert reason in done.failed[0].reason
+    assert texts(library)[str(folder / "rain.md")] == RAIN
+
+
+def test_what_the_system_does_not_let_see_is_not_gone(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "storm.csv"
+    file.write_text(STORM)
+    take_in(library, folder / "rain.md", file)
+    looked_at = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        if path == file:
+            raise OSError(5, "Input/output error", str(path))
+        return looked_at(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    done = follow(library, folder, delete=True)
+    assert done.deleted == ()
+    assert file.name in done.failed[0].name
+    assert not done.failed[0].is_refused
+
+
+def test_a_link_that_leads_nowhere_is_not_gone(library: Path, folder: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "storm.txt").write_text(STORM)
+    (disk / "lava.txt").write_text(LAVA)
+    (folder / "storm.txt").symlink_to(disk / "storm.txt")
+    (folder / "far").symlink_to(disk)
+    take_in(library, folder / "rain.md", folder / "storm.txt", folder / "far" / "lava.txt")
+    assert follow(library, folder, delete=True).unchanged == 3
+    shutil.move(disk, tmp_path / "elsewhere")
+    done = follow(library, folder, delete=True)
+    assert (done.deleted, done.vanished) == ((), ())
+    assert {one.name for one in done.failed} == {str(folder / "storm.txt"), str(folder / "far")}
+    assert len(texts(library)) == 3
+
+
+def test_a_folder_in_the_place_of_a_file_is_a_file_gone(library: Path, folder: Path) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    follow(library, folder)
+    (folder / "storm.txt").unlink()
+    (folder / "storm.txt").mkdir()
+    assert [one.name for one in follow(library, folder, delete=True).deleted] == [str(folder / "storm.txt")]
+
+
+def test_a_name_in_other_letters_is_the_same_file_where_the_system_says_so(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in(library, folder / "rain.md")
+    (folder / "rain.md").rename(folder / "Rain.md")
+    looked_at = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        """As on a file system that does not tell capitals from small letters."""
+        return looked_at(folder / "Rain.md" if path == folder / "rain.md" else path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    (folder / "Rain.md").write_text(RAIN + STORM)
+    done = follow(library, folder, delete=True)
+    assert [(one.name, one.before) for one in done.changed] == [
+        (str(folder / "Rain.md"), str(folder / "rain.md"))
+    ]
+    assert (done.new, done.deleted) == ((), ())
+    assert texts(library) == {str(folder / "Rain.md"): RAIN + STORM}
+
+
+def test_of_an_empty_folder_inside_nothing_is_deleted_unasked(library: Path, folder: Path) -> None:
+    disk = folder / "disk"
+    disk.mkdir()
+    for i in range(MANY):
+        (disk / f"{i}.md").write_text(f"{STORM}{i}.\n")
+    follow(library, folder)
+    shutil.rmtree(disk)
+    disk.mkdir()
+    done = follow(library, folder, delete=True)
+    assert (done.deleted, done.empty) == ((), (str(disk),))
+    assert len(done.vanished) == MANY
+    assert len(follow(library, folder, delete=True, force=True).deleted) == MANY
+    assert texts(library) == {str(folder / "rain.md"): RAIN}
+
+
+def test_another_folder_in_its_place_deletes_nothing(library: Path, folder: Path) -> None:
+    follow(library, folder)
+    (folder / "rain.md").unlink()
+    (folder / "storm.txt").write_text(STORM)
+    with pytest.raises(EmptyFolderError, match=r"no document of .* would be left"):
+        follow(library, folder, delete=True)
+    assert texts(library) == {str(folder / "rain.md"): RAIN}
+    assert len(follow(library, folder, delete=True, force=True).deleted) == 1
+
+
+def test_a_pipe_among_the_texts_is_not_waited_for(library: Path, folder: Path) -> None:
+    os.mkfifo(folder / "pipe.txt")
+    done = follow(library, folder)
+    assert [(one.name, one.reason) for one in done.failed] == [
+        (str(folder / "pipe.txt"), "is no ordinary file")
+    ]
+
+
+# --- Libraries with relative paths ---------------------------------------------------------------------------
+
+
+def test_a_folder_that_was_ingested_is_followed_from_any_other(
+    library: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    (folder / "lava.txt").write_text(LAVA)
+    monkeypatch.chdir(folder.parent)
+    assert run(["--db", str(library), "ingest-dir", "notes/"]) == 0
+    assert sorted(texts(library)) == sorted(str(folder / n) for n in ("rain.md", "storm.txt", "lava.txt"))
+    (folder / "storm.txt").rename(folder / "gale.txt")
+    (folder / "lava.txt").unlink()
+    monkeypatch.chdir(tmp_path.parent)
+    done = follow(library, folder, delete=True)
+    assert ([one.name for one in done.renamed], [one.name for one in done.deleted]) == (
+        [str(folder / "gale.txt")],
+        [str(folder / "lava.txt")],
+    )
+
+
+@pytest.mark.parametrize("called", ["notes", "absolute", "."])
+def test_relative_paths_of_a_folder_are_followed_however_it_is_called(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    (folder / "lava.txt").write_text(LAVA)
+    (folder / "data.csv").write_text("wind, rain")
+    monkeypatch.chdir(folder.parent)
+    names = ["notes/rain.md", "notes/storm.txt", "notes/lava.txt", "notes/data.csv"]
+    take_in(library, *map(Path, names))
+    (folder / "storm.txt").rename(folder / "gale.txt")
+    (folder / "lava.txt").unlink()
+    given = Path(called)
+    if called == "absolute":
+        given = folder
+    elif called == ".":
+        monkeypatch.chdir(folder)
+    first = follow(library, given)
+    assert sorted(one.name for one in first.renamed) == [
+        str(folder / name) for name in ("data.csv", "gale.txt", "rain.md")
+    ]
+    assert [one.name for one in first.vanished] == [str(folder / "lava.txt")]
+    # By now no path is relative that could tell what the others meant.
+    assert [one.name for one in follow(library, given, delete=True).deleted] == [str(folder / "lava.txt")]
+    assert sorted(texts(library)) == [str(folder / name) for name in ("data.csv", "gale.txt", "rain.md")]
+
+
+def test_paths_that_name_no_folder_are_followed_but_nothing_is_gone_by_them(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    (folder / "lava.txt").write_text(LAVA)
+    (folder / "sea.txt").write_text(RAIN + STORM)
+    monkeypatch.chdir(folder)
+    take_in(library, *map(Path, ("rain.md", "storm.txt", "lava.txt", "sea.txt")))
+    (folder / "storm.txt").rename(folder / "gale.txt")
+    (folder / "lava.txt").unlink()
+    done = follow(library, Path(), delete=True)
+    followed = [str(folder / name) for name in ("gale.txt", "rain.md", "sea.txt")]
+    assert sorted(one.name for one in done.renamed) == followed
+    assert sorted(texts(library)) == [*followed, "lava.txt"]
+
+
+def test_what_somebody_uploaded_from_a_folder_of_the_same_name_is_left_alone(
+    library: Path, folder: Path
+) -> None:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        engine.ingest(content=RAIN, source_path="notes/rain.md")
+        for i in range(2):
+            engine.ingest(content=f"{LAVA}{i}.\n", source_path=f"notes/{i}.md")
+    done = follow(library, folder, delete=True)
+    assert [one.document_id for one in done.same] == [1]
+    assert sorted(texts(library)) == ["notes/0.md", "notes/1.md", "notes/rain.md"]
