@@ -1,0 +1,18 @@
+"""Both clients are typed, although each operation is written once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = Path(__file__).with_name("typed_program.py")
+
+
+def test_mypy_knows_what_both_clients_take_and_return() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(PROGRAM.relative_to(ROOT))],
+        cwd=ROOT, capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
