@@ -28,6 +28,7 @@ from shoal.storage import documents, observations
 from shoal.storage.catalogue import get_draft
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.observations import Observed, Source
+from shoal.storage.rows import write_many
 from shoal.vocabularies import TEXTS_LOOKED_UP, can_learn
 
 SETTINGS = (
@@ -75,11 +76,11 @@ class Discovery:
         self.settings = settings
         self.is_possible = can_learn(scorer)
         self.basis = f"{scorer.data_checksum}/{DISCOVERY_VERSION}"
+        self.told = {name: getattr(settings, name) for name in SETTINGS}
 
     def source_of(self, draft: DocumentDraft) -> Source:
         """What a look at a draft depends on."""
-        told = {name: getattr(self.settings, name) for name in SETTINGS}
-        return Source(self.basis, draft.title, draft.format, told)
+        return Source(self.basis, draft.title, draft.format, self.told)
 
     def look(self, draft: DocumentDraft) -> Seen:
         """Raises EmptyDocumentError where there is no text to learn from, and none to store."""
@@ -227,8 +228,7 @@ class Discovering:
     def store(self, connection: sa.Connection, item: WorkItem, prepared: Seen | None) -> Outcome:
         assert item.content_hash is not None, "an accepted document has a hash"
         if prepared is not None:
-            cuts = json.dumps(cuts_of(prepared.analysed), separators=(",", ":"))
-            connection.execute(statements.INSERT_CUTS, {"item_id": item.id, "cuts": cuts})
+            write_many(connection, statements.INSERT_CUTS, [_cuts_row(item, prepared)])
         if not self._discovery.is_possible:
             return Outcome(ItemStatus.discovered)
         is_known, observed = self._standing(snapshot_of(connection), item)
@@ -241,6 +241,23 @@ class Discovering:
             wave = item.job_id, item.wave
             observations.add(connection, item.content_hash, prepared.source, prepared.rows, wave=wave)
         return Outcome(ItemStatus.discovered)
+
+    def store_many(
+        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Seen | None]]
+    ) -> list[Outcome]:
+        """See `pipeline.ItemHandler`."""
+        snapshot = snapshot_of(connection)
+        waves = {(item.job_id, item.wave) for item, _ in group}
+        is_new = len({item.content_hash for item, _ in group}) == len(group) and len(waves) == 1
+        if not is_new or any(
+            one is None or self._standing(snapshot, item) != (False, None) for item, one in group
+        ):
+            return [self.store(connection, item, prepared) for item, prepared in group]
+        seen = [(item, one) for item, one in group if one is not None]
+        write_many(connection, statements.INSERT_CUTS, [_cuts_row(item, one) for item, one in seen])
+        rows = ((item.content_hash or "", one.source, one.rows) for item, one in seen)
+        observations.add_many(connection, rows, wave=waves.pop())
+        return [Outcome(ItemStatus.discovered) for _ in group]
 
     def _standing(self, snapshot: Snapshot, item: WorkItem) -> tuple[bool, Observed | None]:
         """Whether nothing needs to be noted of an item's text, and what is noted of it.
@@ -255,9 +272,13 @@ class Discovering:
         if observed is None:
             return False, None
         head = item.head
-        told = {name: getattr(self._discovery.settings, name) for name in SETTINGS}
-        same = observed.source == Source(self._discovery.basis, head.title, head.format, told)
+        source = Source(self._discovery.basis, head.title, head.format, self._discovery.told)
+        same = observed.source == source
         return observed.counts or (observed.is_learned and same), observed
+
+
+def _cuts_row(item: WorkItem, seen: Seen) -> tuple[int, str]:
+    return item.id, json.dumps(cuts_of(seen.analysed), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

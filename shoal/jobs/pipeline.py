@@ -50,6 +50,9 @@ class ItemHandler(Protocol):
 
     A handler may also have `expect(items)`: these come next, one by one, and much of the work may be done for all of
     them at once. What goes wrong there goes wrong again with the item whose fault it is.
+
+    And `store_many(connection, [(item, prepared)])`: as `store` of each, the outcomes in order. Where it raises, the
+    items are stored one by one, each in a transaction of its own.
     """
 
     def prepare(self, item: WorkItem) -> Any:
@@ -234,16 +237,7 @@ class _Run:
         while True:
             try:
                 with self._database.write() as connection:
-                    results = [
-                        (
-                            item,
-                            prepared
-                            if isinstance(prepared, Outcome)
-                            else self._handler.store(connection, item, prepared),
-                        )
-                        for item, prepared in group
-                    ]
-                    advance = finish_items(connection, results, self._batch.owner)
+                    advance = finish_items(connection, self._outcomes(connection, group), self._batch.owner)
             except StorageError as error:
                 if time.monotonic() + pause > deadline:
                     raise
@@ -253,6 +247,20 @@ class _Run:
             else:
                 self._advance |= advance
                 return
+
+    def _outcomes(
+        self, connection: sa.Connection, group: list[tuple[WorkItem, Any]]
+    ) -> list[tuple[WorkItem, Outcome]]:
+        """What becomes of each item, with what was prepared stored."""
+        due = [(item, prepared) for item, prepared in group if not isinstance(prepared, Outcome)]
+        store_many = getattr(self._handler, "store_many", None)
+        if store_many is not None and len(due) > 1:
+            stored = iter(store_many(connection, due))
+        else:
+            stored = (self._handler.store(connection, item, prepared) for item, prepared in due)
+        return [
+            (item, prepared if isinstance(prepared, Outcome) else next(stored)) for item, prepared in group
+        ]
 
 
 def _process_wave(

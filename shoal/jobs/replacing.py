@@ -162,6 +162,19 @@ class Replacing:
         self._scoring.prune(connection, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
+    def store_many(
+        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
+    ) -> list[Outcome]:
+        """See `pipeline.ItemHandler`."""
+        new = [
+            (item, one)
+            for item, one in group
+            if not isinstance(one, Replacement) and item.document_id is None
+        ]
+        if len(new) == len(group):
+            return self._scoring.store_many(connection, new)
+        return [self.store(connection, item, prepared) for item, prepared in group]
+
 
 def _draft_head(item: WorkItem) -> DocumentDraft:
     """What an item says of its document, without the text."""

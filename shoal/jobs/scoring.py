@@ -212,6 +212,25 @@ class Scoring:
         self.prune(connection, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
+    def store_many(
+        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | None]]
+    ) -> list[Outcome]:
+        """See `pipeline.ItemHandler`."""
+        snapshot = snapshot_of(connection)
+        hashes = {item.content_hash for item, _ in group}
+        if len(hashes) < len(group) or any(documents.document_with(snapshot, one or "") for one in hashes):
+            return [self.store(connection, item, prepared) for item, prepared in group]
+        new: list[ScoredDocument] = []
+        for item, prepared in group:
+            if prepared is None:
+                raise NotPreparedError
+            self.observe(connection, item, prepared.seen)
+            new.append(prepared.document)
+        ids = documents.insert_documents(connection, new, now=timestamp())
+        for item, _ in group:
+            self.prune(connection, item)
+        return [Outcome(ItemStatus.succeeded, document_id) for document_id in ids]
+
     def observe(self, connection: sa.Connection, item: WorkItem, seen: Seen | None) -> None:
         """Note what the text of an item says of words, where that is not noted. Raises NotPreparedError."""
         assert item.content_hash is not None, "an accepted document has a hash"
@@ -233,7 +252,7 @@ class Scoring:
         if self._discovery is None or item.vocabulary_version is None:
             return False
         assert item.content_hash is not None, "an accepted document has a hash"
-        return observations.find_live(snapshot, item.content_hash) is None
+        return not observations.is_live(snapshot, item.content_hash)
 
 
 class Deleting:

@@ -224,7 +224,7 @@ DELETE_CONTENT = sa.text("DELETE FROM job_item_contents WHERE item_id = :item_id
 DELETE_CUTS = sa.text("DELETE FROM job_item_cuts WHERE item_id = :item_id")
 
 # Where pass 1 cut the text of an item.
-INSERT_CUTS = sa.text("INSERT INTO job_item_cuts (item_id, cuts) VALUES (:item_id, :cuts)")
+INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts) VALUES (?, ?)"
 ITEM_CUTS = "SELECT cuts FROM job_item_cuts WHERE item_id = :item_id"
 
 COUNT_DOWN_WAVE = sa.text("""

@@ -7,19 +7,29 @@ caller commits, or not at all. Nothing here begins or ends a transaction.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, count, repeat
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from shoal.errors import DuplicateContentError
-from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument, Section
+from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.storage.database import Snapshot, listed, snapshot_of
+from shoal.storage.parts import (
+    COUNT_OBSERVED,
+    DERIVE_POSTINGS,
+    INSERT_CHUNK_ISLANDS,
+    INSERT_CHUNK_REEFS,
+    island_rows,
+    reef_rows,
+    score_columns,
+    write_parts,
+)
+from shoal.storage.rows import compact_json as compact_json
+from shoal.storage.rows import execute, write_many, write_wide
 
-ROWS_PER_STATEMENT = 500
-"""Rows of a long table written by one statement."""
+CHUNKS_TOGETHER = 500
+"""Chunks of short documents whose parts are written together: a statement then has rows enough."""
 
 # Nothing is returned where the content is stored already: then the caller learns which document has it.
 INSERT_DOCUMENT = """
@@ -33,13 +43,7 @@ INSERT_DOCUMENT = """
 FIND_BY_HASH = "SELECT id FROM documents WHERE content_hash = :content_hash"
 HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
 
-# What was seen in a text counts while its document is stored. The last condition is that of an index.
-COUNT_OBSERVED = """
-    UPDATE observed_documents SET stored = 1
-    WHERE content_hash = (SELECT content_hash FROM documents WHERE id = :document_id)
-      AND state IN ('pending', 'learned')
-"""
-DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0")
+DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
 
 # What the chunks of a document depend on.
 IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
@@ -55,41 +59,7 @@ DELETE_TAGS = "DELETE FROM document_tags WHERE document_id = :document_id"
 COUNT_TAGS = "SELECT COUNT(*) FROM document_tags WHERE document_id = :document_id"
 TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id"
 
-INSERT_SECTION = """
-    INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end, start_char, end_char)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
-# Ids are read back rather than guessed: this works the same wherever ids come from.
-SECTION_IDS = "SELECT id FROM sections WHERE document_id = :document_id ORDER BY section_index"
-
-# An id only where the chunk had one before.
-INSERT_CHUNK = """
-    INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line, end_line,
-                        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
-                        arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
-                        vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
-
-# Rows of seven and of five values: so many that most are written many to a statement.
-INSERT_CHUNK_REEFS = """
-    INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, rank)
-    VALUES {rows}
-"""
-INSERT_CHUNK_ISLANDS = """
-    INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
-    VALUES {rows}
-"""
-# In key order: the table then grows at one place a reef instead of jumping about.
-DERIVE_POSTINGS = """
-    INSERT INTO reef_postings (reef_id, chunk_id, weight)
-    SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)
-    FROM chunks c
-    JOIN chunk_reefs r ON r.chunk_id = c.id
-    WHERE c.document_id = :document_id
-    ORDER BY r.reef_id, r.chunk_id
-"""
 
 # Scores of chunks that stay where they are, unless they are newer than these.
 STALE_AMONG = """
@@ -109,7 +79,7 @@ FORGET_POSTINGS_OF = """
 """
 DELETE_REEFS_OF = "DELETE FROM chunk_reefs WHERE chunk_id IN ({ids})"
 DELETE_ISLANDS_OF = "DELETE FROM chunk_islands WHERE chunk_id IN ({ids})"
-DERIVE_POSTINGS_OF = DERIVE_POSTINGS.replace("c.document_id = :document_id", "c.id IN ({ids})")
+DERIVE_POSTINGS_OF = DERIVE_POSTINGS.replace("c.document_id IN ({documents})", "c.id IN ({ids})")
 FORGET_RESCORED = "DELETE FROM rescored_documents WHERE document_id = :document_id"
 NOTE_RESCORED = "INSERT INTO rescored_documents (document_id) VALUES (:document_id)"
 UPDATE_COVERAGE = """
@@ -117,11 +87,7 @@ UPDATE_COVERAGE = """
 """
 REPORT = "SELECT report FROM documents WHERE id = :document_id"
 
-# The full-text index keeps no text of its own, so it must be told the very text that it is to add or forget.
-INDEX_TEXTS = """
-    INSERT INTO chunk_fts (rowid, title, headings, text)
-    SELECT chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id ORDER BY chunk_id
-"""
+# The full-text index keeps no text of its own, so it must be told the very text that it is to forget.
 FORGET_TEXTS = """
     INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
     SELECT 'delete', chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id
@@ -153,14 +119,42 @@ def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: s
     `now` is a `shoal.clock.timestamp()`. Raises DuplicateContentError, having written nothing, where the same
     content is stored already.
     """
+    return insert_documents(connection, [scored], now=now)[0]
+
+
+def insert_documents(connection: sa.Connection, scored: Sequence[ScoredDocument], *, now: str) -> list[int]:
+    """As `insert_document` of each, in less time; their ids. Where it raises, some of those before are half written, and
+    the transaction has to be rolled back."""
+    written = [(_insert_row(connection, one, now), one) for one in scored]
+    for run in _runs(written):
+        write_parts(connection, run)
+    return [document_id for document_id, _ in written]
+
+
+def _runs(written: Sequence[tuple[int, ScoredDocument]]) -> Iterator[list[tuple[int, ScoredDocument]]]:
+    """Documents whose parts are written together, so that no more rows are held than a long one has anyway."""
+    run: list[tuple[int, ScoredDocument]] = []
+    n_chunks = 0
+    for one in written:
+        if run and n_chunks + len(one[1].chunks) > CHUNKS_TOGETHER:
+            yield run
+            run, n_chunks = [], 0
+        run.append(one)
+        n_chunks += len(one[1].chunks)
+    if run:
+        yield run
+
+
+def _insert_row(connection: sa.Connection, scored: ScoredDocument, now: str) -> int:
+    """The id of the row of a document, written with its tags."""
     draft = scored.draft
-    inserted = _execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
+    inserted = execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
     if not inserted:
         existing = find_by_hash(connection, draft.content_hash)
         assert existing is not None, "a conflict of content_hash comes from a stored document"
         raise DuplicateContentError(existing)
     document_id = int(inserted[0][0])
-    _write_parts(connection, document_id, scored)
+    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in draft.tags])
     return document_id
 
 
@@ -184,33 +178,11 @@ def replace_document(
     for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, FORGET_POSTINGS, DELETE_SECTIONS, DELETE_TAGS):
         connection.execute(sa.text(statement), one)
     connection.execute(sa.text(REPLACE_DOCUMENT), {**_document_row(scored, now), **one})
-    _write_parts(connection, document_id, scored, kept)
+    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
+    write_parts(connection, [(document_id, scored)], [kept])
     # Chunks that stay have other scores.
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
         connection.execute(sa.text(statement), one)
-
-
-def _write_parts(
-    connection: sa.Connection,
-    document_id: int,
-    scored: ScoredDocument,
-    kept: Sequence[int | None] | None = None,
-) -> None:
-    """Write all that belongs to a document, which has nothing yet. Chunks that are `kept` have ids already."""
-    one = {"document_id": document_id}
-    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
-    _write_many(connection, INSERT_SECTION, _section_rows(document_id, scored.sections))
-    section_ids = [row[0] for row in _execute(connection, SECTION_IDS, one)]
-    ids = kept if kept is not None else [None] * len(scored.chunks)
-    rows = _chunk_rows(document_id, section_ids, scored)
-    _write_many(connection, INSERT_CHUNK, [(i, *row) for i, row in zip(ids, rows, strict=True)])
-    chunk_ids = [row[0] for row in _execute(connection, CHUNK_IDS, one)]
-    numbered = list(zip(chunk_ids, scored.chunks, strict=True))
-    _write_wide(connection, INSERT_CHUNK_REEFS, _reef_rows(numbered))
-    _execute(connection, DERIVE_POSTINGS, one)
-    _write_wide(connection, INSERT_CHUNK_ISLANDS, _island_rows(numbered))
-    _execute(connection, INDEX_TEXTS, one)
-    _execute(connection, COUNT_OBSERVED, one)
 
 
 def rescore_chunks(
@@ -230,7 +202,7 @@ def rescore_chunks(
     stale = set(connection.execute(sa.text(STALE_AMONG.format(ids=ids)), {**parameters, **version}).scalars())
     due = [(chunk_id, chunk) for chunk_id, chunk, is_other in chunks if is_other and chunk_id in stale]
     same = [chunk_id for chunk_id, _, is_other in chunks if not is_other and chunk_id in stale]
-    _write_many(
+    write_many(
         connection, UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in same]
     )
     if not due:
@@ -238,14 +210,14 @@ def rescore_chunks(
     ids, parameters = listed("id", (chunk_id for chunk_id, _ in due))
     for statement in (FORGET_POSTINGS_OF, DELETE_REEFS_OF, DELETE_ISLANDS_OF):
         connection.execute(sa.text(statement.format(ids=ids)), parameters)
-    _write_many(
+    write_many(
         connection,
         UPDATE_SCORES,
-        [(*_scores(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in due],
+        [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in due],
     )
-    _write_wide(connection, INSERT_CHUNK_REEFS, _reef_rows(due))
+    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(due))
     connection.execute(sa.text(DERIVE_POSTINGS_OF.format(ids=ids)), parameters)
-    _write_wide(connection, INSERT_CHUNK_ISLANDS, _island_rows(due))
+    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(due))
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
         connection.execute(sa.text(statement), {"document_id": document_id})
 
@@ -256,7 +228,7 @@ def update_coverage(
     """Write what a new scoring tells of a document as a whole."""
     one = {"document_id": document_id}
     report = json.loads(connection.execute(sa.text(REPORT), one).scalar_one())
-    row = {**one, "coverage": coverage, "report": _json({**report, "warnings": list(warnings)})}
+    row = {**one, "coverage": coverage, "report": compact_json({**report, "warnings": list(warnings)})}
     connection.execute(sa.text(UPDATE_COVERAGE), row)
 
 
@@ -296,7 +268,7 @@ def chunk_ids(snapshot: Snapshot, document_id: int) -> tuple[int, ...]:
 def update_head(connection: sa.Connection, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
     """Take over tags, source path and metadata of a draft, for a document that exists; True if they are others."""
     one = {"document_id": document_id}
-    head = (draft.source_path, _json(draft.metadata))
+    head = (draft.source_path, compact_json(draft.metadata))
     before = tuple(connection.execute(sa.text(HEAD), one).one())
     tags = set(connection.execute(sa.text(TAGS), one).scalars())
     if before == head and tags == set(draft.tags):
@@ -315,7 +287,7 @@ def merge_tags(connection: sa.Connection, document_id: int, tags: Iterable[str],
         return False
     one = {"document_id": document_id}
     before = connection.execute(sa.text(COUNT_TAGS), one).scalar_one()
-    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
+    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
     grew: bool = connection.execute(sa.text(COUNT_TAGS), one).scalar_one() > before
     if grew:
         connection.execute(sa.text(TOUCH_DOCUMENT), {**one, "now": now})
@@ -328,7 +300,7 @@ def set_tags(connection: sa.Connection, document_id: int, tags: Sequence[str], *
     if not touched.rowcount:
         return False
     connection.execute(sa.text(DELETE_TAGS), {"document_id": document_id})
-    _write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
+    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
     return True
 
 
@@ -353,38 +325,6 @@ def exists(connection: sa.Connection, document_id: int) -> bool:
     return connection.execute(sa.text(SUMMARY), {"document_id": document_id}).first() is not None
 
 
-def _driver(connection: sa.Connection) -> sqlite3.Connection:
-    """The driver's own connection: a note takes a dozen statements and a book a million rows, and SQLAlchemy's part of
-    each is longer than SQLite's."""
-    return cast(sqlite3.Connection, connection.connection.driver_connection)
-
-
-def _execute(connection: sa.Connection, statement: str, parameters: Mapping[str, Any]) -> sqlite3.Cursor:
-    return _driver(connection).execute(statement, parameters)
-
-
-def _write_many(connection: sa.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    """Run a statement of positional parameters once a row."""
-    if rows:
-        _driver(connection).executemany(statement, rows)
-
-
-def _write_wide(connection: sa.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    """Write rows at the place `{rows}` of a statement, ROWS_PER_STATEMENT at a time: for each run of a statement the
-    driver gives up the interpreter and takes it back, which costs as much as the row. The rest go one by one, because
-    a statement of another length would have to be prepared."""
-    if not rows:
-        return
-    one = f"({', '.join('?' * len(rows[0]))})"
-    last = len(rows) - len(rows) % ROWS_PER_STATEMENT
-    if last:
-        many = statement.format(rows=", ".join([one] * ROWS_PER_STATEMENT))
-        for start in range(0, last, ROWS_PER_STATEMENT):
-            some = rows[start : start + ROWS_PER_STATEMENT]
-            _driver(connection).execute(many, list(chain.from_iterable(some)))
-    _write_many(connection, statement.format(rows=one), rows[last:])
-
-
 def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
     draft: DocumentDraft = scored.draft
     return {
@@ -397,78 +337,13 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
         "n_chunks": len(scored.chunks),
         "n_sentences": scored.n_sentences,
         "coverage": scored.coverage,
-        "report": _json(
+        "report": compact_json(
             {"left_out": [_left_out(span) for span in scored.left_out], "warnings": scored.warnings}
         ),
-        "metadata": _json(draft.metadata),
+        "metadata": compact_json(draft.metadata),
         "now": now,
     }
 
 
 def _left_out(span: LeftOut) -> dict[str, Any]:
     return {"start_char": span.start_char, "end_char": span.end_char, "reason": span.reason}
-
-
-def _section_rows(document_id: int, sections: Sequence[Section]) -> list[tuple[Any, ...]]:
-    return [
-        (document_id, i, s.level, _json(s.path), s.heading_start, s.heading_end, s.start_char, s.end_char)
-        for i, s in enumerate(sections)
-    ]
-
-
-def _chunk_rows(
-    document_id: int, section_ids: Sequence[int], scored: ScoredDocument
-) -> list[tuple[Any, ...]]:
-    return [
-        (
-            document_id,
-            section_ids[chunk.section],
-            chunk.chunk_index,
-            chunk.text,
-            chunk.start_char,
-            chunk.end_char,
-            chunk.start_line,
-            chunk.end_line,
-            chunk.sentence_count,
-            *_scores(chunk),
-            scored.vocabulary_version,
-            scored.data_checksum,
-        )
-        for chunk in scored.chunks
-    ]
-
-
-def _scores(chunk: Chunk) -> tuple[Any, ...]:
-    top = chunk.top_reef
-    return (
-        chunk.confidence,
-        chunk.coverage,
-        chunk.matched_words,
-        top.reef_id if top else None,
-        top.reef_name if top else None,
-        *chunk.arch_scores,
-        chunk.norm,
-    )
-
-
-def _reef_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    return [
-        row
-        for chunk_id, chunk in numbered
-        for row in zip(repeat(chunk_id), *chunk.reefs.fields, count(), strict=False)
-    ]
-
-
-def _island_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    return [
-        row
-        for chunk_id, chunk in numbered
-        for row in zip(repeat(chunk_id), *chunk.islands.fields, strict=False)
-    ]
-
-
-def _json(value: Any) -> str:
-    """Compact JSON with letters as they are: the headings of a section are searched in this form."""
-    if isinstance(value, Mapping):
-        value = dict(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

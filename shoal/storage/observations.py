@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from shoal.learning.observations import EvidenceRow
 from shoal.models import DocFormat
 from shoal.storage.database import Snapshot
+from shoal.storage.rows import execute, write_many
 
 # The conditions of the partial indices stand in the statements in their very words.
 _LIVE = "o.state IN ('pending', 'learned')"
@@ -36,11 +37,12 @@ FIND_LIVE = f"""
     SELECT o.id, o.state, o.stored, o.basis, o.title, o.format, o.settings, {_AWAITED_BY_OTHERS} AS awaited
     FROM observed_documents o WHERE o.content_hash = :content_hash AND {_LIVE}
 """
-INSERT_OBSERVED = sa.text("""
+IS_LIVE = f"SELECT 1 FROM observed_documents o WHERE o.content_hash = :content_hash AND {_LIVE}"
+INSERT_OBSERVED = """
     INSERT INTO observed_documents (content_hash, job_id, wave, state, stored, basis, title, format, settings)
     VALUES (:content_hash, :job_id, :wave, 'pending', :stored, :basis, :title, :format, :settings)
     RETURNING id
-""")
+"""
 INSERT_ROW = """
     INSERT INTO word_observations (observed_id, kind, word, n_occurrences, n_short, n_chunks, parts, context)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -130,6 +132,11 @@ def find_live(snapshot: Snapshot, content_hash: str, *, item_id: int = 0) -> Obs
     )
 
 
+def is_live(snapshot: Snapshot, content_hash: str) -> bool:
+    """Whether there is an observed text with this hash."""
+    return snapshot.value(IS_LIVE, {"content_hash": content_hash}) is not None
+
+
 def add(
     connection: sa.Connection,
     content_hash: str,
@@ -141,9 +148,25 @@ def add(
 ) -> int:
     """Note what was seen in a text that has no live row; the id of its row. `wave`: job and number of the one that
     learns from it."""
-    observed_id = connection.execute(
-        INSERT_OBSERVED,
-        {
+    return add_many(connection, [(content_hash, source, rows)], wave=wave, stored=stored)[0]
+
+
+def add_many(
+    connection: sa.Connection,
+    seen: Iterable[tuple[str, Source, Iterable[EvidenceRow]]],
+    *,
+    wave: tuple[int, int],
+    stored: bool = False,
+) -> list[int]:
+    """As `add` of what was seen in each of some texts, given with its hash."""
+    ids: list[int] = []
+    values: list[tuple[Any, ...]] = []
+    told: dict[int, str] = {}
+    for content_hash, source, rows in seen:
+        # Texts that are seen together have the very same settings.
+        if id(source.settings) not in told:
+            told[id(source.settings)] = json.dumps(source.settings, sort_keys=True)
+        row = {
             "content_hash": content_hash,
             "job_id": wave[0],
             "wave": wave[1],
@@ -151,16 +174,21 @@ def add(
             "basis": source.basis,
             "title": source.title,
             "format": source.format.value,
-            "settings": json.dumps(source.settings, sort_keys=True),
-        },
-    ).scalar_one()
-    write_rows(connection, observed_id, rows)
-    return int(observed_id)
+            "settings": told[id(source.settings)],
+        }
+        ids.append(int(execute(connection, INSERT_OBSERVED, row).fetchone()[0]))
+        values += _values(ids[-1], rows)
+    write_many(connection, INSERT_ROW, values)
+    return ids
 
 
 def write_rows(connection: sa.Connection, observed_id: int, rows: Iterable[EvidenceRow]) -> None:
     """Write the observations of a text that has none."""
-    values = [
+    write_many(connection, INSERT_ROW, _values(observed_id, rows))
+
+
+def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ...]]:
+    return [
         (
             observed_id,
             int(r.kind),
@@ -173,8 +201,6 @@ def write_rows(connection: sa.Connection, observed_id: int, rows: Iterable[Evide
         )
         for r in rows
     ]
-    if values:
-        connection.exec_driver_sql(INSERT_ROW, values)
 
 
 def withdraw(connection: sa.Connection, observed: Observed) -> None:

@@ -25,7 +25,8 @@ from shoal.learning import Evidence
 from shoal.models import DocumentDraft
 from shoal.parse.draft import make_draft
 from shoal.settings import Settings
-from shoal.storage import documents, evidence, observations, vocabulary
+from shoal.storage import evidence, observations, vocabulary
+from shoal.storage import rows as written
 from shoal.storage.database import Database
 
 
@@ -116,12 +117,12 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
     for target, event in listening:
         sa.event.listen(target, event, count)
     # Documents are written on the driver itself, past these events.
-    driver = documents._driver
-    documents._driver = lambda connection: count() or driver(connection)
+    driver = written.driver
+    written.driver = lambda connection: count() or driver(connection)
     try:
         yield lambda: died
     finally:
-        documents._driver = driver
+        written.driver = driver
         for target, event in listening:
             sa.event.remove(target, event, count)
         if died:

@@ -6,6 +6,7 @@ import dataclasses
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -133,15 +134,15 @@ def test_errors_of_a_document_are_its_end_and_nobody_elses(
 def test_an_error_while_storing_is_that_documents_alone(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert = documents.insert_document
+    insert = documents.insert_documents
 
-    def fail_on_b(connection: Any, document: ScoredDocument, *, now: str) -> int:
-        document_id = insert(connection, document, now=now)
-        if document.draft.content == "b":
+    def fail_on_b(connection: Any, given: Sequence[ScoredDocument], *, now: str) -> list[int]:
+        ids = insert(connection, given, now=now)
+        if "b" in {document.draft.content for document in given}:
             raise RuntimeError("after half of it was written")
-        return document_id
+        return ids
 
-    monkeypatch.setattr(documents, "insert_document", fail_on_b)
+    monkeypatch.setattr(documents, "insert_documents", fail_on_b)
     job_id = upload(database, settings, ["a", "b", "c"])
     work_off(database, settings)
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
@@ -191,26 +192,43 @@ def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
     assert rows(database, "SELECT tag FROM document_tags") == [("late",)]
 
 
+def test_of_several_documents_one_that_is_stored_meanwhile_makes_a_duplicate(
+    database: Database, settings: Settings
+) -> None:
+    job_id = upload(database, settings, ["a", "b", "c"])
+
+    def score(document: DocumentDraft) -> ScoredDocument:
+        if document.content == "b":
+            with database.write() as connection:
+                documents.insert_document(connection, scored(draft("b")), now="2026-01-01T00:00:00.000Z")
+        return scored(document)
+
+    work_off(database, settings, handlers(database, score))
+    assert statuses(database, job_id) == ["succeeded", "duplicate", "succeeded"]
+    assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("b",), ("c",)]
+    assert_consistent(database)
+
+
 def test_a_full_disk_gives_the_work_back_without_a_charge(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from shoal.errors import DiskFullError
 
     monkeypatch.setattr(pipeline, "STORE_RETRY_SECONDS", 0.0)
-    insert = documents.insert_document
+    insert = documents.insert_documents
     job_id = upload(database, settings, ["a"])
 
-    def full(connection: Any, document: ScoredDocument, *, now: str) -> int:
-        insert(connection, document, now=now)
+    def full(connection: Any, given: Sequence[ScoredDocument], *, now: str) -> list[int]:
+        insert(connection, given, now=now)
         raise DiskFullError("full")
 
-    monkeypatch.setattr(documents, "insert_document", full)
+    monkeypatch.setattr(documents, "insert_documents", full)
     for _ in range(settings.max_attempts + 1):
         with pytest.raises(DiskFullError):
             process(must_claim(database, settings), database, handlers(database), settings)
         assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
         assert value(database, "SELECT COUNT(*) FROM documents") == 0
-    monkeypatch.setattr(documents, "insert_document", insert)
+    monkeypatch.setattr(documents, "insert_documents", insert)
     work_off(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
 

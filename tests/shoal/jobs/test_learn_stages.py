@@ -461,7 +461,7 @@ def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
 def observations(database: Database) -> list[tuple[Any, ...]]:
     return rows(
         database,
-        "SELECT content_hash, state, stored, title, kind, word, n_occurrences, n_short, n_chunks, parts, context"
+        "SELECT content_hash, job_id, wave, state, stored, title, kind, word, n_occurrences, n_short, n_chunks, parts, context"
         " FROM observed_documents o JOIN word_observations w ON w.observed_id = o.id"
         " ORDER BY content_hash, kind, word",
     )

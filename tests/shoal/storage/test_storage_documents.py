@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +14,8 @@ from waiting import until
 from shoal.clock import timestamp
 from shoal.errors import DuplicateContentError
 from shoal.models import ScoredDocument
-from shoal.storage import documents
+from shoal.storage import documents, migrate, parts
+from shoal.storage import rows as written
 from shoal.storage.catalogue import get_content, get_document
 from shoal.storage.chunks import get_chunks
 from shoal.storage.database import Database
@@ -127,7 +129,7 @@ def test_nothing_is_stored_when_writing_fails_half_way(
 ) -> None:
     store(database, make_scored(["kept"]))
     before = counts(database)
-    monkeypatch.setattr(documents, statement, "INSERT INTO nowhere VALUES (?)")
+    monkeypatch.setattr(parts, statement, "INSERT INTO nowhere VALUES (?)")
     with pytest.raises(Exception, match=r"prepared|refused|placeholder|binding"):
         store(database, make_scored(["lost"], tags=("t",)))
     assert counts(database) == before
@@ -135,11 +137,11 @@ def test_nothing_is_stored_when_writing_fails_half_way(
     check_full_text(database)
 
 
-@pytest.mark.parametrize("rows_per_statement", [1, 2, 5, 6, 12, 100])
+@pytest.mark.parametrize("rows_per_statement", [(1,), (2,), (5, 2), (6,), (6, 3), (12, 5), (100,)])
 def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
-    database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: int
+    database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(documents, "ROWS_PER_STATEMENT", rows_per_statement)
+    monkeypatch.setattr(written, "ROWS_PER_STATEMENT", rows_per_statement)
     scored = make_scored(
         ["Rain.", "", "Snow.", "Hail."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}, {7: 3.0, 5: 1.0}]
     )
@@ -151,6 +153,32 @@ def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
         (tuple(chunk.reefs), tuple(chunk.islands)) for chunk in scored.chunks
     ]
     assert postings == 6
+
+
+@pytest.mark.parametrize("chunks_together", [1, 3, 500])
+def test_documents_stored_together_are_those_stored_one_by_one(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks_together: int
+) -> None:
+    monkeypatch.setattr(documents, "CHUNKS_TOGETHER", chunks_together)
+    several = [
+        make_scored(["Rain.", "", "Snow."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}], tags=("b", "a")),
+        make_scored(["Hail."], [{}]),
+        make_scored(["Sleet.", "Fog."], [{9: 2.0, 3: 1.5}, {9: 1.0}], tags=("b",)),
+    ]
+    other = Database(f"sqlite:///{tmp_path}/together.db")
+    migrate.upgrade(other)
+    one_by_one = [store(database, scored) for scored in several]
+    with other.write() as connection:
+        assert documents.insert_documents(connection, several, now=NOW) == one_by_one
+    for table in (*TABLES, "chunk_texts"):
+        with database.snapshot() as expected, other.snapshot() as found:
+            everything = f"SELECT * FROM {table}"
+            assert sorted(found.tuples(everything), key=repr) == sorted(
+                expected.tuples(everything), key=repr
+            ), table
+    assert full_text_hits(other, "fog") == full_text_hits(database, "fog") != []
+    check_full_text(other)
+    other.close()
 
 
 def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> None:
