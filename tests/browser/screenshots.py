@@ -1,10 +1,13 @@
-"""Pictures of every page of the console, at two widths and in both schemes.
+r"""Pictures of every page of the console, at two widths and in both schemes.
 
     python tests/browser/screenshots.py FOLDER             of a service of its own with the sample corpus
     python tests/browser/screenshots.py FOLDER --server URL  of a service that runs, whatever it holds
 
 One PNG a page, `PAGE-WIDTH-SCHEME.png`. `--page search --width 1280 --scheme light` makes some of them only, `--fold`
-what a window shows without scrolling; `docs/images` has such ones.
+what a window shows without scrolling. Those of the documentation, to be renamed to `console-PAGE.png`:
+
+    python tests/browser/screenshots.py docs/images --fold --width 1280 --scheme light \
+        --page search --page document --page reefs
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from playwright.sync_api import Page, sync_playwright
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from running_service import Service, shoal
 
+ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 1600)
 SCHEMES = ("light", "dark")
 QUERY = "how insects help plants to reproduce"
@@ -68,7 +72,17 @@ def sample_service() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Path(folder))
         try:
-            sent = shoal("upload", SAMPLES, "--tags", "sample", "--server", service.url, "--wait")
+            # From the checkout, so that pictures show paths as everybody has them.
+            sent = shoal(
+                "upload",
+                SAMPLES.relative_to(ROOT),
+                "--tags",
+                "sample",
+                "--server",
+                service.url,
+                "--wait",
+                cwd=ROOT,
+            )
             assert sent.returncode == 0, sent.stderr
             yield service.url
         finally:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsing import KEY, PATIENCE_MS, SAMPLES, Complaints, opened
 from playwright.sync_api import Browser, Page, expect
+from teaching_texts import about
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -200,3 +202,18 @@ def test_a_locked_service_opens_with_its_key_and_no_other(browser: Browser, lock
     page.get_by_role("button", name="Forget key").click()
     expect(page.get_by_label("API key")).to_be_visible()
     context.close()
+
+
+def test_a_learned_word_is_followed_from_the_vocabulary_to_its_passages(page: Page, library: str) -> None:
+    note = {"title": "Fire", "content": about("fire", "zorblat", 6)}
+    httpx.post(
+        f"{library}/api/v1/documents", json=note, headers={"Prefer": "wait=60"}, timeout=PATIENCE_MS / 1000
+    )
+    page.goto(f"{library}/vocabulary")
+    page.get_by_role("link", name="zorblat").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("zorblat learned word")
+    expect(page.locator("mark").first).to_have_text("zorblat")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.locator(".chunk header a").first.click()
+    expect(page.locator(".chunk.chosen .text")).to_contain_text("zorblat")
