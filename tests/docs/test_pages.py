@@ -160,6 +160,17 @@ def test_the_fields_of_an_export_are_those_of_the_page(canonical: bool, tmp_path
         )
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/blend.md", "docs/tuning.md"])
+def test_what_is_quoted_of_the_ranking_stands_in_its_table(name: str) -> None:
+    told = (ROOT / "docs" / "search-quality.md").read_text().replace("**", "")
+    page = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+    # A mean of nDCG in a sentence, not a weight in a table; a gain over words alone.
+    quoted = re.findall(r"(?<!\| )\b(0\.[0-9]{3})\b(?! \|)|\b([0-9]\.[0-9]) %", page)
+    assert quoted
+    for score, gain in quoted:
+        assert (score or f"+{gain} %") in told, f"{name}: {score or gain}"
+
+
 @pytest.mark.parametrize("unit", ["shoal-api.service", "shoal-worker.service", "shoal-nightly.service"])
 def test_the_units_of_systemd_start_commands_that_exist(unit: str) -> None:
     page = (ROOT / "docs" / "production.md").read_text()
