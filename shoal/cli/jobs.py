@@ -12,11 +12,11 @@ import typer
 from shoal.cli import intake
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import counted, one_line
 from shoal.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from shoal.client import Client, Item, Job, UploadFile
+    from shoal.client import Client, ClientError, Item, Job, UploadFile
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 FAILED_SHOWN = 50
@@ -85,7 +85,7 @@ def upload(
     is_archive = any(archive_type(file.path) for file in files)
     if is_archive and len(paths) > 1:
         raise typer.BadParameter("an archive is a job of its own; name it alone", param_hint="PATH")
-    with connected(server, key) as client:
+    with connected(session, server, key) as client:
         size = sum(file.size for file in files)
         with bar(session.err, "upload", bytes_total=size) as drawn:
             if is_archive:
@@ -136,10 +136,10 @@ def jobs(
     if cancel and retry:
         raise typer.BadParameter("a job is canceled or tried again, not both", param_hint="--retry")
     if job_id is not None and (cancel or retry or wait):
-        with connected(server, key) as client:
+        with connected(session, server, key) as client:
             _act(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
         return
-    with connected(server, key) as client:
+    with connected(session, server, key) as client:
         if job_id is None:
             page = json_form(client.jobs(status=status, limit=limit, offset=offset))
         else:
@@ -177,16 +177,24 @@ def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: 
 
 def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) -> None:
     """Have a service bring its library up to date."""
-    with connected(server, key) as client:
+    with connected(session, server, key) as client:
         _act(session, client, client.rescore().id, cancel=False, retry=False, wait=wait)
 
 
-def connected(server: str, key: str | None) -> Client:
+def connected(session: Session, server: str, key: str | None) -> Client:
     """A client for a command. Where no service is at that address, a person is told at once; one that goes away
-    meanwhile is waited for."""
+    meanwhile, or is busy, is waited for, and that is told once."""
     from shoal.client import Client
 
-    return Client(server, key=key, waits_for_start=False)
+    told: set[str] = set()
+
+    def retrying(reason: ClientError, _seconds: float) -> None:
+        if str(reason) not in told:
+            told.add(str(reason))
+            # Through the console of the progress bar, which makes room for it.
+            session.err.print(one_line(f"{reason}; trying again"), markup=False, highlight=False)
+
+    return Client(server, key=key, waits_for_start=False, retrying=retrying)
 
 
 def follow(session: Session, client: Client, job_id: int) -> Job:

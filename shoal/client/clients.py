@@ -13,7 +13,7 @@ import httpx
 
 from shoal.client.documents import DocumentOperations
 from shoal.client.errors import ClientError
-from shoal.client.exchange import Awaited, Blocking, Flow, Found, Pause, Request, Stream
+from shoal.client.exchange import Awaited, Blocking, Flow, Found, Pause, Request, Retrying, Stream
 from shoal.client.searches import SearchOperations, ServiceOperations
 
 PATIENCE_SECONDS = 30.0
@@ -40,6 +40,7 @@ class Client(Operations, Blocking):
         timeout: float = TIMEOUT_SECONDS,
         patience: float = PATIENCE_SECONDS,
         waits_for_start: bool = True,
+        retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -48,10 +49,12 @@ class Client(Operations, Blocking):
 
         `timeout` is how many seconds a step may take: a part of the body to leave, the answer to begin. `patience` is for
         how many seconds, from its first failure, a call is tried again while the service is away or busy; 0 is once only.
-        Without `waits_for_start`, a service that was never reached is not waited for. `verify` and `transport` are those
-        of httpx.
+        Without `waits_for_start`, a service that was never reached is not waited for. `retrying` is told why a call is
+        tried again, and after how many seconds. `verify` and `transport` are those of httpx.
         """
-        super().__init__(_address(server), patience=patience, waits_for_start=waits_for_start)
+        super().__init__(
+            _address(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+        )
         self._timeout = timeout
         self._http = httpx.Client(**_options(self.server, key, timeout), verify=verify, transport=transport)
 
@@ -110,11 +113,14 @@ class AsyncClient(Operations, Awaited):
         timeout: float = TIMEOUT_SECONDS,
         patience: float = PATIENCE_SECONDS,
         waits_for_start: bool = True,
+        retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """As Client."""
-        super().__init__(_address(server), patience=patience, waits_for_start=waits_for_start)
+        super().__init__(
+            _address(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+        )
         self._timeout = timeout
         self._http = httpx.AsyncClient(
             **_options(self.server, key, timeout), verify=verify, transport=transport

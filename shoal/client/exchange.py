@@ -40,6 +40,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+Retrying = Callable[[ClientError, float], None]
+"""Told why a call is tried again, and after how many seconds."""
+
+
 class Repeat(enum.Enum):
     """When a request may be sent again."""
 
@@ -86,8 +90,11 @@ Stream = Generator[Request | Pause | Found[T], httpx.Response | None, None]
 class Asking:
     """A service at an address, and how much patience there is with it. Knows nothing of connections."""
 
-    def __init__(self, server: str, *, patience: float, waits_for_start: bool) -> None:
+    def __init__(
+        self, server: str, *, patience: float, waits_for_start: bool, retrying: Retrying | None
+    ) -> None:
         self.server = server
+        self._retrying = retrying
         self._patience = patience
         self._waits_for_start = waits_for_start
         self._was_reached = False
@@ -115,6 +122,8 @@ class Asking:
             wait = max(pause * (1 - JITTER * random.random()), failure.retry_after)  # noqa: S311 - spreads load, hides nothing
             if not self._is_worth_asking_again(request, failure) or now + wait > deadline:
                 raise failure
+            if self._retrying:
+                self._retrying(failure, wait)
             yield Pause(wait)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 

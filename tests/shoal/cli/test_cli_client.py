@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,18 @@ def test_a_job_whose_service_goes_away_is_said_to_be_safe(
     told = capsys.readouterr().err
     assert "job 7 was accepted and is safe; it goes on when the service is back" in told
     assert f"`shoal jobs 7 --server {server.url}`" in told
+
+
+def test_a_person_is_told_why_a_command_waits_and_only_once(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    full = problem(429, "the queue is full")
+    server.will_answer(full, full, (202, {}, {"job": {**JOB, "status": "succeeded"}}))
+    assert run(["upload", str(tmp_path / "note.txt"), "--json", "--server", server.url]) == 0
+    told = capsys.readouterr()
+    assert told.err == "the queue is full; trying again\n"
+    assert json.loads(told.out)["id"] == 7
 
 
 def test_an_upload_that_is_not_accepted_is_not_said_to_be_safe(

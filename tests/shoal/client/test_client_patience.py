@@ -110,9 +110,12 @@ def test_a_job_that_had_to_succeed_tells_what_failed(server: ScriptedService) ->
 @pytest.mark.parametrize("failure", [AWAY, LOST, problem(429, "too many requests"), problem(502, "no"), problem(504, "no")])  # fmt: skip
 def test_what_passes_is_asked_again(server: ScriptedService, failure: Answer) -> None:
     server.will_answer(failure, failure, JOBS)
-    with Client(server.url) as client:
+    told: list[tuple[bool, float]] = []
+    with Client(server.url, retrying=lambda reason, pause: told.append((reason.is_away, pause))) as client:
         assert client.jobs().total == 0
     assert len(server.asked) == 3
+    assert [is_away for is_away, _ in told] == [True, True]
+    assert all(pause > 0 for _, pause in told)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 422, 500, 507])
