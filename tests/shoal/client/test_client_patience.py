@@ -187,6 +187,40 @@ def _answer(status: int, body: object, **headers: str) -> httpx.Response:
     return httpx.Response(status, json=body, headers=named, request=request)
 
 
+def test_silence_is_the_end_of_a_call_unless_a_job_is_followed() -> None:
+    """Whoever is too slow for one request would be slower with two; a long poll is silent by nature."""
+    silence = httpx.ReadTimeout("silence")
+    with Client("http://127.0.0.1") as client:
+        steps = Client.search.flow(client, "lava")
+        next(steps)
+        with pytest.raises(UnreachableError, match="took too long") as caught:
+            steps.throw(silence)
+        assert caught.value.was_sent
+        following = Client.wait_for_job.flow(client, 7)
+        next(following)
+        assert isinstance(following.throw(silence), Pause)
+
+
+def test_what_takes_long_by_nature_is_waited_for_longer(tmp_path: Path) -> None:
+    waits: dict[str, float] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        request.read()
+        waits[request.url.path] = request.extensions["timeout"]["read"]
+        if "/jobs/" in request.url.path:
+            return httpx.Response(200, json={**JOB, "status": "succeeded"}, headers={"ETag": '"1"'})
+        return httpx.Response(202, json={"job": {**JOB, "status": "enqueued"}})
+
+    (tmp_path / "note.txt").write_text("a note")
+    with Client("http://127.0.0.1", timeout=5, transport=httpx.MockTransport(answer)) as client:
+        client.upload([tmp_path / "note.txt"])
+        client.submit_document("a note")
+        client.wait_for_job(7)
+    assert waits["/api/v1/documents"] == 5
+    assert waits["/api/v1/documents/bulk"] > 60, "it is answered once all of it is stored"
+    assert waits["/api/v1/jobs/7"] > 5
+
+
 def test_a_proxy_may_give_the_moment_as_a_date(server: ScriptedService) -> None:
     then = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     server.will_answer((503, {"Retry-After": email.utils.format_datetime(then, usegmt=True)}, b"<html>"))
