@@ -7,9 +7,10 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from shoal import __version__
 from shoal.cli.session import Db, Debug, Json, Session
@@ -18,18 +19,10 @@ from shoal.errors import QueryError, ShoalError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-app = typer.Typer(
-    name="shoal",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 MODULES = {
-    "documents": ("ingest", "ingest-dir", "show", "status", "delete", "tags", "rescore", "export"),
+    "documents": ("ingest", "ingest-dir", "rescore", "export"),
     "search": ("search", "explain"),
+    "stored": ("list", "show", "status", "delete", "tags"),
     "evaluation": ("evaluate",),
     "vocabulary": ("vocabulary",),
     "service": ("up", "serve", "worker", "migrate", "settings", "new-key", "version"),
@@ -39,6 +32,34 @@ MODULES = {
     "demo": ("demo",),
 }
 """Which module of this package has which commands, in the order of the help."""
+
+MEANT = {
+    "add": "ingest", "index": "ingest", "documents": "list", "docs": "list", "ls": "list", "find": "search",
+    "query": "search", "ask": "search", "cat": "show", "get": "show", "rm": "delete", "remove": "delete",
+    "del": "delete", "stats": "status", "info": "status", "start": "up", "run": "up", "check": "doctor",
+    "init": "migrate", "tag": "tags", "config": "settings",
+}  # fmt: skip
+"""What other programs call our commands, and no spelling leads to."""
+
+
+class Commands(TyperGroup):
+    """The commands; a word that is none suggests those that may be meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and (meant := MEANT.get(args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="shoal",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(wanted: bool) -> None:

@@ -1,30 +1,28 @@
-"""Commands on the documents of a database: in, out, and what is there."""
+"""Commands that take documents in, bring their scores up to date, and write them out."""
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shoal.cli import intake
+from shoal.cli.files import write_file
 from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
-from shoal.errors import DocumentError, NotFoundError, ShoalError
+from shoal.errors import DocumentError, NotFoundError
 from shoal.listing import list_folder, no_texts_line, passed_over_line
 from shoal.models import DocFormat
 
 Tags = Annotated[
     str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
 ]
-DocId = Annotated[int, typer.Argument(metavar="DOC_ID", help="Number of the document, as results show it.")]
 
 AUTO = "auto"
 FORMATS = (AUTO, *(known.value for known in DocFormat))
@@ -35,10 +33,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     command(app, "ingest")(ingest)
     command(app, "ingest-dir")(ingest_dir)
-    command(app, "show")(show)
-    command(app, "status")(status)
-    command(app, "delete")(delete)
-    command(app, "tags")(set_tags)
     command(app, "rescore")(rescore)
     command(app, "export")(export)
 
@@ -144,107 +138,6 @@ def ingest_dir(
     _finish(session, outcomes, time.monotonic() - began, listing.passed_over)
 
 
-def show(
-    session: Session,
-    document_id: DocId,
-    reefs: Annotated[int, typer.Option(min=0, help="How many reefs to show for a passage.")] = 3,
-    text: Annotated[bool, typer.Option("--text", help="Also print the text of every passage.")] = False,
-    chunk: Annotated[
-        int | None,
-        typer.Option("--chunk", metavar="N", min=0, help="Only passage #N, with its text."),
-    ] = None,
-    svg: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the document as its topics, from beginning to end, to a file."
-        ),
-    ] = None,
-) -> None:
-    """Show one document, passage by passage.
-
-    With its sections, the lines and strongest reefs of each passage, and what is in no passage.
-
-    \b
-        shoal show 1            where its passages are and what they are about
-        shoal show 1 --text     what they say, too
-        shoal show 1 --chunk 4  passage #4 alone
-        shoal show 1 --svg a.svg  a picture of what it is about where
-    """
-    if svg is not None:
-        _draw(session, document_id, svg)
-        return
-    with session.engine() as engine:
-        detail = json_form(engine.document(document_id))
-        wanted = {} if chunk is None else {"limit": 1, "offset": chunk}
-        chunks = json_form(engine.chunks(document_id, **wanted))["chunks"]
-    if chunk is not None and not chunks:
-        has = counted(detail["document"]["n_chunks"], "passage")
-        raise NotFoundError(f"document {document_id} has {has}, counted from #0; there is no #{chunk}")
-    if session.as_json:
-        session.emit({**detail, "chunks": chunks})
-        return
-    from shoal.cli.tables import print_document
-
-    print_document(session.out, detail, chunks, reefs=reefs, with_text=text or chunk is not None)
-
-
-def _draw(session: Session, document_id: int, file: Path) -> None:
-    from shoal.charts.ribbon import read_ribbon, ribbon_svg
-
-    with session.engine() as engine, engine.database.snapshot() as snapshot:
-        picture = ribbon_svg(read_ribbon(snapshot, document_id, engine.scorer))
-    _write_file([picture], file)
-    if session.as_json:
-        session.emit({"document_id": document_id, "svg": str(file)})
-    else:
-        session.out.print(f"{file}: the topics of document {document_id}", highlight=False)
-
-
-def status(session: Session) -> None:
-    """Count what is stored.
-
-    With the version of the data and of the vocabulary that it was scored with.
-    """
-    settings = session.settings()
-    if settings.database_path.exists():
-        with session.engine() as engine:
-            found = json_form(engine.status())
-    else:
-        found = _status_of_nothing(settings.database_path)
-    if session.as_json:
-        session.emit(found)
-        return
-    from shoal.cli.tables import print_status
-
-    print_status(session.out, found)
-
-
-def delete(session: Session, document_id: DocId) -> None:
-    """Remove a document.
-
-    Its passages and everything derived from them go with it.
-    """
-    with session.engine() as engine:
-        if not engine.delete_document(document_id):
-            raise NotFoundError(f"there is no document {document_id}")
-    if session.as_json:
-        session.emit({"id": document_id, "deleted": True})
-    session.say(f"document {document_id} is deleted")
-
-
-def set_tags(
-    session: Session,
-    document_id: DocId,
-    tags: Annotated[str, typer.Argument(metavar="A,B", help='The new tags by commas; "" removes all.')],
-) -> None:
-    """Replace the tags of a document."""
-    with session.engine() as engine:
-        stored = engine.set_tags(document_id, split_tags(tags))
-    if session.as_json:
-        session.emit({"id": document_id, "tags": list(stored)})
-    session.say(f"document {document_id}: " + (f"tags {', '.join(stored)}" if stored else "no tags"))
-
-
 def rescore(
     session: Session,
     server: Annotated[
@@ -312,7 +205,7 @@ def export(
         if file is None:
             _write_stdout(lines, as_array=session.as_json)
             return
-        count = _write_file(lines, file)
+        count = write_file(lines, file)
     if session.as_json:
         session.emit({"file": str(file), "lines": count, "bytes": file.stat().st_size})
     session.say(f"{counted(count, 'line')} written to {file}")
@@ -369,18 +262,6 @@ def _why_not(path: Path, error: Exception) -> str:
     return str(error)
 
 
-def _status_of_nothing(path: Path) -> dict[str, Any]:
-    """The status of a database that does not exist, without making it."""
-    from shoal.engine import Engine
-
-    with (
-        tempfile.TemporaryDirectory(prefix="shoal-") as folder,
-        Engine(db_path=Path(folder, "empty.db")) as engine,
-    ):
-        found: dict[str, Any] = json_form(engine.status())
-    return {**found, "db_path": str(path), "db_bytes": 0, "exists": False}
-
-
 def _write_stdout(lines: Iterable[str], *, as_array: bool) -> None:
     if not as_array:
         for line in lines:
@@ -391,26 +272,3 @@ def _write_stdout(lines: Iterable[str], *, as_array: bool) -> None:
         sys.stdout.write(separator + line.rstrip("\n"))
         separator = ",\n"
     sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
-
-
-def _write_file(lines: Iterable[str], path: Path) -> int:
-    """Write the lines beside `path` and move them into place; the number of lines. Raises ShoalError."""
-    count = 0
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
-    except OSError as error:
-        raise ShoalError(f"cannot write to {path.absolute().parent}: {error.strerror}") from error
-    beside = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as opened:
-            for line in lines:
-                opened.write(line.rstrip("\n") + "\n")
-                count += 1
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return count

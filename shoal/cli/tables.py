@@ -22,6 +22,33 @@ STATUS_STYLES = {
 }
 
 
+def print_documents(
+    console: Console, documents: Sequence[Mapping[str, Any]], *, total: int, offset: int = 0
+) -> None:
+    """Documents, one to a line where it is wide enough."""
+    from rich.text import Text
+
+    if not documents:
+        console.print(f"no documents after the first {total:,}" if offset and total else "no documents")
+        return
+    table = _table(header=True)
+    for name in ("document", "passages", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, share in (("title", 3), ("tags", 1), ("path", 3)):
+        table.add_column(name, overflow="fold", ratio=share)
+    for document in documents:
+        table.add_row(
+            str(document["id"]),
+            f"{document['n_chunks']:,}",
+            f"{document['n_bytes']:,}",
+            Text(one_line(document["title"]), style="bold cyan"),
+            Text(", ".join(one_line(tag) for tag in document["tags"])),
+            Text(shown_path(document["source_path"] or ""), style="dim"),
+        )
+    console.print(table)
+    _print_rest(console, len(documents), total)
+
+
 def print_document(
     console: Console,
     detail: Mapping[str, Any],

@@ -90,7 +90,6 @@ def test_without_arguments_the_help_is_shown(shoal: Shoal) -> None:
         ["--db", "postgres://host/x", "status"],
         ["--db", "", "status"],
         ["--db", "/", "status"],
-        ["show", "first"],
         ["ingest", "a.txt", "b.txt", "--title", "Both"],
         ["ingest", "a.txt", "--format", "pdf"],
         ["ingest-dir", "no-such-folder"],
