@@ -118,12 +118,13 @@ class DocumentOperations(JobOperations):
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
         """Send files as one job and return it; memory does not grow with them. `sent` is told the bytes of files as they
-        leave, and a negative number where they have to be sent again. Tags, metadata and format are for all files.
+        leave, and a negative number where they have to be sent again. Tags, metadata and format are for all files; no tag
+        may hold a comma here.
 
         Raises OSError for a file that can't be read, ClientError if the service does not take them; nothing is accepted
         then.
         """
-        fields = [("tags", tag) for tag in tags]
+        fields = [("tags", tag) for tag in _without_commas(tags)]
         if metadata is not None:
             fields.append(("metadata", json.dumps(dict(metadata))))
         if format is not None:
@@ -150,7 +151,7 @@ class DocumentOperations(JobOperations):
         if media_type is None:
             raise ClientError(f"{file.path} is no archive that is taken: {', '.join(ARCHIVES)}")
         query = given(
-            tags=",".join(tags) or None,
+            tags=",".join(_without_commas(tags)) or None,
             metadata=None if metadata is None else json.dumps(dict(metadata)),
             format=None if format is None else str(format),
         )
@@ -298,6 +299,15 @@ def _fields(
         metadata=None if metadata is None else dict(metadata),
         source_path=source_path,
     )
+
+
+def _without_commas(tags: Sequence[str]) -> Sequence[str]:
+    """Tags for all files of an upload, which the API takes as one text. Raises ClientError."""
+    if wrong := [tag for tag in tags if "," in tag]:
+        raise ClientError(
+            f"tags: {wrong[0]!r} would become several, because commas separate the tags of an upload"
+        )
+    return tags
 
 
 def _prefer(timeout: float | None) -> int:

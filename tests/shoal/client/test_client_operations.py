@@ -23,6 +23,7 @@ from shoal.client import (
     AsyncClient,
     BusyError,
     Client,
+    ClientError,
     ConflictError,
     InvalidError,
     Job,
@@ -309,6 +310,16 @@ def test_a_service_that_cannot_work_says_what_it_lacks(service: LiveService, mon
 
 def _fail(*_: object) -> None:
     raise OSError("gone")
+
+
+def test_a_tag_never_becomes_two(service: LiveService, notes: list[Path]) -> None:
+    with service.working(), Client(service.url) as client:
+        with pytest.raises(ClientError, match="would become several"):
+            client.upload(notes, tags=["salt, pepper"])
+        with pytest.raises(ClientError, match="would become several"):
+            client.upload_archive(notes[0].rename(notes[0].with_suffix(".zip")), tags=["salt, pepper"])
+        assert client.jobs().total == 0
+        assert client.add_document(VOLCANO, tags=["salt, pepper"]).tags == ("salt, pepper",)
 
 
 def test_help_tells_arguments_and_value() -> None:

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = Path(__file__).with_name("typed_program.py")
 
 
+@pytest.mark.slow
 def test_mypy_knows_what_both_clients_take_and_return() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", str(PROGRAM.relative_to(ROOT))],
