@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, reef_bars, score_parts
+from shoal.cli.results import bar, numbered, reef_bars, score_parts
 from shoal.cli.terminal import one_line
 from shoal.cli.vocabulary import evidence_line
 
@@ -142,7 +142,10 @@ def _print_company(console: Console, company: Sequence[Mapping[str, Any]]) -> No
     from rich.text import Text
 
     if company:
-        named = (f"{one_line(one['document_title'])} (passage {one['chunk_id']})" for one in company)
+        named = (
+            f"{one_line(one['document_title'])} ({numbered(one['document_id'], one['chunk_index'])})"
+            for one in company
+        )
         line = f"also by the company its words keep: what {'; '.join(named)} {'is' if len(company) == 1 else 'are'} about"
         console.print(Text(line, style="dim"))
 
@@ -151,7 +154,7 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
     from rich.text import Text
 
     head = Text(one_line(target["document_title"]), style="bold cyan")
-    head.append(f" (document {target['document_id']}, passage {target['chunk_id']})", style="dim")
+    head.append(f" ({numbered(target['document_id'], target['chunk_index'])})", style="dim")
     console.print(head)
     if target["rank"] is not None:
         console.print(f"Number {target['rank']:,} of the results, with a score of {target['score']:.3f}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.terminal import one_line, shown_path
+from shoal.cli.terminal import counted, one_line, shown_path
 from shoal.errors import NotFoundError
 from shoal.storage import naming
 
@@ -46,6 +46,22 @@ def find(engine: Engine, reference: str) -> int:
     raise NotFoundError(
         f"{len(found):,} documents are called {reference!r}; name one by its number:\n{listed}"
     )
+
+
+def find_passage(engine: Engine, document_id: int, chunk_index: int) -> int:
+    """The chunk id of a document's passage, counted from #0. Raises NotFoundError."""
+    with engine.database.snapshot() as snapshot:
+        found = naming.chunk_at(snapshot, document_id, chunk_index)
+    if found is None:
+        n_chunks = engine.document(document_id).document.n_chunks
+        raise NotFoundError(no_passage(document_id, n_chunks, chunk_index))
+    return found
+
+
+def no_passage(document_id: int, n_chunks: int, chunk_index: int) -> str:
+    """That a document has no such passage."""
+    has = counted(n_chunks, "passage")
+    return f"document {document_id} has {has}, counted from #0; there is no #{chunk_index}"
 
 
 def _none(reference: str) -> str:

@@ -192,8 +192,14 @@ def _place(result: Mapping[str, Any]) -> str:
     first, last = result["start_line"], result["end_line"]
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
     source = shown_path(result["source_path"] or "")
-    where = ", ".join(part for part in (source, lines, f"document {result['document_id']}") if part)
+    passage = numbered(result["document_id"], result["chunk_index"])
+    where = ", ".join(part for part in (source, lines, passage) if part)
     return "\n".join(part for part in (" › ".join(path), where) if part)
+
+
+def numbered(document_id: int, chunk_index: int) -> str:
+    """A passage as `shoal show DOC --chunk N` and `shoal explain --document DOC --chunk N` take it."""
+    return f"document {document_id}, passage #{chunk_index}"
 
 
 def _indented(part: Text | Table) -> Padding:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli.json_form import json_form
+from shoal.cli.reference import find, find_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
 from shoal.models import SearchMode
+from shoal.storage.naming import places_of
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
 
 PRESETS = ("balanced", "precise", "conceptual")
 FUSIONS = ("blend", "rrf")
@@ -144,13 +149,20 @@ def explain(
     session: Session,
     query: Query,
     document: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--document", metavar="ID", help="Also say where this document ranks, and why not higher."
+            "--document",
+            metavar="DOC",
+            help="Also say where this document ranks, and why not higher. Its number, path or whole title.",
         ),
     ] = None,
     chunk: Annotated[
-        int | None, typer.Option("--chunk", metavar="ID", help="The same for one passage, by its chunk id.")
+        int | None,
+        typer.Option("--chunk", metavar="N", min=0, help="With --document: the same for its passage #N."),
+    ] = None,
+    chunk_id: Annotated[
+        int | None,
+        typer.Option("--chunk-id", metavar="ID", help="The same for the passage with this `chunk_id`."),
     ] = None,
     mode: Mode = SearchMode.hybrid.value,
     tags: Tags = None,
@@ -169,13 +181,23 @@ def explain(
     \b
         shoal explain "how insects help plants"
         shoal explain "how insects help plants" --document 7 --tags biology
+        shoal explain "how insects help plants" --document 7 --chunk 3
     """
+    if chunk is not None and document is None:
+        raise typer.BadParameter(
+            "counts the passages of a document; name it with --document", param_hint="--chunk"
+        )
+    if chunk is not None and chunk_id is not None:
+        raise typer.BadParameter("names a passage as --chunk does; give one of them", param_hint="--chunk-id")
     with session.engine() as engine:
+        document_id = None if document is None else find(engine, document)
+        if document_id is not None and chunk is not None:
+            chunk_id = find_passage(engine, document_id, chunk)
         answer = json_form(
             engine.explain(
                 query,
-                document_id=document,
-                chunk_id=chunk,
+                document_id=document_id,
+                chunk_id=chunk_id,
                 mode=mode,
                 tags=split_tags(tags) or None,
                 min_confidence=min_confidence,
@@ -185,6 +207,7 @@ def explain(
                 fusion=fusion,
             )
         )
+        _place(engine, answer)
     if session.as_json:
         session.emit(answer)
         return
@@ -192,6 +215,16 @@ def explain(
 
     _warn(session, answer)
     print_explanation(session.out, answer)
+
+
+def _place(engine: Engine, answer: dict[str, Any]) -> None:
+    """Say of every passage that is named which one of its document it is: so it is asked for."""
+    named = [*answer["company"], *([answer["target"]] if answer["target"] else [])]
+    with engine.database.snapshot() as snapshot:
+        places = places_of(snapshot, (one["chunk_id"] for one in named))
+    for one in named:
+        # Between the two looks the passage may have gone.
+        one["chunk_index"] = places.get(one["chunk_id"], 0)
 
 
 def parse_weights(text: str | None) -> dict[str, float] | None:

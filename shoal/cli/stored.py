@@ -10,9 +10,8 @@ import typer
 
 from shoal.cli.files import write_file
 from shoal.cli.json_form import json_form
-from shoal.cli.reference import Document, find
+from shoal.cli.reference import Document, find, no_passage
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import counted
 from shoal.errors import NotFoundError
 
 LIMIT = 50
@@ -94,8 +93,7 @@ def show(
         wanted = {} if chunk is None else {"limit": 1, "offset": chunk}
         chunks = json_form(engine.chunks(document_id, **wanted))["chunks"]
     if chunk is not None and not chunks:
-        has = counted(detail["document"]["n_chunks"], "passage")
-        raise NotFoundError(f"document {document_id} has {has}, counted from #0; there is no #{chunk}")
+        raise NotFoundError(no_passage(document_id, detail["document"]["n_chunks"], chunk))
     if session.as_json:
         session.emit({**detail, "chunks": chunks})
         return

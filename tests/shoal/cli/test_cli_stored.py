@@ -121,3 +121,25 @@ def test_a_word_that_is_no_command_suggests_one(shoal: Shoal, word: str, meant: 
     ran = shoal(word, "1")
     assert ran.code == 2
     assert f"'{meant}'" in ran.err
+
+
+def test_a_result_is_shown_and_explained_by_the_numbers_it_is_printed_with(
+    shoal: Shoal, tmp_path: Path
+) -> None:
+    sections = ("The bees gather nectar.", "The volcano throws lava.", "The jury hears a witness.")
+    text = "".join(f"# Part {i}\n\n{sentence}\n\n" for i, sentence in enumerate(sections))
+    (tmp_path / "parts.md").write_text(text)
+    assert shoal("ingest", "parts.md").code == 0
+    assert "document 8, passage #1\n" in shoal("search", "volcano lava").out
+    passage = shoal("show", "8", "--chunk", 1, "--json").json["chunks"]
+    assert [one["text"] for one in passage] == [sections[1]]
+    asked = ["explain", "volcano lava", "--document", "parts.md", "--chunk", 1]
+    assert "(document 8, passage #1)\nNumber 1 of the results" in shoal(*asked).out
+    by_id = ["explain", "volcano lava", "--chunk-id", passage[0]["id"], "--json"]
+    assert shoal(*asked, "--json").json["target"] == shoal(*by_id).json["target"]
+    missing = shoal(*asked[:-1], 3)
+    assert (missing.code, missing.err) == (
+        1, "error: document 8 has 3 passages, counted from #0; there is no #3\n",
+    )  # fmt: skip
+    assert shoal("explain", "volcano", "--chunk", 1).code == 2
+    assert shoal("explain", "volcano", "--document", 8, "--chunk", 1, "--chunk-id", 1).code == 2
