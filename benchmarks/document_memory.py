@@ -1,11 +1,12 @@
 """How much memory one document takes on its way in, by its size: what decides the memory of a worker process.
 
-    python benchmarks/document_memory.py FOLDER [--megabytes 1 4 16 32]
+    python benchmarks/document_memory.py FOLDER [--megabytes 1 4 16 32] [--limit-mb N]
 
 Documents are put together from the texts of FOLDER (.md, .markdown, .txt), from the first on and over again. Each is
 taken in by a process of its own with an empty library. Prints a line of JSON a size, and first one of a process that takes
 in a line of text: its resident memory at its peak (MB), what the document added to that, for each of its bytes, and
-processor seconds. A megabyte is 1,048,576 bytes, as in `SHOAL_MAX_DOCUMENT_BYTES`.
+processor seconds. A megabyte is 1,048,576 bytes, as in `SHOAL_MAX_DOCUMENT_BYTES`. `--limit-mb` limits the process as
+`SHOAL_WORKER_MEMORY_BYTES` limits a worker, and tells whether the document fits.
 """
 
 from __future__ import annotations
@@ -39,11 +40,17 @@ def text_of(folder: Path, n_bytes: int) -> str:
     raise SystemExit(f"there is no text in {folder}")
 
 
-def measured(text: str) -> tuple[float, float]:
-    """Peak of resident memory, bytes, and processor seconds of this process."""
+def measured(text: str, limit: int) -> tuple[float, float, bool]:
+    """Peak of resident memory, bytes, and processor seconds of this process, and whether the document fits."""
+    if limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    fits = True
     with tempfile.TemporaryDirectory() as scratch, Engine(db_path=Path(scratch) / "shoal.db") as engine:
-        engine.ingest(title="A long text", content=text, format="markdown")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT, time.process_time()
+        try:
+            engine.ingest(title="A long text", content=text, format="markdown")
+        except MemoryError:
+            fits = False
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT, time.process_time(), fits
 
 
 def main() -> None:
@@ -52,13 +59,14 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1, 4, 16, 32])
+    parser.add_argument("--limit-mb", type=int, default=0)
     options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     idle = 0.0
     for size in (0, *options.megabytes):
         text = text_of(options.folder, size * MIB) if size else "The Moon pulls at the sea."
         with context.Pool(1, maxtasksperchild=1) as pool:
-            peak, seconds = pool.apply(measured, (text,))
+            peak, seconds, fits = pool.apply(measured, (text, options.limit_mb * MIB))
         idle = idle or peak
         print(
             json.dumps(
@@ -67,6 +75,7 @@ def main() -> None:
                     "peak_mb": round(peak / MIB),
                     "per_byte": round((peak - idle) / (size * MIB)) if size else None,
                     "processor_s": round(seconds, 1),
+                    "fits": fits,
                 }
             ),
             flush=True,
