@@ -54,6 +54,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         "Bulk upload, Redis, 2 workers",
         _script("ingest_service", texts[0], "--workers", 2, "--broker", redis) if _answers(redis) else None,
     )
+    yield "Memory of a document by its size", _script("document_memory", texts[0])
     yield "A gigabyte in one upload", _module("upload_memory")
     yield "Ten thousand notes in one upload, 2 workers", _module("small_notes")
     yield (
