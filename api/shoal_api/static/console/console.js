@@ -13,7 +13,7 @@ async function turnTo(address, { push = true, focus = true } = {}) {
   turning?.abort();
   turning = new AbortController();
   const { signal } = turning;
-  announce("Loading");
+  announce("Loading", "waiting");
   try {
     const answer = await request(address, { headers: { "Shoal-Part": "main" }, signal });
     if (answer.status === 401) return await askForKey(address);
@@ -42,7 +42,12 @@ function show(part) {
   main().replaceWith(document.adoptNode(part));
 }
 
-function announce(text) { document.getElementById("announcer").textContent = text; }
+// `kind`: "waiting" is shown if it takes long, "passing" for some seconds, anything else until the next.
+function announce(text, kind = "") {
+  const announcer = document.getElementById("announcer");
+  announcer.textContent = text;
+  announcer.className = kind;
+}
 
 function markCurrent() {
   for (const link of document.querySelectorAll("body > header nav a")) {

@@ -33,7 +33,7 @@ async function follow(id, { signal, announce }) {
     const job = await redraw("#job", signal);
     if (isAway) announce("");
     isAway = false;
-    if (job?.dataset.ended === "yes") announce(`Job ${id}: ${job.dataset.status}`);
+    if (job?.dataset.ended === "yes") announce(`Job ${id}: ${job.dataset.status}`, "passing");
     return job?.dataset.ended !== "no";
   };
   while (!signal.aborted) {

@@ -25,7 +25,7 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
     if (!bodies.length) return;
     const jobs = (await Promise.all(bodies.map((each) => enqueue(each)))).filter(Boolean);
-    if (jobs.length) announce(jobs.length === 1 ? "Uploaded" : `${jobs.length} uploads are done`);
+    if (jobs.length) announce(jobs.length === 1 ? "Uploaded" : `${jobs.length} uploads are done`, "passing");
     // Whoever went on to another page meanwhile is left there.
     if (signal.aborted || jobs.length < bodies.length) return;
     for (const { id } of jobs) document.getElementById(`upload-of-${id}`)?.remove();
