@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shoal.learned_words import LearnedWord, WordPage
     from shoal.search.postings import KeptPostings
     from shoal.search.similar import SimilarChunk
-    from shoal.storage.records import ChunkPage, DocumentDetail, DocumentPage
+    from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
 
 SQLITE = "sqlite:///"
 MAX_PAGE = 2**31 - 1
@@ -392,19 +392,28 @@ class Engine:
         return similar(self.database, self._postings, chunk_id, n_reefs=self.scorer.n_reefs, top_k=top_k)
 
     def documents(
-        self, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        tag: str | None = None,
+        q: str | None = None,
+        source_path: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
     ) -> DocumentPage:
-        """Documents by id, those with `tag` and with `q` in title or source path (any case of ASCII letters).
+        """Documents by id, those with `tag`, with exactly that `source_path`, and with `q` in title or source path (any
+        case of ASCII letters).
 
         Raises QueryError for a negative limit or offset.
         """
         from shoal.search.request import whole_characters
 
         _check_page(limit, offset)
-        for field, text in (("tag", tag), ("q", q)):
+        for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
             whole_characters(field, text or "")
         with self.database.snapshot() as snapshot:
-            return catalogue.list_documents(snapshot, tag=tag, q=q, limit=limit, offset=offset)
+            return catalogue.list_documents(
+                snapshot, tag=tag, q=q, source_path=source_path, limit=limit, offset=offset
+            )
 
     def document(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
@@ -420,6 +429,19 @@ class Engine:
             return chunks.get_chunks(
                 snapshot, _storable(document_id), limit=limit, offset=offset, n_reefs=n_reefs
             )
+
+    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to each side.
+
+        Raises NotFoundError, QueryError.
+        """
+        from shoal.search.request import check_context
+
+        context = check_context(context)
+        if not 0 < chunk_id <= MAX_ID:
+            raise NotFoundError(f"there is no chunk {chunk_id}")
+        with self.database.snapshot() as snapshot:
+            return chunks.get_chunk(snapshot, chunk_id, context=context)
 
     def content(self, document_id: int) -> str:
         """The text of a document as it was stored. Raises NotFoundError."""

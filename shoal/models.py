@@ -197,8 +197,10 @@ class RescoreResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """Conditions a result must meet. `document_ids`: None is no condition, () allows nothing.
+    """Conditions a result must meet. `document_ids`, `source_path`: None is no condition, () allows nothing.
 
+    `metadata` holds what a document's own must have at its top level: texts, numbers, truth values or None, equal in
+    type and value (1 is 1.0, but neither "1" nor True). `source_path`: any of these, to the letter.
     `created_after` and `created_before` are UTC timestamps in ISO 8601 (`2026-01-31T00:00:00.000Z`).
     """
 
@@ -213,6 +215,8 @@ class SearchFilters:
     format: DocFormat | None = None
     created_after: str | None = None
     created_before: str | None = None
+    source_path: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +250,15 @@ class Companion:
 
 @dataclass(frozen=True, slots=True)
 class ContextChunk:
-    """A neighbour of a result, on request."""
+    """A neighbour of a result, on request: a citation like the result itself."""
 
     chunk_id: int
     chunk_index: int
     text: str
     start_char: int
     end_char: int
+    start_line: int
+    end_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +313,7 @@ class SearchResult:
     matched_terms: tuple[MatchedTerm, ...] | None = None
     before: tuple[ContextChunk, ...] = ()
     after: tuple[ContextChunk, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shoal.columns import Columns
 from shoal.models import (
@@ -30,6 +31,7 @@ def make_scored(
     heading: str = "Weather",
     tags: tuple[str, ...] = (),
     source_path: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
     data_checksum: str = CHECKSUM,
     confidence: Sequence[float] | None = None,
     archs: Sequence[tuple[float, float, float, float]] | None = None,
@@ -65,7 +67,7 @@ def make_scored(
             n_bytes=len(encoded),
             tags=tags,
             source_path=source_path,
-            metadata={"shelf": 3},
+            metadata={"shelf": 3} if metadata is None else metadata,
         ),
         sections=(Section((heading,), 1, 0, len(head) - 1, len(head), len(content)),),
         chunks=tuple(chunks),

@@ -13,6 +13,7 @@ from shoal.settings import MIB, Settings
 from shoal_api import (
     access,
     bulk,
+    chunks,
     documents,
     job_actions,
     jobs,
@@ -76,7 +77,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     limits.register(app, engine.database, settings)
     problems.register(app)
     api = openapi.Api(app)
-    for module in (documents, bulk, jobs, job_actions, search, vocabulary, system):
+    for module in (documents, bulk, chunks, jobs, job_actions, search, vocabulary, system):
         api.register_blueprint(module.blueprint)
     pages.register(app, api)
     app.register_blueprint(console.blueprint)

@@ -195,6 +195,7 @@ def list_documents(query: dict[str, Any]) -> Any:
     return service.current().engine.documents(
         tag=query.get("tag") or None,
         q=query.get("q") or None,
+        source_path=query.get("source_path") or None,
         limit=query["limit"],
         offset=query["offset"],
     )

@@ -21,6 +21,7 @@ from shoal.parse.draft import draft_from_bytes, make_draft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.documents import max_body_bytes
+from shoal_api.openapi import check_address
 from shoal_api.problems import ProblemError, field_problem, flatten
 from shoal_api.schemas.documents import DocumentInputSchema
 from shoal_api.schemas.unknown import closest
@@ -136,10 +137,8 @@ def _refused(path: str | None, n_bytes: int, reason: str) -> Refusal:
 
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
     """Spool an archive. What its address says of all of its files is part of what was asked."""
-    try:
-        fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
-    except UnicodeEncodeError:
-        raise ProblemError(400, "the address is not UTF-8") from None
+    check_address(request)
+    fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
     for name in fields:
         if name not in FIELDS:
             meant = closest(name, FIELDS)

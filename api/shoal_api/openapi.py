@@ -5,16 +5,18 @@ from __future__ import annotations
 import http
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 import flask
 import flask_smorest
 import marshmallow as ma
 from flask_smorest.utils import prepare_response
+from marshmallow import fields
 from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
 from shoal_api import access, problems, strict_json
-from shoal_api.schemas.common import ProblemSchema
+from shoal_api.schemas.common import CommaList, ProblemSchema
 
 View = TypeVar("View", bound=Callable[..., Any])
 Answer = type[ma.Schema] | dict[str, Any] | None
@@ -62,14 +64,20 @@ class StrictParser(FlaskParser):
         return read_json_object(req)
 
     def load_querystring(self, req: flask.Request, schema: ma.Schema) -> Any:
+        check_address(req)
         for name in req.args:
-            if len(req.args.getlist(name)) > 1:
+            field = schema.load_fields.get(name)
+            if len(req.args.getlist(name)) > 1 and not isinstance(field, fields.List | CommaList):
                 raise problems.field_problem(name, "is given more than once")
-            try:
-                (name + req.args[name]).encode()
-            except UnicodeEncodeError:
-                raise problems.ProblemError(400, "the address is not UTF-8") from None
         return super().load_querystring(req, schema)
+
+
+def check_address(request: flask.Request) -> None:
+    """Raise a 400 problem if the parameters of the address, as they were sent, are not UTF-8."""
+    try:
+        unquote_to_bytes(request.query_string).decode()
+    except UnicodeDecodeError:
+        raise problems.ProblemError(400, "the address is not UTF-8") from None
 
 
 def read_json_object(request: flask.Request) -> dict[str, Any]:

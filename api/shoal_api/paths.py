@@ -2,6 +2,7 @@
 
 API = "/api/v1"
 DOCUMENTS = f"{API}/documents"
+CHUNKS = f"{API}/chunks"
 JOBS = f"{API}/jobs"
 
 ID = f"int(max={2**63 - 1})"

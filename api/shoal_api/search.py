@@ -12,18 +12,11 @@ from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.schemas.examples import SEARCH_ANSWERS
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
-from shoal_api.schemas.search import (
-    FiltersSchema,
-    SearchAnswerSchema,
-    SearchQuerySchema,
-    SearchSchema,
-    filters,
-)
+from shoal_api.schemas.filters import address_filters
+from shoal_api.schemas.search import SearchAnswerSchema, SearchQuerySchema, SearchSchema
 from shoal_api.trace import trace_id
 
 blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, cited, explained results")
-
-FILTERS_IN_ADDRESS = set(SearchQuerySchema().fields) & set(FiltersSchema().fields)
 
 
 @blueprint.post("/search")
@@ -42,7 +35,7 @@ def search(data: dict[str, Any]) -> dict[str, Any]:
 def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     """Search, as an address"""
     query = data.pop("q")
-    data["filters"] = filters({name: data.pop(name) for name in FILTERS_IN_ADDRESS if name in data})
+    data["filters"] = address_filters(data)
     try:
         return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
     except QueryError as error:

@@ -20,7 +20,7 @@ from shoal.storage.chunks import get_neighbours
 from shoal.storage.database import Snapshot, listed
 
 CITE = """
-    SELECT c.id, c.document_id, d.title, d.source_path, c.chunk_index, c.text, c.start_char, c.end_char,
+    SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage, c.top_reef_name
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
@@ -179,4 +179,5 @@ def _result(
         matched_terms=terms,
         before=before,
         after=after,
+        metadata=json.loads(row["metadata"]),
     )

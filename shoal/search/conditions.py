@@ -5,7 +5,7 @@ Each filter is one condition on a chunk `c`, so that an explanation can ask whic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,19 @@ from shoal.search.lexical import all_of, any_of
 from shoal.search.query_language import ParsedQuery
 from shoal.search.request import N_ARCHIPELAGOS
 from shoal.storage.database import Snapshot, listed
+from shoal.storage.documents import compact_json
 from shoal.storage.packed import packed_ids
 
 OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"
 WITH_TAGS = """c.document_id IN (
     SELECT t.document_id FROM document_tags t WHERE t.tag IN ({tags})
     GROUP BY t.document_id HAVING COUNT(*) >= :n_tags)"""
+# By the index of documents that have any. Metadata is stored as `compact_json` writes it, so what is looked for stands in
+# its text; only where it does is the JSON read, which takes far longer.
+WITH_METADATA = """c.document_id IN (
+    SELECT d.id FROM documents d
+    WHERE d.metadata <> '{{}}' AND INSTR(d.metadata, :{name}_text) > 0
+      AND EXISTS (SELECT 1 FROM json_each(d.metadata) m WHERE m.key = :{name}_key AND {value}))"""
 CURRENT_DATA = "current data"
 """Stands among the filters for the condition that no one asked for."""
 OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
@@ -112,18 +119,48 @@ def make_conditions(filters: SearchFilters, scorer: Any) -> Conditions:
         require("island_ids", f"c.top_reef_id IN ({reefs})", **values)
     if filters.archipelago is not None:
         require("archipelago", _strongest(filters.archipelago))
+    for name, condition, values in _of_documents(filters):
+        require(name, condition, **values)
+    return Conditions(found, parameters)
+
+
+def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Conditions on a chunk's document, by the name of their filter, with the parameters of each."""
     if filters.document_ids is not None:
         documents, values = listed("document", filters.document_ids)
-        require("document_ids", f"c.document_id IN ({documents})", **values)
-    if filters.format is not None:
-        require("format", OF_DOCUMENT.format("d.format = :format"), format=filters.format.value)
-    if filters.created_after is not None:
-        condition = OF_DOCUMENT.format("d.created_at >= :created_after")
-        require("created_after", condition, created_after=filters.created_after)
-    if filters.created_before is not None:
-        condition = OF_DOCUMENT.format("d.created_at < :created_before")
-        require("created_before", condition, created_before=filters.created_before)
-    return Conditions(found, parameters)
+        yield "document_ids", f"c.document_id IN ({documents})", values
+    for name, condition in (
+        ("format", "d.format = :format"),
+        ("created_after", "d.created_at >= :created_after"),
+        ("created_before", "d.created_at < :created_before"),
+    ):
+        value = getattr(filters, name)
+        if value is not None:
+            yield name, OF_DOCUMENT.format(condition), {name: str(value)}
+    if filters.source_path is not None:
+        paths, values = listed("source_path", filters.source_path)
+        yield "source_path", OF_DOCUMENT.format(f"d.source_path IN ({paths})"), values
+    yield from _of_metadata(filters.metadata or {})
+
+
+def _of_metadata(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """A condition for each key, which an explanation names."""
+    for i, (key, value) in enumerate(wanted.items()):
+        name = f"metadata_{i}"
+        pair = f"{compact_json(key)}:"
+        values: dict[str, Any] = {f"{name}_key": key}
+        if value is None or isinstance(value, bool):
+            test = f"m.type = '{compact_json(value)}'"
+            pair += compact_json(value)
+        elif isinstance(value, str):
+            test, values[f"{name}_value"] = f"m.type = 'text' AND m.atom = :{name}_value", value
+            pair += compact_json(value)
+        else:
+            # Read from its digits as what is stored is, so that both are rounded alike. 1 may be stored as 1.0.
+            test = f"m.type IN ('integer', 'real') AND m.atom = CAST(:{name}_value AS NUMERIC)"
+            values[f"{name}_value"] = repr(value)
+        values[f"{name}_text"] = pair
+        yield f"metadata.{key}", WITH_METADATA.format(name=name, value=test), values
 
 
 def _strongest(archipelago: int) -> str:

@@ -24,6 +24,8 @@ MAX_CONTEXT = 10
 MAX_PER_DOCUMENT = 10_000
 MAX_IDS = 10_000
 """Most ids in one filter; every database takes this many parameters in one statement."""
+MAX_METADATA = 16
+"""Most keys of a filter on metadata: each is looked for in the metadata of all documents."""
 N_ARCHIPELAGOS = 4
 MAX_WEIGHT = 1_000_000
 MIN_WEIGHT = 1e-6
@@ -99,7 +101,7 @@ def make_request(
         ),
         include_scores=_flag("include_scores", include_scores),
         offset=_whole("offset", offset, 0, MAX_OFFSET),
-        context=_whole("context", context, 0, MAX_CONTEXT),
+        context=check_context(context),
         preset=_choice("preset", preset, Preset),
         weights=_weights(weights),
         fusion=_choice("fusion", fusion, Fusion),
@@ -130,6 +132,11 @@ def check_id(field: str, value: object) -> int | None:
     return None if value is None else _whole(field, value, 1, MAX_ID)
 
 
+def check_context(value: object) -> int:
+    """A number of neighbours to each side. Raises QueryError."""
+    return _whole("context", value, 0, MAX_CONTEXT)
+
+
 def _with_shorthands(
     filters: SearchFilters, tags: object, min_confidence: object, settings: Settings
 ) -> SearchFilters:
@@ -141,9 +148,7 @@ def _with_shorthands(
     if min_confidence is not None:
         if filters.min_confidence is not None:
             raise QueryError("min_confidence", "is given twice: as an argument and in the filters")
-        filters = dataclasses.replace(
-            filters, min_confidence=_number("min_confidence", min_confidence, settings)
-        )
+        filters = dataclasses.replace(filters, min_confidence=_from_zero("min_confidence", min_confidence))
     return filters
 
 
@@ -195,6 +200,13 @@ def _number(field: str, value: object, _settings: Settings | None = None) -> flo
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise QueryError(field, "must be a number")
     return float(value)
+
+
+def _from_zero(field: str, value: object, _settings: Settings | None = None) -> float:
+    number = _number(field, value)
+    if number < 0:
+        raise QueryError(field, "must be 0 or more")
+    return number
 
 
 def _is_finite(value: float) -> bool:
@@ -278,10 +290,48 @@ def _moment(field: str, value: object, _settings: Settings) -> str:
     raise QueryError(field, "must be a date or a moment in ISO 8601, such as 2026-01-31T12:00:00Z")
 
 
+def _paths(field: str, value: object, settings: Settings) -> tuple[str, ...]:
+    """One path or several."""
+    paths = dict.fromkeys([value] if isinstance(value, str) else _items(field, value))
+    for path in paths:
+        if not isinstance(path, str):
+            raise QueryError(field, "must be a text, or a list of texts")
+        if not 0 < len(path) <= settings.max_source_path_chars:
+            raise QueryError(field, f"must have 1 to {settings.max_source_path_chars:,} characters each")
+        whole_characters(field, path)
+    if len(paths) > MAX_IDS:
+        raise QueryError(field, f"there are over {MAX_IDS:,}, which is the limit")
+    return tuple(paths)
+
+
+def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] | None:
+    """What a document's metadata must have: plain values by key. None for no condition."""
+    if not isinstance(value, Mapping):
+        raise QueryError(field, "must be an object")
+    if len(value) > MAX_METADATA:
+        raise QueryError(field, f"has over {MAX_METADATA} keys, which is the limit")
+    for key, wanted in value.items():
+        if not isinstance(key, str):
+            raise QueryError(field, "must have texts as keys")
+        name = f"{field}.{whole_characters(field, key)}"
+        if len(key) > settings.max_metadata_bytes:
+            raise QueryError(field, f"has a key of over {settings.max_metadata_bytes:,} characters")
+        if isinstance(wanted, str):
+            whole_characters(name, wanted)
+            if len(wanted) > settings.max_metadata_bytes:
+                raise QueryError(name, f"is longer than {settings.max_metadata_bytes:,} characters")
+        elif wanted is not None and not isinstance(wanted, bool):
+            if not isinstance(wanted, int | float):
+                raise QueryError(name, "must be a text, a number, true, false or null")
+            if not _is_finite(wanted) or (abs(wanted) > MAX_ID and isinstance(wanted, int)):
+                raise QueryError(name, "is too large a number")
+    return dict(value) or None
+
+
 _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "tags": _tags,
     "tags_match": lambda field, value, _: _choice(field, value, TagsMatch),
-    "min_confidence": _number,
+    "min_confidence": _from_zero,
     "min_coverage": _share,
     "reef_ids": _ids(0),
     "island_ids": _ids(0),
@@ -290,4 +340,6 @@ _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "format": lambda field, value, _: _choice(field, value, DocFormat),
     "created_after": _moment,
     "created_before": _moment,
+    "source_path": _paths,
+    "metadata": _metadata,
 }

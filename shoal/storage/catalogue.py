@@ -26,6 +26,7 @@ DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sente
 _LISTED = """
     FROM documents d
     WHERE (:tag IS NULL OR EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag))
+      AND (:source_path IS NULL OR d.source_path = :source_path)
       AND (:pattern IS NULL OR LOWER(d.title) LIKE :pattern ESCAPE '!'
            OR LOWER(COALESCE(d.source_path, '')) LIKE :pattern ESCAPE '!')
 """
@@ -49,14 +50,21 @@ HEADINGS_OF = """
 
 
 def list_documents(
-    snapshot: Snapshot, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+    snapshot: Snapshot,
+    *,
+    tag: str | None = None,
+    q: str | None = None,
+    source_path: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
 ) -> DocumentPage:
-    """Documents in the order of their ids: those with the tag, and with `q` in their title or source path.
+    """Documents in the order of their ids: those with the tag, with that source path to the letter, and with `q` in
+    their title or source path.
 
     The case of ASCII letters in `q` does not matter.
     """
     pattern = None if q is None else f"%{literal(q.lower())}%"
-    chosen = {"tag": tag, "pattern": pattern}
+    chosen = {"tag": tag, "pattern": pattern, "source_path": source_path}
     rows = snapshot.rows(LIST_DOCUMENTS, {**chosen, "limit": limit, "offset": offset})
     tags = tags_of(snapshot, [row["id"] for row in rows])
     documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)

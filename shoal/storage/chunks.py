@@ -8,21 +8,21 @@ from typing import Any
 
 from shoal.errors import NotFoundError
 from shoal.models import ContextChunk, IslandScore, ReefScore
+from shoal.storage.catalogue import get_document
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
-from shoal.storage.records import ChunkPage, StoredChunk
+from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
 
 COUNT_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
-CHUNKS_OF = """
+_STORED = """
     SELECT c.id, c.document_id, c.chunk_index, s.section_index, s.path, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, c.sentence_count, c.confidence, c.coverage, c.matched_words,
            c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.top_reef_id, c.top_reef_name,
            c.vocabulary_version, c.data_checksum
     FROM chunks c
     JOIN sections s ON s.id = c.section_id
-    WHERE c.document_id = :document_id
-    ORDER BY c.chunk_index
-    LIMIT :limit OFFSET :offset
 """
+CHUNKS_OF = f"{_STORED} WHERE c.document_id = :document_id ORDER BY c.chunk_index LIMIT :limit OFFSET :offset"
+GET_CHUNK = f"{_STORED} WHERE c.id = :chunk_id"
 REEFS_OF = """
     SELECT chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words
     FROM chunk_reefs
@@ -36,7 +36,7 @@ ISLANDS_OF = """
     ORDER BY chunk_id, aggregate_z DESC, island_id
 """
 NEIGHBOURS = """
-    SELECT id, chunk_index, text, start_char, end_char
+    SELECT id, chunk_index, text, start_char, end_char, start_line, end_line
     FROM chunks
     WHERE document_id = :document_id AND chunk_index BETWEEN :first AND :last AND chunk_index <> :middle
     ORDER BY chunk_index
@@ -66,6 +66,19 @@ def get_chunks(
         reefs, islands = reefs_of(snapshot, ids, n_reefs), _islands_of(snapshot, ids)
         chunks += [_chunk(row, reefs.get(row["id"], ()), islands.get(row["id"], ())) for row in some]
     return ChunkPage(tuple(chunks), total)
+
+
+def get_chunk(snapshot: Snapshot, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+    """A chunk with its document and `context` neighbours to each side. Raises NotFoundError."""
+    row = snapshot.first(GET_CHUNK, {"chunk_id": chunk_id})
+    if row is None:
+        raise NotFoundError(f"there is no chunk {chunk_id}")
+    reefs, islands = reefs_of(snapshot, [chunk_id]), _islands_of(snapshot, [chunk_id])
+    chunk = _chunk(row, reefs.get(chunk_id, ()), islands.get(chunk_id, ()))
+    before, after = (
+        get_neighbours(snapshot, chunk.document_id, chunk.chunk_index, context) if context else ((), ())
+    )
+    return ChunkDetail(chunk, get_document(snapshot, chunk.document_id), before, after)
 
 
 def reefs_of(

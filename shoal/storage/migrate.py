@@ -14,7 +14,7 @@ from pathlib import Path
 from shoal.errors import SchemaError
 from shoal.storage.database import Database
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import DocFormat, IslandScore, LeftOut, ReefScore
+from shoal.models import ContextChunk, DocFormat, IslandScore, LeftOut, ReefScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,16 @@ class StoredChunk:
     data_checksum: str
     reefs: tuple[ReefScore, ...]
     islands: tuple[IslandScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDetail:
+    """A chunk, the document it is part of, and the neighbours that were asked for."""
+
+    chunk: StoredChunk
+    document: StoredDocument
+    before: tuple[ContextChunk, ...]
+    after: tuple[ContextChunk, ...]
 
 
 @dataclass(frozen=True, slots=True)

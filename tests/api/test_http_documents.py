@@ -116,6 +116,9 @@ def test_documents_are_listed_by_tag_and_words_page_by_page(client: FlaskClient,
     assert ids("?tag=nobody") == []
     assert ids("?q=flow") == [flower]
     assert ids("?q=court") == [law]
+    assert ids("?source_path=court/LAW.txt") == [law]
+    assert ids("?source_path=court/law.txt") == ids("?source_path=LAW.txt") == []
+    assert ids("?source_path=court/LAW.txt&tag=hot") == []
     assert client.get(f"{DOCUMENTS}?limit=1&offset=1").get_json()["total"] == 3
     assert len(ids("?limit=1&offset=1")) == 1
     assert ids("?offset=2147483647") == []

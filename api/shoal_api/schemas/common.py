@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+import re
 from typing import Any
 
 import marshmallow as ma
@@ -15,6 +16,9 @@ from shoal_api.schemas.unknown import hint
 
 MAX_ID = 2**63 - 1
 """The largest integer SQLite and PostgreSQL store; larger ones are nobody's id."""
+
+SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
+"""A time and a zone east of Greenwich that has lost its sign."""
 
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 50
@@ -84,16 +88,32 @@ class Moment(fields.AwareDateTime):
         return value
 
 
+class AddressMoment(Moment):
+    """A moment in an address, where an unescaped `+` before the zone arrives as a space."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if isinstance(value, str):
+            value = SPACED_ZONE.sub(r"\1+\2", value)
+        return super()._deserialize(value, attr, data, **kwargs)
+
+
 class CommaList(fields.String):
-    """Values separated by commas, as one query parameter: `tags=biology,darwin`. Empty ones are left out."""
+    """Values separated by commas, as a query parameter, which may be repeated: `tags=biology,darwin`. Empty ones are left
+    out."""
+
+    is_multiple = True
+    """For webargs: all values of the parameter are wanted, as a list."""
 
     def __init__(self, inner: fields.Field[Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.inner = inner
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
-        return [self.inner.deserialize(part.strip(), attr, data) for part in text.split(",") if part.strip()]
+        texts = value if isinstance(value, list) else [value]
+        joined = ",".join(super(CommaList, self)._deserialize(text, attr, data, **kwargs) for text in texts)
+        return [
+            self.inner.deserialize(part.strip(), attr, data) for part in joined.split(",") if part.strip()
+        ]
 
 
 class Records(fields.List[Any]):

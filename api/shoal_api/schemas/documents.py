@@ -7,7 +7,8 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal_api.schemas.common import Moment, PageSchema, Records, Schema
+from shoal.search.request import MAX_CONTEXT
+from shoal_api.schemas.common import Moment, PageSchema, Records, Schema, between
 
 
 class DocumentInputSchema(Schema):
@@ -97,6 +98,9 @@ class DocumentListSchema(Schema):
 class DocumentQuerySchema(PageSchema):
     tag = fields.String(metadata={"description": "only documents with this tag"})
     q = fields.String(metadata={"description": "only documents with this in title or source path"})
+    source_path = fields.String(
+        metadata={"description": "only documents with exactly this source path: the way from a path to an id"}
+    )
 
 
 class TagQuerySchema(Schema):
@@ -194,6 +198,34 @@ class ChunkSchema(ChunkSummarySchema):
     data_checksum = fields.String(required=True)
     reefs = Records(ChunkReefSchema, required=True)
     islands = Records(ChunkIslandSchema, required=True)
+
+
+class ContextChunkSchema(Schema):
+    """A neighbour: a citation like the chunk itself."""
+
+    chunk_id = fields.Integer(required=True)
+    chunk_index = fields.Integer(required=True)
+    text = fields.String(required=True)
+    start_char = fields.Integer(required=True)
+    end_char = fields.Integer(required=True)
+    start_line = fields.Integer(required=True)
+    end_line = fields.Integer(required=True)
+
+
+class NeighboursSchema(Schema):
+    context = fields.Integer(
+        load_default=0,
+        validate=between(0, MAX_CONTEXT),
+        metadata={"description": "chunks before and after it to add as `before` and `after`"},
+    )
+
+
+class ChunkDetailSchema(ChunkSchema):
+    document = fields.Nested(
+        DocumentSchema, required=True, metadata={"description": "the document that it is part of"}
+    )
+    before = Records(ContextChunkSchema, required=True, metadata={"description": "with `context`"})
+    after = Records(ContextChunkSchema, required=True, metadata={"description": "with `context`"})
 
 
 class ChunkListSchema(Schema):

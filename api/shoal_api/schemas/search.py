@@ -8,23 +8,15 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
-from shoal.search.request import MAX_IDS, MAX_WEIGHT, N_ARCHIPELAGOS, Fusion, Preset
-from shoal_api.schemas.common import (
-    MAX_ID,
-    CommaList,
-    Moment,
-    Records,
-    Schema,
-    StrictBoolean,
-    StrictFloat,
-    between,
-)
+from shoal.models import SearchMode
+from shoal.search.request import MAX_WEIGHT, Fusion, Preset
+from shoal_api.schemas.common import Records, Schema, StrictBoolean, StrictFloat, between
+from shoal_api.schemas.documents import ContextChunkSchema
+from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
 
 MODES = [mode.value for mode in SearchMode]
 PRESETS = [preset.value for preset in Preset]
 FUSIONS = [fusion.value for fusion in Fusion]
-FORMATS = [each.value for each in DocFormat]
 
 DEFAULTS: dict[str, Any] = {
     "top_k": 10,
@@ -51,92 +43,9 @@ ABOUT: dict[str, str] = {
     "each one's share of the score; and `matched_terms`, the words it holds and where",
     "context": "chunks before and after each result to add as `before` and `after`, 0 to 10",
     "offset": "results to pass over, 0 to 10,000",
-    "tags": "only chunks of documents with these tags",
-    "tags_match": "whether a document needs `all` of the tags or `any` of them",
-    "min_confidence": "least `confidence` of a chunk: the z-score of its strongest reef less that of the second, "
-    "so how clear its one subject is: above 3 high, below 1 low; 0 upwards",
-    "min_coverage": "least `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
-    "reef_ids": "only chunks whose strongest reef is one of these (`GET /api/v1/reefs` lists them)",
-    "island_ids": "only chunks whose strongest reef is on one of these islands",
-    "archipelago": "only chunks that score highest in this one of the four archipelagos",
-    "document_ids": "only chunks of these documents",
-    "created_after": "only chunks of documents stored at this moment (ISO 8601) or later",
-    "created_before": "only chunks of documents stored before this moment (ISO 8601)",
-    "format": "only chunks of documents in this format",
+    **ABOUT_FILTERS,
 }
 """Descriptions that the body and the address share."""
-
-
-def _ids(**metadata: Any) -> fields.List[int]:
-    return fields.List(
-        fields.Integer(strict=True, validate=between(0, MAX_ID)),
-        allow_none=True,
-        load_default=None,
-        validate=validate.Length(max=MAX_IDS),
-        metadata=metadata,
-    )
-
-
-class FiltersSchema(Schema):
-    """Conditions that every result meets; null is no condition."""
-
-    tags = fields.List(
-        fields.String(), allow_none=True, load_default=None, metadata={"description": ABOUT["tags"]}
-    )
-    tags_match = fields.String(
-        validate=validate.OneOf([match.value for match in TagsMatch]),
-        metadata={"description": ABOUT["tags_match"] + "; default: " + TagsMatch.all.value},
-    )
-    min_confidence = StrictFloat(
-        allow_none=True, load_default=None, metadata={"description": ABOUT["min_confidence"]}
-    )
-    min_coverage = StrictFloat(
-        allow_none=True, load_default=None, metadata={"description": ABOUT["min_coverage"]}
-    )
-    reef_ids = _ids(description=ABOUT["reef_ids"])
-    island_ids = _ids(description=ABOUT["island_ids"])
-    archipelago = fields.Integer(
-        strict=True,
-        allow_none=True,
-        load_default=None,
-        validate=between(0, N_ARCHIPELAGOS - 1),
-        metadata={"description": ABOUT["archipelago"]},
-    )
-    document_ids = _ids(description=ABOUT["document_ids"] + "; [] allows nothing")
-    format = fields.String(
-        allow_none=True,
-        load_default=None,
-        validate=validate.OneOf(FORMATS),
-        metadata={"description": ABOUT["format"]},
-    )
-    created_after = Moment(
-        allow_none=True,
-        load_default=None,
-        metadata={"description": ABOUT["created_after"]},
-    )
-    created_before = Moment(
-        allow_none=True,
-        load_default=None,
-        metadata={"description": ABOUT["created_before"]},
-    )
-
-    @ma.post_load
-    def _as_filters(self, data: dict[str, Any], **_: Any) -> SearchFilters:
-        return filters(data)
-
-
-def filters(data: dict[str, Any]) -> SearchFilters:
-    """The filters that loaded data describes; what is absent is no condition."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in data.items()
-        if value is not None
-    }
-    if "tags_match" in values:
-        values["tags_match"] = TagsMatch(values["tags_match"])
-    if "format" in values:
-        values["format"] = DocFormat(values["format"])
-    return SearchFilters(**values)
 
 
 class WeightsSchema(Schema):
@@ -192,10 +101,6 @@ class SearchSchema(Schema):
     )
 
 
-def _listed(name: str) -> dict[str, str]:
-    return {"description": f"{ABOUT[name]}; several separated by commas"}
-
-
 class WeightsText(fields.String):
     """Weights in an address: `lexical:0.7,reef:0.3`."""
 
@@ -213,8 +118,8 @@ class WeightsText(fields.String):
         return given
 
 
-class SearchQuerySchema(Schema):
-    """The same as parameters of an address; the filters that fit one stand beside `q`."""
+class SearchQuerySchema(AddressFiltersSchema):
+    """The same as parameters of an address; the filters stand beside `q`."""
 
     q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
     top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
@@ -235,22 +140,6 @@ class SearchQuerySchema(Schema):
     )
     context = fields.Integer(load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]})
     offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
-    tags = CommaList(fields.String(), metadata=_listed("tags"))
-    tags_match = fields.String(
-        validate=validate.OneOf([match.value for match in TagsMatch]),
-        metadata={"description": ABOUT["tags_match"] + "; default: " + TagsMatch.all.value},
-    )
-    min_confidence = fields.Float(metadata={"description": ABOUT["min_confidence"]})
-    min_coverage = fields.Float(metadata={"description": ABOUT["min_coverage"]})
-    document_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("document_ids"))
-    reef_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("reef_ids"))
-    island_ids = CommaList(fields.Integer(validate=between(0, MAX_ID)), metadata=_listed("island_ids"))
-    archipelago = fields.Integer(
-        validate=between(0, N_ARCHIPELAGOS - 1), metadata={"description": ABOUT["archipelago"]}
-    )
-    format = fields.String(validate=validate.OneOf(FORMATS), metadata={"description": ABOUT["format"]})
-    created_after = Moment(metadata={"description": ABOUT["created_after"]})
-    created_before = Moment(metadata={"description": ABOUT["created_before"]})
 
 
 class ScoresSchema(Schema):
@@ -297,14 +186,6 @@ class UsedWeightsSchema(Schema):
     bonus = fields.Float(required=True)
 
 
-class ContextChunkSchema(Schema):
-    chunk_id = fields.Integer(required=True)
-    chunk_index = fields.Integer(required=True)
-    text = fields.String(required=True)
-    start_char = fields.Integer(required=True)
-    end_char = fields.Integer(required=True)
-
-
 class ResultSchema(Schema):
     text = fields.String(required=True)
     match_score = fields.Float(required=True, metadata={"description": "what results are ordered by"})
@@ -312,6 +193,9 @@ class ResultSchema(Schema):
     document_id = fields.Integer(required=True)
     document_title = fields.String(required=True)
     source_path = fields.String(required=True, allow_none=True)
+    metadata = fields.Dict(
+        keys=fields.String(), required=True, metadata={"description": "of the document, as it was handed in"}
+    )
     chunk_id = fields.Integer(required=True)
     chunk_index = fields.Integer(required=True)
     start_char = fields.Integer(

@@ -63,7 +63,17 @@ filters = st.builds(
     archipelago=st.none() | st.integers(0, 3),
     document_ids=st.none() | st.sets(st.integers(1, 7), max_size=5).map(tuple),
     format=st.none() | st.sampled_from(DocFormat),
+    source_path=st.none() | st.sets(st.sampled_from(["0.md", "1.md", "9.md"]), max_size=2).map(tuple),
+    metadata=st.none()
+    | st.dictionaries(
+        st.sampled_from(["turn", "even", "none"]), st.sampled_from([0, 1, True, "1"]), max_size=2
+    ),
 )
+
+
+def metadata_of(i: int) -> dict[str, Any]:
+    """Of the document that is number `i` of a library, counted from 0."""
+    return {"turn": i % 3, "even": i % 2 == 0, "inside": {"turn": 0}}
 
 
 def fill(database: Database, library: Library) -> None:
@@ -78,6 +88,8 @@ def fill(database: Database, library: Library) -> None:
                 tags=tuple(tags),
                 coverage=coverage,
                 format=form,
+                source_path=f"{i % 3}.md",
+                metadata=metadata_of(i),
             )
             documents.insert_document(connection, scored, now=timestamp())
 

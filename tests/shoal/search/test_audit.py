@@ -33,7 +33,13 @@ def opened(settings: Settings, path: Path) -> Iterator[Open]:
     """Engines on one library, each with audit settings of its own."""
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         for i, words in enumerate(REEF_WORDS.values()):
-            engine.ingest(title=f"Words {i}", content=words.capitalize() + ".", tags=[f"t{i % 3}"])
+            engine.ingest(
+                title=f"Words {i}",
+                content=words.capitalize() + ".",
+                tags=[f"t{i % 3}"],
+                source_path=f"{i}.md",
+                metadata={"turn": i % 2, "odd": i % 2 == 1},
+            )
             engine.ingest(title=f"Others {i}", content=f"The {words.split()[0]} and the honey of the hive.")
     engines: list[Engine] = []
 
@@ -89,6 +95,7 @@ ASKED: list[dict[str, Any]] = [
         }
     },
     {"filters": {"document_ids": [], "created_after": "2020-01-01"}},
+    {"filters": {"metadata": {"turn": 1, "odd": True}, "source_path": ["1.md", "3.md"]}},
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -67,6 +68,7 @@ def meets(snapshot: Snapshot, chunk_id: int, asked: SearchFilters) -> bool:
             "SELECT tag FROM document_tags WHERE document_id = :id", {"id": document["id"]}
         )
     }
+    stored = json.loads(document["metadata"])
     archs = [chunk[f"arch_score_{i}"] for i in range(4)]
     top = chunk["top_reef_id"]
     wanted = set(asked.tags)
@@ -83,6 +85,11 @@ def meets(snapshot: Snapshot, chunk_id: int, asked: SearchFilters) -> bool:
             ),
             asked.document_ids is None or document["id"] in asked.document_ids,
             asked.format is None or document["format"] == asked.format,
+            asked.source_path is None or document["source_path"] in asked.source_path,
+            *(
+                (type(stored.get(key)), stored.get(key)) == (type(value), value)
+                for key, value in (asked.metadata or {}).items()
+            ),
         ]
     )
 

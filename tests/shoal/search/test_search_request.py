@@ -83,6 +83,23 @@ NAN = float("nan")
         ("filters.created_after", {"filters": {"created_after": 20260131}}),
         ("filters.created_before", {"filters": {"created_before": "0001-01-01T00:00:00+14:00"}}),
         ("filters.archipelago", {"filters": SearchFilters(archipelago=9)}),
+        ("filters.min_confidence", {"filters": {"min_confidence": -1}}),
+        ("min_confidence", {"min_confidence": -0.5}),
+        ("filters.source_path", {"filters": {"source_path": 3}}),
+        ("filters.source_path", {"filters": {"source_path": [""]}}),
+        ("filters.source_path", {"filters": {"source_path": ["x" * 5000]}}),
+        ("filters.source_path", {"filters": {"source_path": ["\udc80"]}}),
+        ("filters.metadata", {"filters": {"metadata": "lang=de"}}),
+        ("filters.metadata", {"filters": {"metadata": {1: "a"}}}),
+        ("filters.metadata", {"filters": {"metadata": {"\udc80": "a"}}}),
+        ("filters.metadata", {"filters": {"metadata": dict.fromkeys("abcdefghijklmnopq", 1)}}),
+        ("filters.metadata", {"filters": {"metadata": {"x" * 70_000: 1}}}),
+        ("filters.metadata.lang", {"filters": {"metadata": {"lang": ["de", "en"]}}}),
+        ("filters.metadata.lang", {"filters": {"metadata": {"lang": {"eq": "de"}}}}),
+        ("filters.metadata.lang", {"filters": {"metadata": {"lang": "x" * 70_000}}}),
+        ("filters.metadata.lang", {"filters": {"metadata": {"lang": "\udc80"}}}),
+        ("filters.metadata.year", {"filters": {"metadata": {"year": 2**63}}}),
+        ("filters.metadata.year", {"filters": {"metadata": {"year": NAN}}}),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(field: str, arguments: dict[str, Any]) -> None:
@@ -115,7 +132,11 @@ def test_what_cannot_be_used_is_refused_by_name(field: str, arguments: dict[str,
                 st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
                 lambda inner: (
                     st.lists(inner, max_size=3)
-                    | st.dictionaries(st.sampled_from(["tags", "reef_ids", "format", "x"]), inner, max_size=3)
+                    | st.dictionaries(
+                        st.sampled_from(["tags", "reef_ids", "format", "metadata", "source_path", "x"]),
+                        inner,
+                        max_size=3,
+                    )
                 ),
                 max_leaves=6,
             ),
@@ -143,6 +164,8 @@ def test_filters_come_in_their_final_types() -> None:
             "created_after": "2026-01-31",
             "created_before": datetime(2026, 2, 1, 12, tzinfo=UTC),
             "archipelago": None,
+            "source_path": "a.md",
+            "metadata": {"lang": "de", "year": 2026, "draft": False, "by": None},
         },
     )
     assert request.filters == SearchFilters(
@@ -154,7 +177,13 @@ def test_filters_come_in_their_final_types() -> None:
         min_coverage=1.0,
         created_after="2026-01-31T00:00:00.000Z",
         created_before="2026-02-01T12:00:00.000Z",
+        source_path=("a.md",),
+        metadata={"lang": "de", "year": 2026, "draft": False, "by": None},
     )
+
+
+def test_no_key_of_metadata_is_no_condition() -> None:
+    assert make_request("rain", settings=SETTINGS, filters={"metadata": {}}).filters == SearchFilters()
 
 
 def test_moments_are_compared_in_one_zone() -> None:
