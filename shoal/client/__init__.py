@@ -28,6 +28,7 @@ from shoal.client.errors import (
     UnreachableError,
 )
 from shoal.client.replies import (
+    Chunk,
     Document,
     Item,
     ItemPage,
@@ -44,6 +45,7 @@ __all__ = [
     "CHUNK_BYTES",
     "AsyncClient",
     "BusyError",
+    "Chunk",
     "Client",
     "ClientError",
     "ConflictError",

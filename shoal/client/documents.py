@@ -14,7 +14,7 @@ from shoal.client.errors import ClientError
 from shoal.client.exchange import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
 from shoal.client.reading import API, given, job_of, new_key, pages, read
-from shoal.client.replies import Document, ItemPage, Job, Stored, Tags
+from shoal.client.replies import Chunk, Document, ItemPage, Job, Stored, Tags
 from shoal.models import DocFormat
 from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
@@ -173,16 +173,26 @@ class DocumentOperations(JobOperations):
 
     @operation
     def documents(
-        self, *, tag: str | None = None, q: str | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        tag: str | None = None,
+        q: str | None = None,
+        source_path: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
     ) -> Flow[DocumentPage]:
-        """A page of the documents: those with the tag, and with `q` in title or source path."""
-        return (yield from self._page(DocumentPage, "/documents", limit, offset, tag=tag, q=q))
+        """A page of the documents: those with the tag, with exactly that source path, and with `q` in title or path."""
+        chosen = {"tag": tag, "q": q, "source_path": source_path}
+        return (yield from self._page(DocumentPage, "/documents", limit, offset, **chosen))
 
     @listing
-    def each_document(self, *, tag: str | None = None, q: str | None = None) -> Stream[StoredDocument]:
+    def each_document(
+        self, *, tag: str | None = None, q: str | None = None, source_path: str | None = None
+    ) -> Stream[StoredDocument]:
         """All of them, read page by page. What is added or deleted meanwhile may be missed or told twice."""
+        chosen = {"tag": tag, "q": q, "source_path": source_path}
         yield from pages(
-            lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, tag=tag, q=q),
+            lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **chosen),
             lambda page: page.documents,
         )
 
@@ -211,6 +221,15 @@ class DocumentOperations(JobOperations):
         yield from pages(
             lambda limit, offset: self._page(ChunkPage, path, limit, offset), lambda page: page.chunks
         )
+
+    @operation
+    def chunk(self, chunk_id: int, *, context: int = 0) -> Flow[Chunk]:
+        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to each side.
+
+        Raises NotFoundError where its document is gone, or has other content by now.
+        """
+        request = Request("GET", f"{API}/chunks/{chunk_id}", query={"context": context})
+        return read(Chunk, (yield from self._ask(request)))
 
     @operation
     def set_tags(self, document_id: int, tags: Sequence[str]) -> Flow[tuple[str, ...]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.storage.records import DocumentReport, StoredDocument, StoredSection
+from shoal.models import ContextChunk
+from shoal.storage.records import DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset({"succeeded", "partial", "failed", "canceled"})
 """States of a job that has come to its end."""
@@ -125,6 +126,15 @@ class Document(StoredDocument):
     report: DocumentReport
     chunks: tuple[ChunkSummary, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(StoredChunk):
+    """A chunk with the document it is part of and the neighbours that were asked for."""
+
+    document: StoredDocument
+    before: tuple[ContextChunk, ...] = ()
+    after: tuple[ContextChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

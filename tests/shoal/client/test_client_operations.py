@@ -77,9 +77,12 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         assert client.document(stored.id).metadata == {"k": [1]}
         assert client.document(stored.id).chunks[0].start_char == 0
         assert client.content(stored.id) == "Magma moves."
-        assert client.chunks(stored.id).chunks[0].text == "Magma moves."
+        (chunk,) = client.chunks(stored.id).chunks
+        assert client.chunk(chunk.id, context=1).document.title == "M"
+        assert client.chunk(chunk.id).text == chunk.text == "Magma moves."
         assert client.set_tags(stored.id, ["x", "y"]) == ("x", "y")
         assert [document.title for document in client.documents(q="a.md").documents] == ["A"]
+        assert [one.title for one in client.each_document(source_path=notes[0].as_posix())] == ["A"]
         assert client.replace_document(stored.id, "Lava moves.").id == stored.id
         assert client.content(stored.id) == "Lava moves."
         assert client.delete_document(stored.id)
