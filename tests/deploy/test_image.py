@@ -1,0 +1,169 @@
+"""The image is made as the Makefile installs, holds what it needs and no more, and its health check tells the truth.
+
+No container engine is needed: the Dockerfile is read, and what it would run is compared with what it names or run here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from deployment_files import PINNED, ROOT, Image
+
+HANDED_ON = "/opt/shoal/.venv"
+TIMES = ("--interval", "--timeout", "--start-period", "--retries")
+
+
+def test_the_base_is_a_python_that_the_project_supports_named_to_the_byte(image: Image) -> None:
+    bases = {image.base_of(stage) for stage in image.stages}
+    (base,) = bases
+    pinned = PINNED.fullmatch(base)
+    assert pinned, f"{base} can become another image overnight"
+    assert (pinned["name"], pinned["variant"]) == ("python", "slim-bookworm")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    minor = pinned["version"].rpartition(".")[0]
+    assert f"Programming Language :: Python :: {minor}" in project["classifiers"]
+
+
+def test_the_image_is_installed_by_the_steps_of_make_install(image: Image) -> None:
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in {"PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+    }
+    dry = subprocess.run(
+        ["make", "--dry-run", "--always-make", "install"],
+        cwd=ROOT,
+        env=inherited,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # `test -x … || make the venv`: in an image there never is one yet.
+    steps = [line.split("||")[-1].strip() for line in dry.stdout.splitlines()]
+    installing = [step for step in steps if " venv " in step or " pip " in step]
+    build = image.stages[0]
+    in_image = [step for step in build.arguments("RUN") if " venv " in step or " pip install " in step]
+    assert len(installing) == 3
+    # The image has no checkout to point to.
+    assert in_image == [step.replace("--editable ", "") for step in installing]
+    assert in_image != installing
+
+
+def test_the_first_stage_gets_every_package_of_the_project(image: Image) -> None:
+    copied = {name for copy in image.stages[0].arguments("COPY") for name in copy.split()[:-1]}
+    allowed = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {package.split("/")[0] for package in wheel["packages"]} | set(wheel["force-include"])
+    assert needed <= copied
+    assert copied == allowed, ".dockerignore lets through exactly what is copied"
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_what_runs_has_the_environment_and_nothing_that_made_it(image: Image) -> None:
+    (copy,) = image.last.arguments("COPY")
+    assert copy == f"--from={image.stages[0].name} {HANDED_ON} {HANDED_ON}"
+    assert f"{image.stages[0].arguments('WORKDIR')[0]}/.venv" == HANDED_ON, "scripts name their interpreter"
+    assert image.last.environment()["PATH"].startswith(f"{HANDED_ON}/bin:")
+    ran = " ".join(image.last.arguments("RUN"))
+    assert not [word for word in ("pip", "apt", "curl") if word in ran.split()]
+
+
+def test_compiled_files_do_not_go_by_the_time_of_their_source(image: Image, tmp_path: Path) -> None:
+    # Layers keep whole seconds only: of files compiled as usual, half are out of date in the image.
+    command = next(
+        part.strip()
+        for run in image.stages[0].arguments("RUN")
+        for part in run.split("&&")
+        if "compileall" in part
+    )
+    assert command.startswith(".venv/bin/python ")
+    library = tmp_path / ".venv" / "lib"
+    library.mkdir(parents=True)
+    source = library / "tide.py"
+    source.write_text("LEVEL = 'as compiled'\n")
+    arguments = command.removeprefix(".venv/bin/python ").split()
+    subprocess.run([sys.executable, *arguments], cwd=tmp_path, check=True)
+    (compiled,) = library.rglob("*.pyc")
+    os.utime(source, (0, 0))
+    run = [sys.executable, "-v", "-c", "import tide"]
+    environment = {**os.environ, "PYTHONPATH": str(library), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    assert f"matches {source}" in done.stderr
+    assert f"code object from '{compiled}'" in done.stderr
+
+
+def test_what_runs_is_not_root_and_owns_only_its_data(image: Image) -> None:
+    uid, _, gid = image.last.arguments("USER")[-1].partition(":")
+    assert int(uid) > 0
+    assert int(gid) > 0
+    made = " ".join(image.last.arguments("RUN"))
+    assert f"--uid {uid} " in made
+    assert f"--gid {gid} " in made
+    assert "--owner shoal --group shoal --mode 0700 /data" in made
+    assert image.last.arguments("VOLUME") == image.last.arguments("WORKDIR") == ["/data"]
+    instructions = [word for word, _ in image.last.steps]
+    assert instructions.index("RUN") < instructions.index("USER") < instructions.index("CMD")
+
+
+@contextmanager
+def _server(status: int) -> Iterator[int]:
+    """A server that answers /ready with the status and everything else with 404; gives its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/ready" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _health_check(image: Image) -> list[str]:
+    (written,) = image.last.arguments("HEALTHCHECK")
+    options, _, command = written.partition("CMD ")
+    assert sorted(option.split("=")[0] for option in options.split()) == sorted(TIMES)
+    program, *arguments = json.loads(command)
+    assert program == "python"
+    return arguments
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_the_health_check_tells_ready_from_not_ready(image: Image, status: int, healthy: bool) -> None:
+    # A proxy that the engine hands to every container has nothing to do with it: this one answers nobody.
+    proxy = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+    with _server(status) as port:
+        environment = {**os.environ, **proxy, "SHOAL_PORT": str(port)}
+        done = subprocess.run([sys.executable, *_health_check(image)], env=environment, capture_output=True)
+    assert (done.returncode == 0) is healthy
+
+
+def test_the_health_check_runs_no_file_of_the_volume(image: Image, tmp_path: Path) -> None:
+    (tmp_path / "http").mkdir()
+    for name in ("http/__init__.py", "http/client.py", "os.py"):
+        (tmp_path / name).write_text("raise SystemExit('code from the volume ran')\n")
+    with _server(200) as port:
+        environment = {**os.environ, "SHOAL_PORT": str(port)}
+        done = subprocess.run([sys.executable, *_health_check(image)], cwd=tmp_path, env=environment)
+    assert done.returncode == 0
