@@ -42,9 +42,10 @@ BETWEEN = "\n\n"
 class Passage:
     """A result, with the neighbours that were asked for. `id` names it within its library.
 
-    `metadata` is JSON: the citation of the result; `score`, and `scores` by its parts; `reefs`, the names of those it
+    `metadata` is JSON: the citation of the result, but `start_line` and `end_line` are those of `text`; `score`, and `scores` by its parts; `reefs`, the names of those it
     shares with the query, those that add most first; `matched_terms`, the words of the query that it holds; `spans`, the
-    `[start_char, end_char)` of the document that `text` is made of; `trace_id`, of the search.
+    `[start_char, end_char)` of the document that `text` is made of; `document_metadata`, what was handed in with it;
+    `trace_id`, of the search.
     """
 
     id: str
@@ -72,8 +73,8 @@ def find_passages(
     """The results of a search, best first. `arguments` are those of `Engine.search` and of `Client.search`.
 
     Results with less than `min_score` are left out; scores compare the results of one query only. With `merge`, those that
-    adjoin or share a neighbour are one passage, under the citation of the best; its lines are those of all. A query of
-    nothing but white space finds nothing. Raises what the searcher raises, TypeError for an AsyncClient.
+    adjoin or share a neighbour are one passage, under the citation of the best. A query of nothing but white space finds
+    nothing. Raises what the searcher raises, TypeError for an AsyncClient.
     """
     if isinstance(searcher, AsyncClient):
         raise TypeError("an AsyncClient has to be awaited: use it in coroutines, or give a Client")
@@ -152,8 +153,9 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     in_order = [pieces[index] for index in sorted(pieces)]
     metadata = {name: _plain(getattr(best, name)) for name in CITATION}
     metadata |= {
-        "start_line": min(result.start_line for result in group),
-        "end_line": max(result.end_line for result in group),
+        "document_metadata": dict(best.metadata),
+        "start_line": min(piece.start_line for piece in in_order),
+        "end_line": max(piece.end_line for piece in in_order),
         "score": best.match_score,
         "scores": dataclasses.asdict(best.scores),
         "reefs": _once(reef.reef_name for result in group for reef in result.shared_reefs or ()),

@@ -21,7 +21,13 @@ TEXT = "Lava rose in the volcano.\n\nAsh fell on the rock. The magma was hot."
 def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
     shutil.copyfile(migrated_file, settings.database_path)
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
-        opened.ingest(content=TEXT, title="Volcano", tags=["hot"], source_path="notes/volcano.txt")
+        opened.ingest(
+            content=TEXT,
+            title="Volcano",
+            tags=["hot"],
+            source_path="notes/volcano.txt",
+            metadata={"by": "a geologist"},
+        )
         opened.ingest(content="The judge read the law to the court.", title="Law")
         yield opened
 
