@@ -11,6 +11,7 @@ from shoal.cli.json_form import json_form
 from shoal.cli.search import MODES, PRESETS, parse_weights
 from shoal.cli.session import Session, command
 from shoal.cli.terminal import one_line
+from shoal.errors import QueryError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +75,12 @@ def evaluate(
     with queries.open(encoding="utf-8-sig", errors="replace") as lines:
         judged = read_judged(lines)
     with session.engine() as engine:
-        found = judge(engine, judged, ways, depth=depth)
+        try:
+            found = judge(engine, judged, ways, depth=depth)
+        except QueryError as error:
+            if error.field == "top_k":
+                raise typer.BadParameter(str(error), param_hint="--depth") from None
+            raise
     for one in found.missing:
         session.warn(f"warning: line {one.line}: the library has no {one.name!r}")
     if session.as_json:

@@ -68,6 +68,12 @@ def test_programs_get_every_query(shoal: Shoal) -> None:
     assert found["ways"][0]["recall"] == pytest.approx(2 / 3)
 
 
+def test_more_results_than_a_search_gives_are_refused_by_the_option(shoal: Shoal) -> None:
+    code, _, err = shoal("--depth", "5000")
+    assert code == 2
+    assert "--depth: must be between 1 and 100" in err
+
+
 @pytest.mark.parametrize("way", ["nonsense", "lexical=much", "lexical=0.1,lexical=0.2"])
 def test_a_way_that_there_is_not_is_wrong_usage(shoal: Shoal, way: str) -> None:
     code, _, err = shoal("--way", way)
