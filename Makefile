@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo run test test-all lint format bench docs lock clean
+.PHONY: help install install-dev demo run test test-all lint format bench docs lock dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,7 +41,7 @@ lint: install-dev ## ruff, mypy (strict), import contracts
 test: lint ## the linters and the whole test suite
 	$(BIN)/pytest
 
-test-all: lint ## as test, with the long chaos runs and every Python found on this machine
+test-all: lint ## as test, with the long chaos runs, then the wheel and the tests under every Python found
 	SHOAL_TEST_LONG=1 $(BIN)/pytest --timeout 1800
 	$(BIN)/python tests/python_versions.py
 
@@ -62,5 +62,10 @@ lock: install-dev ## resolve pyproject.toml anew into the two lock files
 	$(PIP_COMPILE) --upgrade --output-file requirements.lock pyproject.toml
 	$(PIP_COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
+dist: install-dev ## the sdist, and the wheel made from it, into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
 clean: ## remove what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -type d -name __pycache__ -prune -exec rm -rf {} +
