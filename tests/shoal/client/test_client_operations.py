@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
+from waiting import until
 
 from shoal.client import (
     AsyncClient,
@@ -179,6 +180,19 @@ def test_a_document_that_takes_long_is_waited_for(service: LiveService, monkeypa
             assert client.replace_document(1, LAW).id == 1
             twice = client.add_document(LAW, title="again", tags=["cold"])
             assert (twice.id, twice.duplicate, twice.tags) == (1, True, ("cold", "hot"))
+
+
+def test_of_two_who_add_the_same_at_once_one_has_a_duplicate(
+    service: LiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.client.documents.STORED_WAIT_SECONDS", 0)
+    with Client(service.url) as client, ThreadPoolExecutor() as pool:
+        adding = [pool.submit(client.add_document, VOLCANO, tags=[tag]) for tag in ("one", "other")]
+        until(lambda: client.jobs().total == 2)
+        with service.working():
+            stored = [each.result() for each in adding]
+    assert {each.id for each in stored} == {1}
+    assert sorted(each.duplicate for each in stored) == [False, True]
 
 
 def test_what_is_not_waited_for_is_a_job_or_there_already(service: LiveService) -> None:

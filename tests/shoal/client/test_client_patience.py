@@ -249,6 +249,16 @@ def test_the_tries_of_an_upload_carry_one_key_and_the_same_bytes(
     assert server.asked[1].headers["Idempotency-Key"] == "mine"
 
 
+def test_whatever_adds_something_carries_one_key_in_all_its_tries(server: ScriptedService) -> None:
+    with Client(server.url) as client:
+        for add in (client.rescore, lambda: client.submit_document("a note")):
+            server.asked.clear()
+            server.will_answer(LOST, ACCEPTED)
+            add()
+            first, second = (asked.headers["Idempotency-Key"] for asked in server.asked)
+            assert first == second
+
+
 @pytest.mark.parametrize("n_lines", [3, 40_000])
 def test_documents_of_a_generator_are_sent_again_as_they_were(server: ScriptedService, n_lines: int) -> None:
     """40,000 of them are more than is kept in memory."""
