@@ -7,6 +7,8 @@ exit code, the API to a status, the worker to the error of an item.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 
 class ShoalError(Exception):
     """Base of every error that Shoal raises on purpose."""
@@ -90,6 +92,13 @@ class StorageError(ShoalError):
 
 class DatabaseUnavailableError(StorageError):
     """The database cannot be reached or stayed locked for longer than the busy timeout."""
+
+
+class ReadOnlyDatabaseError(DatabaseUnavailableError):
+    """The database can be read, but neither it nor its folder be written to."""
+
+    def __init__(self, path: PurePath) -> None:
+        super().__init__(f"cannot write to {path.name} or its folder; only reading is possible")
 
 
 class DiskFullError(StorageError):

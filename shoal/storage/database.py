@@ -16,7 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shoal.errors import DatabaseUnavailableError, DiskFullError, SchemaError, StorageError
+from shoal.errors import (
+    DatabaseUnavailableError,
+    DiskFullError,
+    ReadOnlyDatabaseError,
+    SchemaError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -142,32 +148,78 @@ class Database:
         self._engine, self._readers, self._pid = None, [], os.getpid()
 
     @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            # SQLAlchemy wraps the driver's error; asked this way, it need not have been imported.
+            cause = getattr(error, "orig", error)
+            if not isinstance(cause, sqlite3.Error) or isinstance(cause, sqlite3.IntegrityError):
+                raise
+            raise _translate(cause, self.path) from error
+
+    @contextlib.contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """A read transaction on the driver itself: every statement sees the same state."""
         self._leave_parent()
-        with _translated():
+        with self._translated():
             try:
-                connection = self._readers.pop()
+                connection, is_kept = self._readers.pop(), True
             except IndexError:
-                connection = self._open_reader()
+                connection, is_kept = self._open_reader()
             try:
                 connection.execute("BEGIN")
                 yield Snapshot(connection)
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._readers.append(connection)
+                if is_kept:
+                    self._readers.append(connection)
+                else:
+                    connection.close()
 
-    def _open_reader(self) -> sqlite3.Connection:
+    def _open_reader(self) -> tuple[sqlite3.Connection, bool]:
+        """A connection for reading, and whether it may be used again."""
         # Passed from thread to thread, but used by one at a time.
         connection = sqlite3.connect(self.path, check_same_thread=False)
-        _prepare(connection, None)
+        try:
+            _prepare(connection, None)
+        except sqlite3.OperationalError:
+            connection.close()
+            if not self._is_read_only():
+                raise
+            return self._open_unchanging(), False
+        return connection, True
+
+    def _is_read_only(self) -> bool:
+        """Whether the file is there, but it or its folder can't be written to: no log can be made beside it then."""
+        return self.path.exists() and not (
+            os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        )
+
+    def _open_unchanging(self) -> sqlite3.Connection:
+        """A connection that reads the file as it stands. Raises DatabaseUnavailableError where that is not all: a log
+        beside it holds what was written last.
+
+        SQLite takes the file for one that never changes. So nobody may use the connection for longer than a snapshot:
+        whoever may write could come meanwhile.
+        """
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size:
+            raise DatabaseUnavailableError(
+                f"{log.name} holds what was written last; whoever may write to the folder has to open {self.path.name} once"
+            )
+        address = f"{self.path.as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+        connection.isolation_level = None
+        for pragma in _PRAGMAS:
+            connection.execute(pragma).fetchall()
         return connection
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A read transaction: every statement sees the same snapshot."""
-        with _translated(), self.engine.connect() as connection, connection.begin():
+        with self._translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
@@ -177,14 +229,14 @@ class Database:
         Raises DatabaseUnavailableError when the lock is not to be had within BUSY_TIMEOUT_MS and
         DiskFullError when there is no space; nothing is stored then.
         """
-        with _translated(), self.engine.connect() as plain:
+        with self._translated(), self.engine.connect() as plain:
             connection = plain.execution_options(shoal_write=True)
             with connection.begin():
                 yield connection
 
     def give_back_space(self, pages: int = 2000) -> bool:
         """Return up to `pages` free pages to the file system; whether there are more to return."""
-        with _translated(), self.engine.connect() as connection:
+        with self._translated(), self.engine.connect() as connection:
             raw = connection.connection.cursor()
             before = raw.execute(FREE_PAGES).fetchone()[0]
             # The pragma frees a page a step and has no columns, so `execute` stops after one; a script runs to its end.
@@ -234,23 +286,15 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        # SQLAlchemy wraps the driver's error; asked this way, it need not have been imported.
-        cause = getattr(error, "orig", error)
-        if not isinstance(cause, sqlite3.Error) or isinstance(cause, sqlite3.IntegrityError):
-            raise
-        raise _translate(cause) from error
-
-
-def _translate(error: sqlite3.Error) -> StorageError:
+def _translate(error: sqlite3.Error, path: Path) -> StorageError:
     """Our error for a driver's. An IntegrityError is never asked about: callers decide what it means."""
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
         return DiskFullError("there is no space left on the disk of the database; nothing was stored")
+    if "unable to open" in text and path.exists() and not os.access(path, os.R_OK):
+        return DatabaseUnavailableError(f"{path.name} may not be read by this user")
+    if "readonly" in text or ("unable to open" in text and not os.access(path.parent, os.W_OK)):
+        return ReadOnlyDatabaseError(path)
     if "locked" in text or "busy" in text or "unable to open" in text:
         return DatabaseUnavailableError("the database is busy or cannot be opened; try again")
     if "no such table" in text or "no such column" in text:

@@ -6,13 +6,11 @@ once are kept apart by a lock on a file beside the database; the second finds no
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-from collections.abc import Iterator
 from pathlib import Path
 
 from shoal.errors import SchemaError
 from shoal.storage.database import Database
+from shoal.storage.lock import alone
 
 HEAD = "0006"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
@@ -59,7 +57,7 @@ def upgrade(database: Database) -> bool:
         return False
     if revision is not None and revision > HEAD:
         raise SchemaError(_newer(database))
-    with _lock(database.path):
+    with alone(database.path, "migrate"):
         if current_revision(database) == HEAD:
             return False
         if revision is None and _tables(database):
@@ -86,13 +84,3 @@ def _run_alembic(database: Database) -> None:
     with database.write() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.with_name(path.name + ".migrate-lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)

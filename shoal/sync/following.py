@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from shoal.parse.formats import format_of
 from shoal.settings import Settings
 from shoal.storage import catalogue, documents
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.lock import alone
 from shoal.sync.belonging import below, relatives_of, those_of
 from shoal.sync.folder import Failed, Folder, TextFile, is_below, is_refusal, look, read, root_of
 from shoal.sync.plan import Pair, Plan, Stored, make_plan
@@ -108,7 +108,8 @@ def sync(
     """
     wanted = checked_tags(tags, engine.settings)
     root = root_of(folder)
-    with _alone(engine.database.path):
+    # One after the other: of two that look at once, the slower one would undo what the other has seen change.
+    with alone(engine.database.path, "sync"):
         with engine.database.snapshot() as snapshot:
             named = below(snapshot, root)
             relatives = relatives_of(snapshot, folder, root)
@@ -156,14 +157,6 @@ def _without_strangers(found: Folder, stored: Sequence[Stored]) -> Folder:
 
 def _as_spelt(document: Stored, found: Folder) -> Stored:
     return document._replace(name=found.known_as.get(document.name, document.name))
-
-
-@contextlib.contextmanager
-def _alone(database: Path) -> Iterator[None]:
-    """One after the other: of two that look at once, the slower one would undo what the other has seen change."""
-    with database.with_name(f"{database.name}.sync-lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _elsewhere(snapshot: Snapshot, found: Folder, stored: Sequence[Stored]) -> dict[str, int]:

@@ -1,0 +1,38 @@
+"""Doing something to a database alone: one process after the other, by a file beside it that is there only meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from shoal.errors import ReadOnlyDatabaseError
+
+
+@contextlib.contextmanager
+def alone(database: Path, what: str) -> Iterator[None]:
+    """Wait until no other process does `what` to the database. Raises ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    file = _locked(database, path)
+    try:
+        yield
+    finally:
+        # Removed before it is unlocked: whoever waits for it sees that, and makes another.
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(database: Path, path: Path) -> IO[str]:
+    while True:
+        try:
+            file = path.open("w")
+        except OSError as error:
+            raise ReadOnlyDatabaseError(database) from error
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
