@@ -298,7 +298,7 @@ class DocumentOperations(JobOperations):
             document.n_chunks,
             document.tags,
             item.status == "duplicate",
-            document.report.warnings,
+            (*document.report.warnings, *item.warnings),
         )
 
 

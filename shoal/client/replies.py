@@ -63,7 +63,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Item:
     """One document of a job. `seq`: its place in the upload, from 0; `document_id`: the document that it became, or that
-    has its content already; `error`: why it failed."""
+    has its content already; `error`: why it failed; `warnings`: of a duplicate, what that document does not have of it."""
 
     seq: int
     title: str
@@ -74,6 +74,7 @@ class Item:
     document_id: int | None
     attempts: int
     error: str | None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
