@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
@@ -106,6 +107,36 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         for method in operations.keys() & {"get", "post", "put", "delete"}
     }
     assert offered - {(method, re.sub(r"/\d+", "/{}", path)) for method, path in service.asked} == NOT_CALLED
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "call"),
+    [
+        ("get", "/documents", Client.documents),
+        ("post", "/documents", Client.add_document),
+        ("put", "/documents/{document_id}", Client.replace_document),
+        ("get", "/documents/{document_id}/chunks", Client.chunks),
+        ("get", "/chunks/{chunk_id}", Client.chunk),
+        ("get", "/jobs", Client.jobs),
+        ("get", "/jobs/{job_id}/items", Client.items),
+        ("get", "/vocabulary", Client.vocabulary),
+        ("post", "/search", Client.search),
+    ],
+)
+def test_all_that_can_be_asked_over_http_can_be_said_in_python(
+    service: LiveService, method: str, path: str, call: Any
+) -> None:
+    spec = service.app.test_client().get("/openapi.json").get_json()
+    offered = spec["paths"][f"/api/v1{path}"][method]
+    asked = {one["name"] for one in offered.get("parameters", ()) if one["in"] == "query"}
+    if "requestBody" in offered:
+        schema = offered["requestBody"]["content"]["application/json"]["schema"]
+        schema = (
+            spec["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+        )
+        asked |= schema["properties"].keys()
+    assert asked
+    assert asked <= inspect.signature(call).parameters.keys()
 
 
 def test_an_event_loop_gets_the_same(service: LiveService, notes: list[Path]) -> None:
