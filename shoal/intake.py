@@ -28,8 +28,19 @@ from shoal.settings import Settings
 from shoal.storage import documents
 from shoal.storage.database import Database
 
+COUNT_STORED = sa.text("SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND status = 'succeeded'")
+
 FIELDS = frozenset(inspect.signature(make_draft).parameters) - {"settings"}
 """What may be said about a document."""
+
+
+class IntakeInterrupted(KeyboardInterrupt):
+    """Ctrl-C while documents were worked on: how many were stored, of all. What was not is forgotten."""
+
+    def __init__(self, n_stored: int, n: int) -> None:
+        super().__init__()
+        self.n_stored = n_stored
+        self.n = n
 
 
 class Intake:
@@ -81,15 +92,23 @@ class Intake:
 
     def finish(self, *, processes: int = 1, watch: Watcher | None = None) -> list[IngestResult]:
         """Do the work; one result for each document, in the order they were taken. `processes` beyond one work with
-        lagoon's packaged data."""
+        lagoon's packaged data. Raises IntakeInterrupted."""
         if self._n > len(self._refused):
             self._job_id = self._upload.finish()
-            if processes > 1:
-                local.work_off_in_processes(self._database, self._job_id, self._settings, processes, watch)
-            else:
-                local.work_off(self._database, self._job_id, self._remembering, self._settings, watch)
+            try:
+                self._work_off(self._job_id, processes, watch)
+            except KeyboardInterrupt:
+                with self._database.read() as connection:
+                    n_stored = connection.execute(COUNT_STORED, {"job_id": self._job_id}).scalar_one()
+                raise IntakeInterrupted(n_stored, self._n) from None
         results = iter(self._results())
         return [self._refused[place] if place in self._refused else next(results) for place in range(self._n)]
+
+    def _work_off(self, job_id: int, processes: int, watch: Watcher | None) -> None:
+        if processes > 1:
+            local.work_off_in_processes(self._database, job_id, self._settings, processes, watch)
+        else:
+            local.work_off(self._database, job_id, self._remembering, self._settings, watch)
 
     def finish_one(self) -> IngestResult:
         """As `finish` for one document. Raises what was wrong with it."""

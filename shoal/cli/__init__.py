@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `shoal` with these arguments (those of the process by default) and exit."""
-    # Imported here: the children of `ingest-dir` import this package and need no command line.
-    from shoal.cli.app import run
+    try:
+        # Imported here: the children of `ingest-dir` import this package and need no command line.
+        from shoal.cli.app import run
 
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        # While something was imported; what has begun to work tells itself what it did.
+        sys.stderr.write("interrupted\n")
+        code = 130
+    sys.exit(code)

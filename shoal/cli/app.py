@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from shoal import __version__
-from shoal.cli.session import Db, Debug, Json, Session
+from shoal.cli.session import Db, Debug, InterruptedCommandError, Json, Session
 from shoal.cli.terminal import ClosedPipeError, discard_stdout, plain, prepare_streams
 from shoal.errors import QueryError, ShoalError
 
@@ -110,6 +110,9 @@ def run(arguments: Sequence[str]) -> int:
         return _abandon_stdout()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except InterruptedCommandError as error:
+        _say_why(str(error), as_json="--json" in arguments, before="")
+        return INTERRUPTED
     except Exception as error:  # the edge: what is not told here is told nowhere
         if debug:
             traceback.print_exc()
@@ -145,11 +148,15 @@ def _abandon_stdout() -> int:
 
 
 def _tell(error: Exception, *, as_json: bool) -> int:
-    reason = plain(_reason(error))
+    _say_why(_reason(error), as_json=as_json)
+    return WRONG_USAGE if isinstance(error, QueryError) else FAILED
+
+
+def _say_why(reason: str, *, as_json: bool, before: str = "error: ") -> None:
+    reason = plain(reason)
     if as_json:
         Session(as_json=True).emit({"error": reason})
-    sys.stderr.write(f"error: {reason}\n")
-    return WRONG_USAGE if isinstance(error, QueryError) else FAILED
+    sys.stderr.write(f"{before}{reason}\n")
 
 
 def _reason(error: Exception) -> str:

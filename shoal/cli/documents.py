@@ -73,10 +73,13 @@ def ingest(
         raise typer.BadParameter("one document cannot become several files", param_hint="--replace")
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
-    outcomes = []
+    outcomes: list[intake.FileOutcome] = []
     began = time.monotonic()
     how_to_read = None if format == AUTO else format
-    with session.engine(must_exist=replace is not None) as engine:
+    with (
+        intake.telling_if_interrupted(len(paths), outcomes),
+        session.engine(must_exist=replace is not None) as engine,
+    ):
         for path in paths:
             size = intake.size_of(path)
             try:
@@ -128,6 +131,7 @@ def ingest_dir(
     began = time.monotonic()
     size = sum(file.size for file in files)
     with (
+        intake.telling_if_interrupted(len(files), ()),
         session.engine(must_exist=False) as engine,
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
     ):

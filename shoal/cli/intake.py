@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.cli.session import InterruptedCommandError
+from shoal.cli.terminal import counted
 from shoal.collector import relax_collector
 from shoal.errors import DocumentError, DocumentTooLargeError
 from shoal.listing import SUFFIXES, list_folder, reason_of
@@ -53,6 +56,24 @@ class FileOutcome:
     @classmethod
     def failed(cls, path: Path, size: int, error: str) -> FileOutcome:
         return cls(str(path), size, None, path.stem, 0, (), None, error, ())
+
+
+@contextmanager
+def telling_if_interrupted(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
+    """Where Ctrl-C ends the block, tell how many of the files are stored: those of `outcomes`, and what an intake had
+    come to. Raises InterruptedCommandError then."""
+    from shoal.intake import IntakeInterrupted
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        n_stored = sum(one.error is None for one in outcomes)
+        if isinstance(error, IntakeInterrupted):
+            n_stored += error.n_stored
+        raise InterruptedCommandError(
+            f"interrupted: of {counted(n_files, 'file')} {n_stored:,} {'is' if n_stored == 1 else 'are'} stored; "
+            "running it again takes in the rest"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

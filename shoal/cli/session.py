@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 SQLITE = "sqlite:///"
 
+
+class InterruptedCommandError(Exception):
+    """Ctrl-C, with a line on what was done and what was not."""
+
+
 Db = Annotated[
     str | None,
     typer.Option(

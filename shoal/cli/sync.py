@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command, split_tags
+from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import counted
 from shoal.listing import no_texts_line, passed_over_line
 
@@ -72,7 +74,11 @@ def sync(
     from shoal.sync import sync as follow
 
     relax_collector()
-    with session.engine(must_exist=False) as engine, bar(session.err, "sync", bytes_total=0) as drawn:
+    with (
+        _telling_if_interrupted(),
+        session.engine(must_exist=False) as engine,
+        bar(session.err, "sync", bytes_total=0) as drawn,
+    ):
         done = follow(
             engine,
             folder,
@@ -91,6 +97,24 @@ def sync(
     session.say(_summary(done))
     if any(strict or not one.is_refused for one in done.failed):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _telling_if_interrupted() -> Iterator[None]:
+    """Where Ctrl-C ends the block, tell how far it came. Raises InterruptedCommandError then."""
+    from shoal.intake import IntakeInterrupted
+
+    try:
+        yield
+    except IntakeInterrupted as error:
+        raise InterruptedCommandError(
+            f"interrupted: of {counted(error.n, 'new or changed file')} {error.n_stored:,} "
+            f"{'is' if error.n_stored == 1 else 'are'} stored, and nothing is deleted; running it again goes on"
+        ) from None
+    except KeyboardInterrupt:
+        raise InterruptedCommandError(
+            "interrupted; what was done so far stays, and running it again goes on"
+        ) from None
 
 
 def _warn(session: Session, folder: Path, done: Synced, *, force: bool) -> None:
