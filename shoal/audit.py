@@ -26,6 +26,7 @@ from shoal import __version__
 from shoal.clock import timestamp
 from shoal.models import SearchFilters, SearchResponse
 from shoal.storage import vocabulary
+from shoal.tracing import KEY_NAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,8 +129,10 @@ def entry_of(
 
 
 def finished(entry: dict[str, Any], response: SearchResponse) -> dict[str, Any]:
-    """The entry with what is known once the answer is: when, under which trace id, and how long it took."""
-    return {"at": timestamp(), "trace_id": response.trace_id, **entry, "took_ms": response.took_ms}
+    """The entry with what is known once the answer is: when, under which trace id, with whose key, and how long it
+    took."""
+    known = {"at": timestamp(), "trace_id": response.trace_id, "key": KEY_NAME.get()}
+    return {**known, **entry, "took_ms": response.took_ms}
 
 
 def arguments_of(entry: Mapping[str, Any]) -> dict[str, Any]:

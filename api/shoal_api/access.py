@@ -17,6 +17,7 @@ import structlog
 from shoal.binding import is_loopback
 from shoal.keys import ApiKey, Scope, find_key, parse_keys
 from shoal.settings import Settings
+from shoal.tracing import KEY_NAME
 from shoal_api.limits import RateLimit
 from shoal_api.paths import API
 from shoal_api.problems import ProblemError
@@ -61,6 +62,7 @@ def register(app: flask.Flask, settings: Settings) -> None:
             return
         if key is not None:
             structlog.contextvars.bind_contextvars(key=key.name)
+            KEY_NAME.set(key.name)
         # Before a wrong key is refused, so that nobody tries keys without end.
         limit.take(f"key {key.name}" if key else request.remote_addr or "")
         if keys and not _is_frame(request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import flask
@@ -11,6 +12,7 @@ from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
 from shoal.errors import NotFoundError
 from shoal.jobs import jobs as protocol
+from shoal.jobs.duplicates import not_taken
 from shoal.jobs.names import ItemStatus, JobKind
 from shoal.jobs.replacing import is_being_replaced, new_content, settle_without_work
 from shoal.jobs.upload import submit_delete, submit_duplicate, submit_one, submit_replacement
@@ -48,6 +50,9 @@ ENVELOPE = 256 * KIB
 
 SUMMARIES = 100
 """Chunks shown with a document; a book has thousands."""
+
+NOT_MERGED = ("title", "source_path", "metadata")
+"""What a document keeps where the same content comes again."""
 
 PREFER = {
     "in": "header",
@@ -91,18 +96,20 @@ def add_document(data: dict[str, Any]) -> Response:
     key = idempotency.key(flask.request)
     request_hash = idempotency.fingerprint("document", data)
     job = idempotency.earlier_job(here, key, request_hash)
+    draft = make_draft(**data, settings=settings)
+    # A title that was made up is none that a duplicate loses.
+    given = {name: getattr(draft, name) if data[name] is not None else None for name in NOT_MERGED}
     if job is None:
-        draft = make_draft(**data, settings=settings)
         existing = _merge_into_existing(here, draft)
         if existing is None:
             job_id = submit_one(database, settings, draft, idempotency_key=key, request_hash=request_hash)
             here.nudge()
         elif key is None:
-            return _stored(here, existing, duplicate=True)
+            return _stored(here, existing, duplicate=True, given=given)
         else:
             job_id = submit_duplicate(database, settings, existing, draft, key, request_hash)
         job = protocol.get_job(database, job_id)
-    return _await_document(here, job)
+    return _await_document(here, job, given)
 
 
 def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
@@ -123,29 +130,29 @@ def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
     return found
 
 
-def _await_document(here: Service, job: protocol.Job) -> Response:
-    """What `Prefer: wait` asks for, or the job where it asks for nothing or the time is over."""
+def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] | None = None) -> Response:
+    """What `Prefer: wait` asks for, or the job where it asks for nothing or the time is over. `given`: see `_stored`."""
     wait = preferred_wait(flask.request.headers.get("Prefer"))
     if wait is None:
-        return _duplicate_of(here, job) or jobs.accepted(job)
+        return _duplicate_of(here, job, given) or jobs.accepted(job)
     job_id = job.id
     job = here.waiting.wait(
         wait,
         lambda seconds: protocol.wait_for_end(here.engine.database, job_id, seconds),
         lambda now: now.ended,
     )
-    response = (_outcome(here, job) if job.ended else None) or jobs.accepted(job)
+    response = (_outcome(here, job, given) if job.ended else None) or jobs.accepted(job)
     response.headers["Preference-Applied"] = f"wait={wait}"
     return response
 
 
-def _duplicate_of(here: Service, job: protocol.Job) -> Response | None:
+def _duplicate_of(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
     """The document that a job of one document found to have its content; None while nothing else is asked of it than
     to be a job."""
-    return _outcome(here, job) if job.ended and job.progress.duplicate else None
+    return _outcome(here, job, given) if job.ended and job.progress.duplicate else None
 
 
-def _outcome(here: Service, job: protocol.Job) -> Response | None:
+def _outcome(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
     """The document that a job of one document ended with; None if it is not there any more. Raises a problem where
     the job failed."""
     item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
@@ -155,7 +162,13 @@ def _outcome(here: Service, job: protocol.Job) -> Response | None:
         return None
     is_old = item.status is ItemStatus.duplicate or job.kind is JobKind.replacing
     try:
-        return _stored(here, item.document_id, duplicate=item.status is ItemStatus.duplicate, is_old=is_old)
+        return _stored(
+            here,
+            item.document_id,
+            duplicate=item.status is ItemStatus.duplicate,
+            is_old=is_old,
+            given=given,
+        )
     except NotFoundError:
         return None
 
@@ -170,16 +183,28 @@ def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
     return problem
 
 
-def _stored(here: Service, document_id: int, *, duplicate: bool, is_old: bool = True) -> Response:
-    """201 for a new document, 200 for one that was there. Raises NotFoundError."""
+def _stored(
+    here: Service,
+    document_id: int,
+    *,
+    duplicate: bool,
+    is_old: bool = True,
+    given: Mapping[str, Any] | None = None,
+) -> Response:
+    """201 for a new document, 200 for one that was there. `given` is what was said of a duplicate. Raises
+    NotFoundError."""
     detail = here.engine.document(document_id)
+    warnings: tuple[str, ...] = ()
+    if duplicate and given is not None:
+        stored = {name: getattr(detail.document, name) for name in NOT_MERGED}
+        warnings = not_taken(document_id, stored, **given)
     answer = {
         "id": document_id,
         "title": detail.document.title,
         "n_chunks": detail.document.n_chunks,
         "tags": detail.document.tags,
         "duplicate": duplicate,
-        "warnings": detail.report.warnings,
+        "warnings": [*detail.report.warnings, *warnings],
     }
     response = flask.jsonify(StoredSchema().dump(answer))
     response.status_code = 200 if is_old else 201

@@ -30,6 +30,9 @@ from shoal_api.spool import READ_BYTES, Tee
 FIELDS = ("tags", "metadata", "format")
 """What can be said of all files of a form or an archive."""
 
+RECORDS = (".ndjson", ".jsonl")
+"""Extensions of files that hold a document a line."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -117,6 +120,14 @@ def _file(
 
 
 def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
+    # Whoever names a format means the text as it is.
+    if common.format is None and path and PurePosixPath(path).suffix.lower() in RECORDS:
+        return _refused(
+            path,
+            len(data),
+            "this is a file of records, not one document: send it by itself as the body, with the content type "
+            "application/x-ndjson; with `format` set to plaintext it is taken as a text",
+        )
     try:
         return draft_from_bytes(
             data,

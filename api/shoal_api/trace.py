@@ -11,7 +11,7 @@ import flask
 import structlog
 from werkzeug.wrappers import Response
 
-from shoal.tracing import TRACE_ID
+from shoal.tracing import KEY_NAME, TRACE_ID
 from shoal_api.metrics import Metrics
 
 SECURITY_HEADERS = {
@@ -54,6 +54,7 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
     def forget(_error: BaseException | None) -> None:
         # What the thread does next is no part of this request.
         TRACE_ID.set(None)
+        KEY_NAME.set(None)
 
     @app.after_request
     def end(response: Response) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 
 from shoal.errors import NotFoundError
 from shoal.jobs import statements
+from shoal.jobs.duplicates import not_taken
 from shoal.jobs.names import FINAL, WAVE_DONE, ItemStatus, JobKind, JobStatus, Stage, plan_from_json
 from shoal.storage.database import Database, listed
 
@@ -59,7 +61,8 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class JobItem:
     """One document of a job. `document_id` is what it became, or the document it is a duplicate of. `stage` is
-    that of its wave while the item is open. `attempts` counts the workers that it took down, running alone."""
+    that of its wave while the item is open. `attempts` counts the workers that it took down, running alone. `warnings`
+    say of a duplicate what the document does not have of it."""
 
     seq: int
     title: str
@@ -70,6 +73,7 @@ class JobItem:
     document_id: int | None
     attempts: int
     error: str | None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,18 @@ def _job(row: sa.RowMapping) -> Job:
     )
 
 
+def _not_taken(row: sa.RowMapping) -> tuple[str, ...]:
+    if row["title_stored"] is None:
+        return ()
+    stored = {
+        "title": row["title_stored"],
+        "source_path": row["source_path_stored"],
+        "metadata": json.loads(row["metadata_stored"]),
+    }
+    given = {"title": row["title"], "source_path": row["source_path"]}
+    return not_taken(row["document_id"], stored, **given, metadata=json.loads(row["metadata"]))
+
+
 def _item(row: sa.RowMapping) -> JobItem:
     status = ItemStatus(row["status"])
     return JobItem(
@@ -272,4 +288,5 @@ def _item(row: sa.RowMapping) -> JobItem:
         document_id=row["document_id"],
         attempts=row["attempts"],
         error=row["error"],
+        warnings=_not_taken(row),
     )

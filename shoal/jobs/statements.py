@@ -400,8 +400,11 @@ WAITING = sa.text("""
     WHERE status IN ('enqueued', 'processing') AND kind NOT IN ('delete', 'rescore') AND local_owner IS NULL
 """)
 ITEMS = sa.text("""
-    SELECT i.seq, i.title, i.source_path, i.n_bytes, i.status, i.document_id, i.attempts, i.error, w.stage
-    FROM job_items i LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
+    SELECT i.seq, i.title, i.source_path, i.metadata, i.n_bytes, i.status, i.document_id, i.attempts, i.error, w.stage,
+           d.title AS title_stored, d.source_path AS source_path_stored, d.metadata AS metadata_stored
+    FROM job_items i
+    LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
+    LEFT JOIN documents d ON d.id = i.document_id AND i.status = 'duplicate'
     WHERE i.job_id = :job_id AND (:status IS NULL OR i.status = :status)
     ORDER BY i.seq LIMIT :limit OFFSET :offset
 """)

@@ -183,7 +183,15 @@ def _recognise(data: bytes, min_confidence: float, first_bad: int) -> str:
             f"this is not UTF-8 (byte {first_bad:,} is not), and no other encoding is certain "
             f"({best.encoding} at {confidence:.0%}); save it as UTF-8"
         )
-    return best.encoding
+    return _USUAL_ENCODING if _reads_alike(data, best.encoding) else best.encoding
+
+
+def _reads_alike(data: bytes, encoding: str) -> bool:
+    """Whether a text is the same in Windows-1252: pages of neighbouring languages share most of their letters."""
+    try:
+        return data.decode(_USUAL_ENCODING) == data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
 
 
 def _looks_scrambled(data: bytes) -> bool:

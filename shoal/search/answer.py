@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from shoal.models import SearchMode, SearchResponse
 from shoal.search import postings
 from shoal.search.citation import cite
 from shoal.search.conditions import Conditions, make_conditions
+from shoal.search.doubts import find_doubts
 from shoal.search.ranking import Ranking, rank
 from shoal.search.request import SearchRequest
 from shoal.search.understanding import Understood, understand
@@ -57,7 +59,7 @@ def answer_and(
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
-        understood = understand(snapshot, scorer, settings, request)
+        understood = understand_with_doubts(snapshot, scorer, settings, request)
         ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
@@ -80,6 +82,15 @@ def answer_and(
     if audit and entry:
         audit.write(finished(entry, response))
     return response, said
+
+
+def understand_with_doubts(
+    snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest
+) -> Understood:
+    """As `understand`, with warnings of filters that nothing meets."""
+    understood = understand(snapshot, scorer, settings, request)
+    doubts = find_doubts(snapshot, request.filters)
+    return dataclasses.replace(understood, warnings=(*understood.warnings, *doubts))
 
 
 def rank_for(

@@ -140,10 +140,10 @@ def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, 
     if filters.source_path is not None:
         paths, values = listed("source_path", filters.source_path)
         yield "source_path", OF_DOCUMENT.format(f"d.source_path IN ({paths})"), values
-    yield from _of_metadata(filters.metadata or {})
+    yield from of_metadata(filters.metadata or {})
 
 
-def _of_metadata(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def of_metadata(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """A condition for each key, which an explanation names."""
     for i, (key, value) in enumerate(wanted.items()):
         name = f"metadata_{i}"

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import tracemalloc
+import zipfile
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,24 @@ def test_files_of_a_form_become_documents(client: FlaskClient, worker: Worker) -
     assert {document["format"] for document in documents if document["source_path"] == "fire.md"} == {
         "markdown"
     }
+
+
+def test_a_file_of_records_is_no_document(client: FlaskClient, worker: Worker) -> None:
+    lines = json.dumps({"content": VOLCANO}).encode() + b"\n"
+    sent = {"files": files(a__ndjson=lines, b__JSONL=lines, c__txt=LAW.encode())}
+    first, second, third = items(client, client.post(BULK, data=sent))
+    for item in (first, second):
+        assert item["status"] == "failed"
+        assert "application/x-ndjson" in item["error"]
+    assert third["status"] == "enqueued"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("deep/a.ndjson", lines)
+    (item,) = items(client, client.post(BULK, data=packed.getvalue(), content_type="application/zip"))
+    assert item["source_path"] == "deep/a.ndjson"
+    assert "application/x-ndjson" in item["error"]
+    as_text = {"files": files(a__jsonl=lines), "format": "plaintext"}
+    assert [item["status"] for item in items(client, client.post(BULK, data=as_text))] == ["enqueued"]
 
 
 def test_fields_apply_to_files_that_came_before_them(client: FlaskClient, worker: Worker) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -72,6 +74,49 @@ def test_content_that_is_stored_already_answers_200_and_merges_tags(
     assert answer.get_json()["title"] == "Fire"
     assert sorted(answer.get_json()["tags"]) == ["hot", "rock"]
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
+
+
+def test_what_is_not_taken_over_from_a_duplicate_is_told(
+    client: FlaskClient, store: Store, worker: Worker
+) -> None:
+    stored = store(VOLCANO, title="Fire", source_path="a.md", metadata={"year": 1830})
+
+    def warnings(key: str | None = None, **fields: Any) -> list[str]:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        answer = client.post(DOCUMENTS, json={"content": VOLCANO, **fields}, headers=headers)
+        assert answer.status_code == 200
+        assert client.get(f"{DOCUMENTS}/{stored}").get_json()["title"] == "Fire"
+        found: list[str] = answer.get_json()["warnings"]
+        return found
+
+    before = warnings()
+    assert warnings(title=" Fire\n", source_path="a.md", metadata={"year": 1830}, tags=["x"]) == before
+    for fields, said in (
+        ({"title": "Other"}, "its title (Other), for the document has Fire"),
+        ({"source_path": "b.md"}, "its source path (b.md), for the document has a.md"),
+        ({"metadata": {"year": "1830"}}, "its metadata, for the document has others"),
+    ):
+        (told,) = [warning for warning in warnings(**fields) if warning not in before]
+        assert told.startswith(f"document {stored} has this content already")
+        assert told.endswith(f"not taken: {said}")
+
+    for _ in range(2):
+        assert warnings("a key of mine") == before, "a title that was made up is none that is lost"
+        assert len(warnings("another", title="Other")) == len(before) + 1
+
+    lines = [{"content": LAW, "title": "Law"}, {"content": LAW, "title": "Justice", "metadata": {"a": 1}}]
+    job = client.post(
+        f"{DOCUMENTS}/bulk",
+        data="\n".join(map(json.dumps, lines)),
+        content_type="application/x-ndjson",
+    ).get_json()["job"]
+    worker.work()
+    first, second = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"]
+    assert (first["status"], first["warnings"]) == ("succeeded", [])
+    assert second["status"] == "duplicate"
+    (told,) = second["warnings"]
+    assert told.endswith("not taken: its title (Justice), for the document has Law; its metadata")
+    assert second["error"] is None
 
 
 def test_every_chunk_is_a_citation_of_the_content(client: FlaskClient, store: Store) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import flask
 import pytest
@@ -177,3 +179,21 @@ def test_the_document_of_the_api_says_how_keys_are_sent(client: FlaskClient) -> 
     assert spec["components"]["securitySchemes"] == {"key": access.DESCRIPTION}
     assert spec["security"] == [{"key": []}, {}]
     assert "401" in spec["info"]["description"]
+
+
+def test_the_audit_log_tells_whose_key_a_search_came_with(
+    settings: Settings, engine: Engine, tmp_path: Path
+) -> None:
+    """By its name, and nobody's after that."""
+    log = tmp_path / "audit.jsonl"
+    noting = replace(settings, audit="full", audit_file=str(log), api_keys=KEYS)
+    with Engine(settings=noting, scorer=engine.scorer) as opened:
+        client = create_app(noting, engine=opened).test_client()
+        for key in (READ, WRITE):
+            assert client.get(f"{API}/search?q=volcano", headers=bearer(key)).status_code == 200
+        opened.search("volcano")
+    text = log.read_text()
+    assert READ not in text
+    assert WRITE not in text
+    names = [json.loads(line)["key"] for line in text.splitlines()]
+    assert names == [parse_keys(READ)[0].name, parse_keys(WRITE)[0].name, None]

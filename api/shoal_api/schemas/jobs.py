@@ -138,6 +138,13 @@ class ItemSchema(Schema):
         },
     )
     error = fields.String(required=True, allow_none=True)
+    warnings = fields.List(
+        fields.String(),
+        required=True,
+        metadata={
+            "description": "of a duplicate: what the document that has its content does not have of it, such as its title"
+        },
+    )
 
 
 class ItemListSchema(Schema):

@@ -43,6 +43,17 @@ def test_text_in_other_encodings_is_recognised(text: str, encoding: str) -> None
     assert text_of(text.encode(encoding)) == text
 
 
+@pytest.mark.parametrize(
+    "text", ["Über Größe, Äpfel und Öl: „süß“, heißt es. ", "Füße größer, Bäume höher. "]
+)
+@pytest.mark.parametrize("times", [1, 8, 60])
+def test_of_encodings_that_read_alike_the_usual_one_is_named(text: str, times: int) -> None:
+    data = (text * times).encode("cp1252")
+    assert data.decode("cp1250") == text * times
+    decoded = decode(data, max_bytes=1 << 20, min_confidence=0.5)
+    assert decoded == (text * times, "cp1252")
+
+
 def test_cyrillic_is_not_mistaken_for_western_text() -> None:
     text = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. " * 5
     assert text_of(text.encode("cp1251")) == text

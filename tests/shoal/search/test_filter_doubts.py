@@ -1,0 +1,69 @@
+"""Filters that nothing in the library can meet say so, and what may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_scorer import FakeScorer
+
+from shoal.engine import Engine
+from shoal.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('doubts') / 'shoal.db'}")
+    with Engine(settings=settings, scorer=FakeScorer()) as opened:
+        opened.ingest(
+            title="Rain",
+            content="Rain and storm. Wind and rain.",
+            tags=["wiki", "weather"],
+            source_path="/notes/Rain.md",
+            metadata={"language": "en", "year": 1830, "draft": False, "by": {"name": "x"}, "none": None},
+        )
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"tags": ["WIKI"]}, ["no document has the tag WIKI; there is wiki"]),
+        ({"tags": ["wether", "wiki"]}, ["no document has the tag wether; there is weather"]),
+        ({"tags": ["zzz"]}, ["no document has the tag zzz"]),
+        (
+            {"tags": ["q1", "q2", "q3", "q4", "q5"]},
+            [*(f"no document has the tag q{i}" for i in (1, 2, 3)), "and 2 more tags that no document has"],
+        ),
+        ({"document_ids": [1, 77]}, ["there is no document 77"]),
+        ({"source_path": "rain.md"}, ["no document has the source path rain.md; there is /notes/Rain.md"]),
+        ({"source_path": ["/notes/Rain.md", "100%.md"]}, ["no document has the source path 100%.md"]),
+        (
+            {"metadata": {"langauge": "en"}},
+            ["no document has the key langauge in its metadata; there is language"],
+        ),
+        ({"metadata": {"language": "de"}}, ['no document has language = "de" in its metadata']),
+        (
+            {"metadata": {"year": "1830"}},
+            ['no document has year = "1830" in its metadata; there it is a number, such as 1830'],
+        ),
+        (
+            {"metadata": {"draft": 0}},
+            ["no document has draft = 0 in its metadata; there it is true or false"],
+        ),
+        (
+            {"metadata": {"by": "x"}},
+            ['no document has by = "x" in its metadata; there it is an object, which is not compared'],
+        ),
+        ({"metadata": {"none": 1}}, ["no document has none = 1 in its metadata; there it is null"]),
+        ({"tags": ["wiki"], "source_path": "/notes/Rain.md", "metadata": {"year": 1830, "none": None}}, []),
+        ({"document_ids": [], "source_path": [], "metadata": {}}, []),
+        ({}, []),
+    ],
+)
+def test_what_no_document_has_is_told(engine: Engine, filters: dict[str, Any], said: list[str]) -> None:
+    before = engine.search("rain").warnings
+    reply = engine.search("rain", filters=filters)
+    assert [warning for warning in reply.warnings if warning not in before] == said
+    assert engine.explain("rain", filters=filters).warnings == reply.warnings
