@@ -37,9 +37,10 @@ SCORE_DIGITS = 6
 # Islands are for browsing; the specification stores the ten strongest.
 ISLANDS_PER_CHUNK = 10
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); passages of German, French,
-# Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing.
+# Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing; from two sentences on, hardly any English ones
+# are below, and all German ones.
 LOW_COVERAGE = 0.55
-MIN_WORDS_TO_JUDGE = 50
+MIN_WORDS_TO_JUDGE = 20
 NO_TEXT = "the document has no text besides headings, comments and rules"
 LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this between two sentences parts two chunks, so that a chunk is mostly text.

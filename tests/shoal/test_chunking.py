@@ -152,7 +152,7 @@ def test_text_without_a_known_word_is_a_chunk_without_reefs() -> None:
 def test_low_coverage_is_a_warning_once_there_are_enough_words() -> None:
     foreign = "Das Wetter bleibt heute schön und trocken. "
     assert scored(foreign).warnings == ()
-    (warning,) = scored(foreign * 20).warnings
+    (warning,) = scored(foreign * 3).warnings
     assert "low coverage: only 0% of" in warning
     assert "English" in warning
     assert scored("Volcano lava magma granite. " * 20).warnings == ()

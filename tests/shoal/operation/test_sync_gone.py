@@ -284,3 +284,16 @@ def test_what_somebody_uploaded_from_a_folder_of_the_same_name_is_left_alone(
     done = follow(library, folder, delete=True)
     assert [one.document_id for one in done.same] == [1]
     assert sorted(texts(library)) == ["notes/0.md", "notes/1.md", "notes/rain.md"]
+
+
+def test_what_is_doubtful_of_a_text_is_told_when_it_comes_in(
+    library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "accents.txt").write_bytes("Un été à la plage, où l'élève a mangé des pâtés.".encode("latin-1"))
+    done = follow(library, folder, dry_run=True)
+    assert done.warnings == ()
+    assert run(["--db", str(library), "sync", str(folder)]) == 0
+    told = capsys.readouterr().err
+    assert f"warning: {folder}/accents.txt: the file is not UTF-8" in told
+    assert run(["--db", str(library), "sync", str(folder)]) == 0
+    assert "warning" not in capsys.readouterr().err
