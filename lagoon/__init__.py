@@ -6,6 +6,7 @@ scorer.score("chlorophyll in the leaves of plants").top_reefs
 
 from lagoon.analysis import (
     DocumentAnalysis,
+    ReadText,
     SectionStart,
     TextsAnalysis,
     TextSegments,
@@ -28,6 +29,7 @@ __all__ = [
     "LagoonChecksumError",
     "LagoonError",
     "LagoonVersionError",
+    "ReadText",
     "ReefColumns",
     "ReefScorer",
     "ScoredIsland",

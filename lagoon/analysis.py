@@ -13,7 +13,7 @@ from lagoon.custom import CustomWords
 from lagoon.errors import LagoonError
 from lagoon.lazy import LazySequence
 from lagoon.observing import ObservedText, ReadContexts, observe
-from lagoon.reading import Context, read
+from lagoon.reading import BaseReading, Context, read, with_learned
 from lagoon.results import TopicResult
 from lagoon.scoring import ReefTable, ScoredTexts
 from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may_be_cut, segment_starts
@@ -99,6 +99,12 @@ class DocumentAnalysis:
         return observe(self.by_sentence, self.topics, [0, *self.boundaries], texts, self.contexts)
 
     @property
+    def read(self) -> "ReadText | None":
+        """What it takes to score the text again; None where reading it takes next to nothing."""
+        base = self.by_sentence.reading.base
+        return None if base is None else ReadText(base.without_places(), self.by_sentence.bounds)
+
+    @property
     def segments(self) -> list[TopicSegment]:
         # Not kept: segments know their document, and a cycle would keep its arrays.
         starts = [0, *self.boundaries][: self.n_segments]
@@ -107,6 +113,14 @@ class DocumentAnalysis:
             TopicSegment(self, index, start, end)
             for index, (start, end) in enumerate(zip(starts, ends, strict=False))
         ]
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A text as the base vocabulary reads it: sentence i is tokens bounds[i]..bounds[i+1]-1."""
+
+    base: BaseReading
+    bounds: NDArray[np.int64]
 
 
 class TextSegments(NamedTuple):
@@ -273,6 +287,23 @@ def analyze_texts(
         by_sentence=by_sentence,
         contexts=read_contexts,
     )
+
+
+def score_sections(
+    text: ReadText,
+    table: ReefTable,
+    base: BaseVocabulary,
+    custom: CustomWords,
+    sections: Sequence[SectionStart],
+    context_weight: float,
+    top_k: int,
+) -> ScoredTexts:
+    """The sections of a text that was read before, as `analyze_document` scores them where it cuts nowhere else."""
+    section_starts, contexts = _sections(sections, len(text.bounds) - 1)
+    by_sentence = ScoredTexts(table, custom, with_learned(text.base, custom), text.bounds, top_k)
+    return _score_segments(
+        by_sentence, section_starts.tolist(), section_starts, contexts, base, custom, context_weight
+    )[0]
 
 
 def _read_sentences(

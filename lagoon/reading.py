@@ -2,17 +2,33 @@
 the text's parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon.compounds import CompoundMatches
 from lagoon.custom import CustomWords
 from lagoon.short import MOST_CHARS, ShortReading, read_short
 from lagoon.tokens import TokenStream, tokenise
 from lagoon.vocabulary import WORD, BaseVocabulary, Resolution
+
+
+@dataclass(frozen=True)
+class BaseReading:
+    """What the base vocabulary makes of a text, whatever words are learned: its tokens, what each form is, and its
+    compounds."""
+
+    tokens: TokenStream
+    forms: Resolution
+    compounds: CompoundMatches
+
+    def without_places(self) -> "BaseReading":
+        """The same without the places of the tokens, which are three quarters of it and no part of any score."""
+        nowhere = np.empty(0, dtype=np.int64)
+        return replace(self, tokens=replace(self.tokens, starts=nowhere, ends=nowhere))
 
 
 @dataclass(frozen=True)
@@ -26,6 +42,7 @@ class Reading:
     hit_tokens, hit_words   i64 (hits,): every occurrence of a word, by its first token, ascending; learned
                compounds come beside their parts
     hit_lengths  i64 (hits,): tokens of each occurrence
+    base       what it was made from; None for a short text
     """
 
     tokens: TokenStream
@@ -35,6 +52,7 @@ class Reading:
     hit_tokens: NDArray[np.int64]
     hit_words: NDArray[np.int64]
     hit_lengths: NDArray[np.int64]
+    base: BaseReading | None = None
 
     @cached_property
     def words_before(self) -> NDArray[np.int64]:
@@ -86,12 +104,15 @@ def in_arrays(short: ShortReading) -> Reading:
 
 def read_long(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom: CustomWords) -> Reading:
     tokens = tokenise(text)
-    joined = tokens.joined
     borders = np.searchsorted(tokens.starts, parts)
-    joined[borders[borders > 0] - 1] = False
-
+    tokens.joined[borders[borders > 0] - 1] = False
     forms = base.resolve(tokens.forms)
-    compounds = base.compounds(forms, tokens.ids, joined)
+    return with_learned(BaseReading(tokens, forms, base.compounds(forms, tokens.ids, tokens.joined)), custom)
+
+
+def with_learned(read: BaseReading, custom: CustomWords) -> Reading:
+    """What the base vocabulary makes of a text, and learned words besides."""
+    tokens, forms, compounds = read.tokens, read.forms, read.compounds
     words = forms.words
     if len(custom):
         words = np.where(words < 0, _learned(tokens.forms, forms, custom), words)
@@ -108,7 +129,7 @@ def read_long(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom:
     lengths = np.ones(len(tokens), dtype=np.int64)
     lengths[compounds.starts] = compounds.lengths
     hit_words, hit_lengths = begun[hit_tokens], lengths[hit_tokens]
-    learned = custom.compounds(tokens.forms, tokens.ids, joined)
+    learned = custom.compounds(tokens.forms, tokens.ids, tokens.joined)
     if learned is not None and len(learned.starts):
         order = np.argsort(learned.starts, kind="stable")
         starts = learned.starts[order]
@@ -116,7 +137,7 @@ def read_long(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom:
         hit_tokens = np.insert(hit_tokens, at, starts)
         hit_words = np.insert(hit_words, at, learned.words[order])
         hit_lengths = np.insert(hit_lengths, at, learned.lengths[order])
-    return Reading(tokens, forms.kinds[tokens.ids], words, consumed, hit_tokens, hit_words, hit_lengths)
+    return Reading(tokens, forms.kinds[tokens.ids], words, consumed, hit_tokens, hit_words, hit_lengths, read)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from lagoon.analysis import (
     TEXT_BREAK,
     DocumentAnalysis,
+    ReadText,
     SectionStart,
     TextsAnalysis,
     TextSentences,
     analyze_document,
     analyze_texts,
+    score_sections,
 )
 from lagoon.bm25 import BM25_SCALE
 from lagoon.custom import (
@@ -132,6 +134,18 @@ class ReefScorer:
             sensitivity, smooth_window, min_chunk_sentences, max_chunk_sentences, max_chunk_chars
         )
         return analyze_texts(texts, self._table, self._base, self._custom, options, context_weight, top_k)
+
+    def score_sections(
+        self,
+        text: ReadText,
+        sections: Sequence[SectionStart],
+        *,
+        context_weight: float = 1.0,
+        top_k: int = 10,
+    ) -> Sequence[TopicResult]:
+        """What each section of a text is about that a scorer of the same model has read (`DocumentAnalysis.read`),
+        with the words that this one has learned."""
+        return score_sections(text, self._table, self._base, self._custom, sections, context_weight, top_k)
 
     def explain_words(self, text: str) -> list[WordMatch]:
         """Every token of a text, in order, with what it contributes; compounds as one."""

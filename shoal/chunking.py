@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import operator
+import dataclasses
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -11,31 +10,20 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lagoon import SectionStart, Sentence, TextSentences
-from shoal.columns import Columns
+from lagoon import ReadText, SectionStart, Sentence, TextSentences
+from shoal.chunk_profiles import SCORE_DIGITS, chunks_of
 from shoal.errors import EmptyDocumentError
 from shoal.models import (
     Chunk,
     DocumentDraft,
-    IslandScore,
     LeftOut,
     ParsedDocument,
-    ReefScore,
     ScoredDocument,
     Section,
-    SentenceSpan,
 )
 from shoal.parse.sections import parse
 from shoal.settings import Settings
 
-# Scores come from lagoon with this many digits; what is computed from them here gets as many, so that the same
-# document gives the same rows everywhere.
-SCORE_DIGITS = 6
-# Islands are for browsing; the specification stores the ten strongest.
-ISLANDS_PER_CHUNK = 10
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); passages of German, French,
 # Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing; from two sentences on, hardly any English ones
 # are below, and all German ones.
@@ -48,7 +36,6 @@ MAX_GAP_CHARS = 400
 
 # "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
-_LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 class Scorer(Protocol):
@@ -163,17 +150,45 @@ def cuts_of(analysed: AnalysedDraft) -> list[int]:
 def analyse_cut(
     draft: DocumentDraft,
     cuts: Sequence[int],
-    scorer: Scorer,
+    scorer: Any,
     settings: Settings,
     *,
-    parsed: ParsedDocument | None = None,
+    read: ReadDraft | None = None,
 ) -> AnalysedDraft | None:
-    """A draft parsed, unless that was done before, and cut at the given offsets: what a chunk is doesn't change with
-    what is known of words.
+    """A draft parsed and read, unless that was done before, and cut at the given offsets: what a chunk is doesn't change
+    with what is known of words.
 
     None where no sentence begins at one of them, or one begins before the first: the text was read in another way.
     """
-    return analyse_cuts([CutDraft(draft, cuts, parsed)], scorer, settings)[0]
+    if read is None or read.text is None:
+        return analyse_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
+    cut = _cut(CutDraft(draft, cuts, read.parsed), settings)
+    if cut is None:
+        return None
+    topics = scorer.score_sections(
+        read.text,
+        [SectionStart(first, context) for first, context in zip(cut.firsts, cut.contexts, strict=True)],
+        context_weight=settings.heading_weight,
+        top_k=settings.reefs_per_chunk,
+    )
+    ends = [*cut.firsts[1:], len(cut.parsed.sentences)]
+    segments = [Segment(*one) for one in zip(cut.firsts, ends, topics, strict=True)]
+    return AnalysedDraft(draft, cut.parsed, tuple(cut.contexts), CutAnalysis(segments))
+
+
+class ReadDraft(NamedTuple):
+    """How a draft is parsed and, if it is known, how it is read. `parsed.masked` is empty then: what was to be read of it
+    has been."""
+
+    parsed: ParsedDocument
+    text: ReadText | None
+
+    @staticmethod
+    def of(analysed: AnalysedDraft) -> ReadDraft:
+        """As found by an analysis by itself, with a scorer of lagoon."""
+        text = analysed.analysis.read
+        parsed = analysed.parsed if text is None else dataclasses.replace(analysed.parsed, masked="")
+        return ReadDraft(parsed, text)
 
 
 class CutDraft(NamedTuple):
@@ -267,7 +282,7 @@ def scored_document(
     """The chunks of an analysed draft; `scorer` is only asked for its data's version."""
     draft, parsed, analysis = analysed.draft, analysed.parsed, analysed.analysis
     segments = analysis.segments
-    chunks = _chunks(draft.content, parsed.sentences, segments)
+    chunks = chunks_of(draft.content, parsed.sentences, segments)
     topics = [segment.topic for segment in segments]
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -311,82 +326,6 @@ def _context(title: str, section: Section) -> str:
         text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in section.path))
     }
     return "\n\n".join(named.values())
-
-
-def _chunks(content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]) -> tuple[Chunk, ...]:
-    starts = np.array([sentences[segment.start_idx].start_char for segment in segments], dtype=np.int64)
-    ends = np.array([sentences[segment.end_idx - 1].end_char for segment in segments], dtype=np.int64)
-    line_starts = _line_starts(content)
-    first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
-    last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
-    spans = zip(starts.tolist(), ends.tolist(), first_lines, last_lines, segments, strict=True)
-    return tuple(
-        _chunk(index, sentences[segment.start_idx].section, content[start:end], (start, end), lines, segment)
-        for index, (start, end, *lines, segment) in enumerate(spans)
-    )
-
-
-def _line_starts(content: str) -> NDArray[np.int64]:
-    """Offsets where lines begin; a line ends with a line feed, a return, or both."""
-    return np.array([0, *(match.end() for match in _LINE_BREAK.finditer(content))], dtype=np.int64)
-
-
-def _chunk(
-    index: int, section: int, text: str, span: tuple[int, int], lines: Sequence[int], segment: Any
-) -> Chunk:
-    topic = segment.topic
-    reefs, islands = _reefs(topic), _islands(topic)
-    z_scores = reefs.fields[_Z_SCORE]
-    natural, physical, abstract, social = topic.arch_scores
-    return Chunk(
-        chunk_index=index,
-        section=section,
-        text=text,
-        start_char=span[0],
-        end_char=span[1],
-        start_line=lines[0],
-        end_line=lines[1],
-        sentence_count=segment.end_idx - segment.start_idx,
-        confidence=topic.confidence,
-        coverage=topic.coverage,
-        matched_words=topic.matched_words,
-        arch_scores=(natural, physical, abstract, social),
-        reefs=reefs,
-        islands=islands,
-        norm=round(math.sqrt(math.fsum(map(operator.mul, z_scores, z_scores))), SCORE_DIGITS),
-    )
-
-
-_Z_SCORE = ReefScore._fields.index("z_score")
-
-
-def _reefs(topic: Any) -> Columns[ReefScore]:
-    """The reefs of a chunk with z above 0, strongest first."""
-    if not hasattr(topic, "reef_columns"):
-        reefs = (
-            ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
-            for reef in topic.top_reefs
-            if reef.z_score > 0
-        )
-        return Columns.of(ReefScore, reefs)
-    found = topic.reef_columns
-    fields = found.reef_ids, found.names, found.z_scores, found.raw_bm25, found.n_contributing_words
-    return Columns(ReefScore, fields)
-
-
-def _islands(topic: Any) -> Columns[IslandScore]:
-    """The islands of a chunk with an aggregate above 0, strongest first."""
-    if not hasattr(topic, "island_columns"):
-        islands = (
-            IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
-            for island in topic.top_islands[:ISLANDS_PER_CHUNK]
-            if island.aggregate_z > 0
-        )
-        return Columns.of(IslandScore, islands)
-    found = topic.island_columns(ISLANDS_PER_CHUNK)
-    return Columns(
-        IslandScore, (found.island_ids, found.names, found.aggregate_z, found.n_contributing_reefs)
-    )
 
 
 def _outside(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[LeftOut, ...]:

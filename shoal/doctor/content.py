@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from shoal.chunking import analyse, analyse_cut, cuts_of, scored_document
+from shoal.chunking import ReadDraft, analyse, analyse_cut, cuts_of, scored_document
 from shoal.clock import timestamp
 from shoal.doctor.findings import Check, Finding, Patient, examples
 from shoal.models import DocumentDraft, ScoredDocument
@@ -201,7 +201,7 @@ def _scored(draft: DocumentDraft, vocabularies: Vocabularies, patient: Patient) 
     first = analyse(draft, base, settings)
     again = first
     if scorer is not base:
-        cut = analyse_cut(draft, cuts_of(first), scorer, settings, parsed=first.parsed)
+        cut = analyse_cut(draft, cuts_of(first), scorer, settings, read=ReadDraft(first.parsed, None))
         assert cut is not None, "a text is read the same way twice"
         again = cut
     return scored_document(again, scorer, vocabulary_version=version)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from shoal.chunking import AnalysedDraft, analyse, analyse_many, cuts_of
+from shoal.chunking import AnalysedDraft, ReadDraft, analyse, analyse_many, cuts_of
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs import statements
 from shoal.jobs.claims import WorkItem, draft_of
@@ -53,9 +53,9 @@ SHORT_BYTES = 32 * KIB
 not into the many calls for arrays that each text takes."""
 LONGEST_ANALYSED = 256 * KIB
 """Bytes of a text whose analysis is kept."""
-PARSED_BYTES = 32 * MIB
-"""Text of the parsed documents that a process keeps likewise; they take some three times as much. Parsing is a tenth
-of the work."""
+READ_BYTES = 32 * MIB
+"""Text of which a process keeps likewise how it is parsed and read, which takes some three times as much. Parsing and
+reading are a seventh of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,39 +143,39 @@ class _Kept(Generic[Item]):
 
 class FirstLooks:
     """What a process has seen in its first look at texts that it may come to score: analyses of some short ones, and
-    how others are parsed. Safe to share between threads."""
+    how others are parsed and read. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._analyses = _Kept[AnalysedDraft](ANALYSES_BYTES)
-        self._parsed = _Kept[ParsedDocument](PARSED_BYTES)
+        self._read = _Kept[ReadDraft](READ_BYTES)
 
     def keep(self, item: WorkItem, analysed: AnalysedDraft) -> None:
         with self._lock:
             if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analysed):
-                self._parsed.keep(item, analysed.parsed)
+                self._read.keep(item, ReadDraft.of(analysed))
 
     def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
         """Of texts that are analysed together the analyses are not kept: reading them together again takes less than
         looking for learned words in each."""
         with self._lock:
-            self._parsed.keep(item, parsed)
+            self._read.keep(item, ReadDraft(parsed, None))
 
-    def find(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
-        """What is kept of a text: its analysis, and how it is parsed."""
+    def find(self, item: WorkItem) -> tuple[AnalysedDraft | None, ReadDraft | None]:
+        """What is kept of a text: its analysis, and how it is parsed and read."""
         with self._lock:
-            return _told(self._analyses.find(item), self._parsed.find(item))
+            return _told(self._analyses.find(item), self._read.find(item))
 
-    def take(self, item: WorkItem) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
+    def take(self, item: WorkItem) -> tuple[AnalysedDraft | None, ReadDraft | None]:
         """The same; it is not kept any longer."""
         with self._lock:
-            return _told(self._analyses.take(item), self._parsed.take(item))
+            return _told(self._analyses.take(item), self._read.take(item))
 
 
 def _told(
-    analysed: AnalysedDraft | None, parsed: ParsedDocument | None
-) -> tuple[AnalysedDraft | None, ParsedDocument | None]:
-    return analysed, parsed if analysed is None else analysed.parsed
+    analysed: AnalysedDraft | None, read: ReadDraft | None
+) -> tuple[AnalysedDraft | None, ReadDraft | None]:
+    return analysed, read if analysed is None else ReadDraft.of(analysed)
 
 
 class Discovering:

@@ -14,6 +14,7 @@ from lagoon.tokens import TokenStream, tokenise
 from shoal.chunking import (
     AnalysedDraft,
     CutDraft,
+    ReadDraft,
     analyse,
     analyse_cut,
     analyse_cuts,
@@ -37,7 +38,7 @@ from shoal.jobs.pipeline import NotPreparedError
 from shoal.jobs.results import Outcome
 from shoal.learning.observations import EvidenceRow
 from shoal.learning.vocabulary import holds_learned_words
-from shoal.models import DocumentDraft, ParsedDocument, ScoredDocument
+from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import documents, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
@@ -88,9 +89,10 @@ class VersionedScores:
         items: list[WorkItem] = []
         drafts: list[CutDraft] = []
         for item, draft, cuts in texts:
-            analysed, parsed = self._kept.find(item)
+            analysed, read = self._kept.find(item)
             if analysed is None or holds_learned_words(analysed, scorer):
                 items.append(item)
+                parsed = analysed.parsed if analysed else read.parsed if read and read.text is None else None
                 drafts.append(CutDraft(draft, cuts, parsed))
         return {
             item.id: scored_document(analysed, scorer, vocabulary_version=version)
@@ -102,18 +104,18 @@ class VersionedScores:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
-        analysed, parsed = self._kept.take(item)
+        analysed, read = self._kept.take(item)
         ready = self._expected.pop(item.id, None)
         if ready is not None and ready.vocabulary_version == version:
             return ready
-        return self._score(draft, cuts, analysed, parsed, version)
+        return self._score(draft, cuts, analysed, read, version)
 
     def _score(
         self,
         draft: DocumentDraft,
         cuts: Sequence[int] | None,
         analysed: AnalysedDraft | None,
-        parsed: ParsedDocument | None,
+        read: ReadDraft | None,
         version: int,
     ) -> ScoredDocument:
         base, settings = self._vocabularies.base, self._settings
@@ -128,7 +130,7 @@ class VersionedScores:
         if cuts is None:
             assert analysed is not None, "without cuts there was an analysis"
             cuts = cuts_of(analysed)
-        again = analyse_cut(draft, cuts, scorer, settings, parsed=parsed)
+        again = analyse_cut(draft, cuts, scorer, settings, read=read)
         if again is None:
             # The first look was another version's.
             cuts = cuts_of(analyse(draft, base, settings))

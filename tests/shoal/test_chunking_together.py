@@ -11,7 +11,15 @@ from teaching_texts import about
 
 import lagoon
 from lagoon.scorer import ReefScorer
-from shoal.chunking import CutDraft, analyse, analyse_cut, analyse_cuts, cuts_of, scored_document
+from shoal.chunking import (
+    CutDraft,
+    ReadDraft,
+    analyse,
+    analyse_cut,
+    analyse_cuts,
+    cuts_of,
+    scored_document,
+)
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 
@@ -59,6 +67,43 @@ def test_drafts_analysed_together_come_out_as_alone(
         assert analysed is not None
         assert alone is not None
         assert scored(analysed, scorer) == scored(alone, scorer)
+
+
+LONG = "\n\n".join(
+    [
+        *(f"# The {topic}\n\n" + about(topic, "zorblat", 6) for topic in ("fire", "sea")),
+        "## Sea of glass\n\nMr. Frob Tandle's zorblats saw a heart attack. Frob Tandle rose!",
+        about("law", "frob tandle", 5),
+        about("bees", "unheard", 9),
+    ]
+)
+
+
+def test_a_draft_that_was_read_before_is_scored_as_if_it_was_not(scorer: ReefScorer) -> None:
+    learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
+    learned.add_custom_word("frob tandle", [(5, 1.0)])
+    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    read = ReadDraft.of(first)
+    assert read.text is not None, "long enough to be worth it"
+    again = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS, read=read)
+    afresh = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS)
+    assert again is not None
+    assert afresh is not None
+    assert scored(again, learned) == scored(afresh, learned)
+    before = scored_document(first, scorer, vocabulary_version=1)
+    assert scored(again, learned).chunks[1].reefs != before.chunks[1].reefs, "learned words count"
+    assert analyse_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
+
+
+def test_what_was_read_of_a_draft_can_be_used_again(scorer: ReefScorer) -> None:
+    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    read = ReadDraft.of(first)
+    for _ in range(2):
+        again = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS, read=read)
+        expected = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS)
+        assert again is not None
+        assert expected is not None
+        assert scored(again, scorer) == scored(expected, scorer)
 
 
 def scored(analysed: object, scorer: ReefScorer) -> ScoredDocument:
