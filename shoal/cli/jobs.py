@@ -65,9 +65,9 @@ def upload(
     """Send files to a running service.
 
     They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is sent whatever its
-    extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file in it a document. Files are
-    streamed from disk. The service answers once everything has arrived safely; from then on
-    nothing is lost, whatever happens to it.
+    extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file in it a document. So is an
+    .ndjson or .jsonl: every line of it is a document with fields of its own. Files are streamed from disk. The service
+    answers once everything has arrived safely; from then on nothing is lost, whatever happens to it.
 
     With --wait, exit code 1 if any item failed; the failed ones are listed with the reason.
 
@@ -80,16 +80,22 @@ def upload(
     if not files:
         raise NotFoundError("there is nothing to upload: no file could be read")
     from shoal.cli.progress import bar
-    from shoal.client import archive_type
+    from shoal.client import archive_type, holds_records
 
     is_archive = any(archive_type(file.path) for file in files)
-    if is_archive and len(paths) > 1:
-        raise typer.BadParameter("an archive is a job of its own; name it alone", param_hint="PATH")
+    is_records = any(holds_records(file.path) for file in files)
+    if (is_archive or is_records) and len(paths) > 1:
+        what = "an archive" if is_archive else "a file of records"
+        raise typer.BadParameter(f"{what} is a job of its own; name it alone", param_hint="PATH")
+    if is_records and tags:
+        raise typer.BadParameter("every record has tags of its own", param_hint="--tags")
     with connected(session, server, key) as client:
         size = sum(file.size for file in files)
         with bar(session.err, "upload", bytes_total=size) as drawn:
             if is_archive:
                 job = client.upload_archive(files[0], tags=split_tags(tags), sent=drawn.advance)
+            elif is_records:
+                job = client.upload_records(files[0], sent=drawn.advance)
             else:
                 job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
         failed: tuple[Item, ...] = ()

@@ -11,7 +11,7 @@ HTTP API; a search, an explanation, a chunk is the same value as from `shoal.Eng
 files are read from disk as the connection takes them.
 """
 
-from shoal.client.bodies import CHUNK_BYTES, MultipartBody, UploadFile, archive_type
+from shoal.client.bodies import CHUNK_BYTES, MultipartBody, UploadFile, archive_type, holds_records
 from shoal.client.clients import AsyncClient, Client
 from shoal.client.errors import (
     BusyError,
@@ -71,4 +71,5 @@ __all__ = [
     "UnreachableError",
     "UploadFile",
     "archive_type",
+    "holds_records",
 ]

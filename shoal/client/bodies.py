@@ -19,6 +19,9 @@ KEPT_BYTES = 8 * 1024 * 1024
 """How much of lines that come only once is kept in memory for sending them again; more goes to a temporary file."""
 ARCHIVES = {".zip": "application/zip", ".tar.gz": "application/gzip", ".tgz": "application/gzip"}
 
+RECORDS = (".ndjson", ".jsonl")
+"""Extensions of files that hold a document a line."""
+
 Sent = Callable[[int], None]
 """Told the bytes of files as they leave; a negative number takes back what has to be sent again."""
 
@@ -172,6 +175,11 @@ def archive_type(path: Path) -> str | None:
     """The content type of a file that by its name is an archive the service takes apart; None for any other."""
     name = path.name.lower()
     return next((kind for suffix, kind in ARCHIVES.items() if name.endswith(suffix)), None)
+
+
+def holds_records(path: Path) -> bool:
+    """Whether a file by its name holds a document a line."""
+    return path.suffix.lower() in RECORDS
 
 
 def _line(document: Mapping[str, Any] | bytes) -> bytes:

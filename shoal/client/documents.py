@@ -23,6 +23,8 @@ STORED_WAIT_SECONDS = 20
 UPLOAD_ANSWER_SECONDS = 600.0
 """How much longer than any other the answer to an upload may take: all of it is stored first, up to 100,000 documents."""
 
+NDJSON = "application/x-ndjson"
+
 AnyFile = UploadFile | str | os.PathLike[str]
 
 
@@ -166,10 +168,20 @@ class DocumentOperations(JobOperations):
         JSON that is ready. They may come from a generator; they are taken as the connection takes them."""
         body = LinesBody(documents)
         try:
-            headers = {"Content-Type": "application/x-ndjson"}
+            headers = {"Content-Type": NDJSON}
             return (yield from self._bulk(body, headers, idempotency_key))
         finally:
             body.close()
+
+    @operation
+    def upload_records(
+        self, file: AnyFile, *, sent: Sent | None = None, idempotency_key: str | None = None
+    ) -> Flow[Job]:
+        """Send a file of documents, one JSON object a line as in upload_documents, as one job and return it. Raises as
+        upload."""
+        file = UploadFile.from_any(file)
+        headers = {"Content-Type": NDJSON, "Content-Length": str(file.size)}
+        return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key))
 
     @operation
     def documents(

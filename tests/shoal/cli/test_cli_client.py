@@ -100,6 +100,24 @@ def test_an_archive_is_sent_as_it_is(server: ScriptedService, tmp_path: Path, na
     assert headers["Idempotency-Key"]
 
 
+def test_a_file_of_records_is_sent_as_it_is(server: ScriptedService, tmp_path: Path) -> None:
+    (tmp_path / "notes.jsonl").write_bytes(b'{"content": "Tides."}\n')
+    server.will_answer((202, {}, {"job": {**JOB, "status": "succeeded"}}))
+    assert run(["upload", str(tmp_path / "notes.jsonl"), "--server", server.url]) == 0
+    (asked,) = server.asked
+    assert asked.headers["Content-Type"] == "application/x-ndjson"
+    assert asked.json() == {"content": "Tides."}
+
+
+def test_tags_for_records_that_have_their_own_are_refused(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.ndjson").write_bytes(b'{"content": "Tides."}\n')
+    assert run(["upload", str(tmp_path / "notes.ndjson"), "--tags", "a", "--server", server.url]) == 2
+    assert "every record has tags of its own" in capsys.readouterr().err
+    assert server.asked == []
+
+
 def test_an_archive_beside_others_is_refused_before_anything_is_sent(
     server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,7 +68,15 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         archived = client.wait_for_job(client.upload_archive(archive, tags=["z"]), check=True)
         lines = client.upload_documents([{"title": "Line", "content": "Rock and ash."}])
         client.wait_for_job(lines, check=True)
-        assert [one.id for one in client.each_job(kind="ingest")] == [lines.id, archived.id, job.id]
+        (tmp_path / "records.ndjson").write_text('{"title": "Record", "content": "Seed and root."}\n')
+        records = client.upload_records(tmp_path / "records.ndjson")
+        assert client.wait_for_job(records, check=True).progress.done == 1
+        assert [one.id for one in client.each_job(kind="ingest")] == [
+            records.id,
+            lines.id,
+            archived.id,
+            job.id,
+        ]
         assert client.jobs(status=["partial", "failed"]).jobs == (client.job(job.id),)
         with pytest.raises(ConflictError):
             client.retry_job(job)
@@ -95,7 +103,7 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         assert client.explain("lava").words[0].text == "lava"
         assert client.vocabulary().total == 0
         assert client.wait_for_job(client.rescore()).succeeded
-        assert client.status().n_documents == 4
+        assert client.status().n_documents == 5
         assert client.reefs().reefs[0].name
         assert client.health()
         assert client.ready().ready
