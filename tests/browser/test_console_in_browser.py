@@ -98,6 +98,20 @@ def test_the_keyboard_leads_along_the_ribbon(page: Page, library: str) -> None:
     expect(place).to_have_attribute("aria-valuenow", str(last - 1))
 
 
+def test_on_a_phone_the_sections_are_reached_from_above_the_text(browser: Browser, library: str) -> None:
+    context = opened(browser, 360, "light")
+    page = context.new_page()
+    page.goto(f"{library}/documents/1")
+    expect(page.get_by_role("list", name="Sections")).to_be_hidden()
+    page.get_by_role("link", name="To the sections").click()
+    sections = page.get_by_role("list", name="Sections")
+    expect(sections).to_be_in_viewport()
+    sections.get_by_role("link").last.click()
+    page.wait_for_url(re.compile(r"chunk=\d+#chunk-\d+$"))
+    expect(page.locator(".chunk.chosen")).to_be_in_viewport()
+    context.close()
+
+
 def test_a_filter_is_taken_away_and_a_passage_is_opened_in_full(page: Page, library: str) -> None:
     page.goto(f"{library}/?q=how+glass+is+made&tags=sample")
     result = page.locator(".results > li").first

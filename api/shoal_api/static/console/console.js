@@ -83,7 +83,9 @@ function begin(signal, after = location.pathname + location.search + location.ha
   takeUploads(main(), { signal, turnTo, announce });
   readAlong(main(), { signal, turnTo });
   changeDocument(main(), { signal, turnTo, again, announce });
-  for (const details of main().querySelectorAll("details[data-open-wide]")) details.open = matchMedia(WIDE).matches;
+  for (const details of main().querySelectorAll("details[data-open-wide]")) {
+    details.open = matchMedia(WIDE).matches || `#${details.id}` === location.hash;
+  }
   showCurrentSection();
   for (const button of main().querySelectorAll("[data-copy]")) {
     button.addEventListener("click", async () => {
