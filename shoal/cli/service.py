@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import sys
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from shoal import __version__
 from shoal.cli.session import Session, command
 from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.settings import Settings
 
 API_MODULE = "shoal_api"
 WORKER_MODULE = "shoal_worker"
@@ -47,7 +51,8 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
 
     That is the API and the workers, until Ctrl-C. The database is brought up to date first. Messages travel through a folder beside the database unless
     SHOAL_BROKER_URL names a Redis. A process that dies is started again; Ctrl-C or SIGTERM ends everything,
-    after what the workers have in hand. The logs of all processes go to stderr.
+    after what the workers have in hand. The logs of all processes go to stderr. Two of them may work on one library, from
+    different ports; the second says so.
 
     \b
         shoal up --port 9000 --workers 2
@@ -61,6 +66,7 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
     chosen = reserve_port(settings.host, settings.port)
     settings = session.settings(port=chosen, workers=workers, host=host)
     _migrate(session, settings)
+    _tell_of_others(session, settings)
     supervisor = Supervisor(
         {"api": _module(API_MODULE), "worker": _module(WORKER_MODULE)}, environment_of(settings), session.warn
     )
@@ -170,6 +176,36 @@ def _migrate(session: Session, settings: Any) -> bool:
         return upgrade(database)
     finally:
         database.close()
+
+
+def _tell_of_others(session: Session, settings: Settings) -> None:
+    """Say that others work on the same library: it is allowed, but seldom what somebody wants who starts a service."""
+    from shoal.jobs.jobs import workers_seen
+    from shoal.storage.database import Database
+    from shoal.storage.status import WORKER_SEEN_SECONDS
+
+    database = Database(settings.database_url)
+    try:
+        seen = workers_seen(database, WORKER_SEEN_SECONDS)
+    finally:
+        database.close()
+    alive = [one for one in seen if one.hostname != socket.gethostname() or _lives(one.pid)]
+    if alive:
+        named = ", ".join(f"process {one.pid} on {one.hostname}" for one in alive)
+        session.warn(
+            f"another service works on {settings.database_path} already ({named}); both will share its jobs. "
+            "--db names another library"
+        )
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _module(name: str) -> list[str]:

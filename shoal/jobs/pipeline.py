@@ -234,6 +234,7 @@ class _Run:
         """One transaction; tried again for a while where the disk is full or the database locked."""
         deadline = time.monotonic() + STORE_RETRY_SECONDS
         pause = 0.5
+        is_told = False
         while True:
             try:
                 with self._database.write() as connection:
@@ -241,10 +242,14 @@ class _Run:
             except StorageError as error:
                 if time.monotonic() + pause > deadline:
                     raise
-                log.warning("result waits: %s", error)
+                if not is_told:
+                    log.warning("result waits, for %.0f s at most: %s", STORE_RETRY_SECONDS, error)
+                    is_told = True
                 time.sleep(pause)
                 pause = min(2 * pause, 5.0)
             else:
+                if is_told:
+                    log.warning("the result that waited is stored")
                 self._advance |= advance
                 return
 

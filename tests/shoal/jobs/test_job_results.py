@@ -233,25 +233,27 @@ def test_a_full_disk_gives_the_work_back_without_a_charge(
     assert statuses(database, job_id) == ["succeeded"]
 
 
-def test_finished_work_waits_a_while_for_the_disk(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from shoal.errors import DiskFullError
 
     insert = documents.insert_document
     tries = []
 
-    def full_once(connection: Any, document: ScoredDocument, *, now: str) -> int:
+    def full_twice(connection: Any, document: ScoredDocument, *, now: str) -> int:
         tries.append(1)
-        if len(tries) == 1:
+        if len(tries) <= 2:
             raise DiskFullError("full")
         return insert(connection, document, now=now)
 
-    monkeypatch.setattr(documents, "insert_document", full_once)
+    monkeypatch.setattr(documents, "insert_document", full_twice)
     job_id = upload(database, settings, ["a"])
     assert work_off(database, settings) == 1
-    assert len(tries) == 2
+    assert len(tries) == 3
     assert statuses(database, job_id) == ["succeeded"]
+    waiting = [record.getMessage() for record in caplog.records if "wait" in record.getMessage()]
+    assert waiting == ["result waits, for 60 s at most: full", "the result that waited is stored"]
 
 
 def test_long_work_keeps_its_lease(database: Database, settings: Settings) -> None:
