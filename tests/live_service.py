@@ -1,4 +1,5 @@
-"""The service on a real socket, with a worker, in the process of the test: quick to start, stopped and started at will."""
+"""The service on a real socket, with a worker, in the process of the test: quick to start, stopped and
+started at will."""
 
 from __future__ import annotations
 

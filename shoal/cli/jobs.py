@@ -64,10 +64,11 @@ def upload(
 ) -> None:
     """Send files to a running service.
 
-    They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is sent whatever its
-    extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file in it a document. So is an
-    .ndjson or .jsonl: every line of it is a document with fields of its own. Files are streamed from disk. The service
-    answers once everything has arrived safely; from then on nothing is lost, whatever happens to it.
+    They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is
+    sent whatever its extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file
+    in it a document. So is an .ndjson or .jsonl: every line of it is a document with fields of its own. Files
+    are streamed from disk. The service answers once everything has arrived safely; from then on nothing is
+    lost, whatever happens to it.
 
     With --wait, exit code 1 if any item failed; the failed ones are listed with the reason.
 
@@ -188,8 +189,8 @@ def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) ->
 
 
 def connected(session: Session, server: str, key: str | None) -> Client:
-    """A client for a command. Where no service is at that address, a person is told at once; one that goes away
-    meanwhile, or is busy, is waited for, and that is told once."""
+    """A client for a command. Where no service is at that address, a person is told at once; one that goes
+    away meanwhile, or is busy, is waited for, and that is told once."""
     from shoal.client import Client
 
     told: set[str] = set()

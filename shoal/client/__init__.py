@@ -6,9 +6,9 @@
         for result in client.search("how bees find food", top_k=3).results:
             print(result.document_title, result.start_line, result.match_score)
 
-`AsyncClient` has the same operations for programs with an event loop. Answers are frozen dataclasses with the names of the
-HTTP API; a search, an explanation, a chunk is the same value as from `shoal.Engine`. Memory does not grow with an upload:
-files are read from disk as the connection takes them.
+`AsyncClient` has the same operations for programs with an event loop. Answers are frozen dataclasses with the
+names of the HTTP API; a search, an explanation, a chunk is the same value as from `shoal.Engine`. Memory does
+not grow with an upload: files are read from disk as the connection takes them.
 """
 
 from shoal.client.bodies import CHUNK_BYTES, MultipartBody, UploadFile, archive_type, holds_records

@@ -1,4 +1,5 @@
-"""What is sent: files and lines, read as the connection takes them, and once more where they have to be sent again."""
+"""What is sent: files and lines, read as the connection takes them, and once more where they have to be sent
+again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from shoal.client.errors import ClientError
 CHUNK_BYTES = 256 * 1024
 """How much of a file is read at a time; also how often progress is reported."""
 KEPT_BYTES = 8 * 1024 * 1024
-"""How much of lines that come only once is kept in memory for sending them again; more goes to a temporary file."""
+"""How much of lines that come only once is kept in memory for sending them again; more goes to a temporary
+file."""
 ARCHIVES = {".zip": "application/zip", ".tar.gz": "application/gzip", ".tgz": "application/gzip"}
 
 RECORDS = (".ndjson", ".jsonl")
@@ -51,7 +53,8 @@ class UploadFile:
 class MultipartBody:
     """A `multipart/form-data` body read from disk while it is sent; every file becomes a part named `files`.
 
-    httpx can send files too, but opens all of them at once, which a folder of 100,000 notes would not survive.
+    httpx can send files too, but opens all of them at once, which a folder of 100,000 notes would not
+    survive.
     """
 
     def __init__(
@@ -78,7 +81,8 @@ class MultipartBody:
         return fields + files + len(self._end())
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises ClientError where a file is not what it was when it was looked at, OSError if it has gone."""
+        """Raises ClientError where a file is not what it was when it was looked at, OSError if it has
+        gone."""
         self._meter.begin()
         for name, value in self._fields:
             yield self._field(name, value)
@@ -157,7 +161,8 @@ class LinesBody:
 
 
 def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
-    """A file piece by piece as it is sent. Raises ClientError where it is not what it was when it was looked at."""
+    """A file piece by piece as it is sent. Raises ClientError where it is not what it was when it was looked
+    at."""
     left = file.size
     with file.path.open("rb") as opened:
         while left:
@@ -172,7 +177,8 @@ def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
 
 
 def archive_type(path: Path) -> str | None:
-    """The content type of a file that by its name is an archive the service takes apart; None for any other."""
+    """The content type of a file that by its name is an archive the service takes apart; None for any
+    other."""
     name = path.name.lower()
     return next((kind for suffix, kind in ARCHIVES.items() if name.endswith(suffix)), None)
 

@@ -1,4 +1,5 @@
-"""The two clients: a loop each that carries out what operations ask for, and nothing of the operations themselves."""
+"""The two clients: a loop each that carries out what operations ask for, and nothing of the operations
+themselves."""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ PATIENCE_SECONDS = 30.0
 """How long a call goes on asking while the service is away or busy. A restart takes less."""
 TIMEOUT_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
-"""A service that is there takes a connection at once; over a bad network a lost packet costs three seconds."""
+"""A service that is there takes a connection at once; over a bad network a lost packet costs three
+seconds."""
 
 T = TypeVar("T")
 
 
 class Operations(DocumentOperations, SearchOperations, ServiceOperations):
-    """All that both clients can do. What `Client` returns, `AsyncClient` is awaited for; its iterators are asynchronous."""
+    """All that both clients can do. What `Client` returns, `AsyncClient` is awaited for; its iterators are
+    asynchronous."""
 
 
 class Client(Operations, Blocking):
@@ -44,13 +47,14 @@ class Client(Operations, Blocking):
         verify: ssl.SSLContext | bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `key` is one of the service's API
-        keys, where it has any.
+        """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `key` is one of the
+        service's API keys, where it has any.
 
-        `timeout` is how many seconds a step may take: a part of the body to leave, the answer to begin. `patience` is for
-        how many seconds, from its first failure, a call is tried again while the service is away or busy; 0 is once only.
-        Without `waits_for_start`, a service that was never reached is not waited for. `retrying` is told why a call is
-        tried again, and after how many seconds. `verify` and `transport` are those of httpx.
+        `timeout` is how many seconds a step may take: a part of the body to leave, the answer to begin.
+        `patience` is for how many seconds, from its first failure, a call is tried again while the service is
+        away or busy; 0 is once only. Without `waits_for_start`, a service that was never reached is not
+        waited for. `retrying` is told why a call is tried again, and after how many seconds. `verify` and
+        `transport` are those of httpx.
         """
         super().__init__(
             _address(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying

@@ -1,7 +1,7 @@
 """JSON of the HTTP API as values of the library: dataclasses and named tuples, by the names of their fields.
 
-Names that a class does not know are passed over, so that a client goes on with a service that says more than it did. A
-field that is missing takes its default; without one, the answer is none of ours.
+Names that a class does not know are passed over, so that a client goes on with a service that says more than
+it did. A field that is missing takes its default; without one, the answer is none of ours.
 """
 
 from __future__ import annotations

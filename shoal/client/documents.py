@@ -21,7 +21,8 @@ from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDo
 STORED_WAIT_SECONDS = 20
 """How long a request that adds one document may wait at the server for it; the job is followed after that."""
 UPLOAD_ANSWER_SECONDS = 600.0
-"""How much longer than any other the answer to an upload may take: all of it is stored first, up to 100,000 documents."""
+"""How much longer than any other the answer to an upload may take: all of it is stored first, up to 100,000
+documents."""
 
 NDJSON = "application/x-ndjson"
 
@@ -46,8 +47,8 @@ class DocumentOperations(JobOperations):
     ) -> Flow[Stored]:
         """Add a document and wait until it is stored, for ever or `timeout` seconds.
 
-        Content that is stored already is a `duplicate`; the tags are added there. Raises InvalidError or JobFailedError
-        where it can't be stored, JobTimeoutError.
+        Content that is stored already is a `duplicate`; the tags are added there. Raises InvalidError or
+        JobFailedError where it can't be stored, JobTimeoutError.
         """
         given = _fields(content, title, format, tags or None, metadata, source_path)
         done = yield from self._put_in(
@@ -67,7 +68,8 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Add a document without waiting for it: its job, or the document where the same content is stored already."""
+        """Add a document without waiting for it: its job, or the document where the same content is stored
+        already."""
         given = _fields(content, title, format, tags or None, metadata, source_path)
         return (yield from self._put_in("POST", "/documents", given, idempotency_key or new_key()))
 
@@ -84,7 +86,8 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
-        """Give a document new content under its id, and wait until it is stored. What is left out stays as it is.
+        """Give a document new content under its id, and wait until it is stored. What is left out stays as it
+        is.
 
         Raises as add_document, NotFoundError, and ConflictError where another document has the content.
         """
@@ -104,7 +107,8 @@ class DocumentOperations(JobOperations):
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Give a document new content without waiting for it: the job, or the document where nothing is to be done."""
+        """Give a document new content without waiting for it: the job, or the document where nothing is to be
+        done."""
         given = _fields(content, title, format, tags, metadata, source_path)
         return (yield from self._put_in("PUT", f"/documents/{document_id}", given))
 
@@ -119,12 +123,12 @@ class DocumentOperations(JobOperations):
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
-        """Send files as one job and return it; memory does not grow with them. `sent` is told the bytes of files as they
-        leave, and a negative number where they have to be sent again. Tags, metadata and format are for all files; no tag
-        may hold a comma here.
+        """Send files as one job and return it; memory does not grow with them. `sent` is told the bytes of
+        files as they leave, and a negative number where they have to be sent again. Tags, metadata and format
+        are for all files; no tag may hold a comma here.
 
-        Raises OSError for a file that can't be read, ClientError if the service does not take them; nothing is accepted
-        then.
+        Raises OSError for a file that can't be read, ClientError if the service does not take them; nothing
+        is accepted then.
         """
         fields = [("tags", tag) for tag in _without_commas(tags)]
         if metadata is not None:
@@ -146,8 +150,8 @@ class DocumentOperations(JobOperations):
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
-        """Send a zip archive, or a tar archive compressed by gzip, as one job and return it. Raises as upload, and
-        ClientError for a file that by its name is neither."""
+        """Send a zip archive, or a tar archive compressed by gzip, as one job and return it. Raises as
+        upload, and ClientError for a file that by its name is neither."""
         file = UploadFile.from_any(file)
         media_type = archive_type(file.path)
         if media_type is None:
@@ -164,8 +168,9 @@ class DocumentOperations(JobOperations):
     def upload_documents(
         self, documents: Iterable[Mapping[str, Any] | bytes], *, idempotency_key: str | None = None
     ) -> Flow[Job]:
-        """Send documents as one job and return it. Each is an object with the fields of `POST /documents`, or a line of
-        JSON that is ready. They may come from a generator; they are taken as the connection takes them."""
+        """Send documents as one job and return it. Each is an object with the fields of `POST /documents`, or
+        a line of JSON that is ready. They may come from a generator; they are taken as the connection takes
+        them."""
         body = LinesBody(documents)
         try:
             headers = {"Content-Type": NDJSON}
@@ -177,8 +182,8 @@ class DocumentOperations(JobOperations):
     def upload_records(
         self, file: AnyFile, *, sent: Sent | None = None, idempotency_key: str | None = None
     ) -> Flow[Job]:
-        """Send a file of documents, one JSON object a line as in upload_documents, as one job and return it. Raises as
-        upload."""
+        """Send a file of documents, one JSON object a line as in upload_documents, as one job and return it.
+        Raises as upload."""
         file = UploadFile.from_any(file)
         headers = {"Content-Type": NDJSON, "Content-Length": str(file.size)}
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key))
@@ -193,7 +198,8 @@ class DocumentOperations(JobOperations):
         limit: int = 50,
         offset: int = 0,
     ) -> Flow[DocumentPage]:
-        """A page of the documents: those with the tag, with exactly that source path, and with `q` in title or path."""
+        """A page of the documents: those with the tag, with exactly that source path, and with `q` in title
+        or path."""
         chosen = {"tag": tag, "q": q, "source_path": source_path}
         return (yield from self._page(DocumentPage, "/documents", limit, offset, **chosen))
 
@@ -236,7 +242,8 @@ class DocumentOperations(JobOperations):
 
     @operation
     def chunk(self, chunk_id: int, *, context: int = 0) -> Flow[Chunk]:
-        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to each side.
+        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to
+        each side.
 
         Raises NotFoundError where its document is gone, or has other content by now.
         """
@@ -253,8 +260,8 @@ class DocumentOperations(JobOperations):
 
     @operation
     def delete_document(self, document_id: int) -> Flow[bool]:
-        """Delete a document and everything derived from it; false if there is none with that id, or none any more,
-        because a first try, whose answer was lost, has deleted it."""
+        """Delete a document and everything derived from it; false if there is none with that id, or none any
+        more, because a first try, whose answer was lost, has deleted it."""
         path = f"{API}/documents/{document_id}"
         answer = yield from self._ask(Request("DELETE", path, passed=frozenset({404})))
         return answer.status_code != httpx.codes.NOT_FOUND

@@ -1,7 +1,7 @@
 """What can go wrong between a program and a service, as classes; all are ClientError, and so ShoalError.
 
-What the library in the same process would raise (`shoal.errors.NotFoundError`) is raised here under the same name, so
-that a program may have either.
+What the library in the same process would raise (`shoal.errors.NotFoundError`) is raised here under the same
+name, so that a program may have either.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 class ClientError(ShoalError):
     """The service refused a request or could not be reached.
 
-    `status`: of the answer, None where there was none. `retry_after`: seconds that the service asks to wait, 0 where it
-    says nothing of that. `errors`: what is wrong with which field. `trace_id`: under which the service's log tells more.
+    `status`: of the answer, None where there was none. `retry_after`: seconds that the service asks to wait,
+    0 where it says nothing of that. `errors`: what is wrong with which field. `trace_id`: under which the
+    service's log tells more.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class ClientError(ShoalError):
 
 
 class UnreachableError(ClientError):
-    """There was no answer: no service at that address, a connection that broke, or too long a silence. Whether the
-    request was carried out is not known, unless no connection was made (`was_sent` is false)."""
+    """There was no answer: no service at that address, a connection that broke, or too long a silence.
+    Whether the request was carried out is not known, unless no connection was made (`was_sent` is false)."""
 
     def __init__(self, message: str, *, was_sent: bool, is_silence: bool = False) -> None:
         super().__init__(message)
@@ -73,8 +74,8 @@ class NotFoundError(ClientError, errors.NotFoundError):
 
 
 class ConflictError(ClientError):
-    """409: another document has this content, the job is not in a state for this, or an idempotency key came again with
-    another body."""
+    """409: another document has this content, the job is not in a state for this, or an idempotency key came
+    again with another body."""
 
 
 class TooLargeError(ClientError):

@@ -1,8 +1,9 @@
 """How one description of an operation serves a client that blocks and one that is awaited.
 
-An operation is a generator, a *flow*: it yields the requests it wants sent and the pauses it wants made, is sent the
-answers, and returns a value. It touches neither network nor clock of sleep, so it is written once; `clients.py` has the
-two loops that carry flows out. `ask`, the flow of one request, repeats it while the service is away.
+An operation is a generator, a *flow*: it yields the requests it wants sent and the pauses it wants made, is
+sent the answers, and returns a value. It touches neither network nor clock of sleep, so it is written once;
+`clients.py` has the two loops that carry flows out. `ask`, the flow of one request, repeats it while the
+service is away.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 """Pauses between tries double from the first to the longest, which is less than a restart takes."""
 JITTER = 0.5
-"""Share of a pause that is left to chance, so that clients that lost the same service don't come back as one."""
+"""Share of a pause that is left to chance, so that clients that lost the same service don't come back as
+one."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,15 +50,17 @@ class Repeat(enum.Enum):
     """When a request may be sent again."""
 
     always = "always"
-    """Also when its answer was lost: it reads, or carries an idempotency key, or comes to the same when done twice."""
+    """Also when its answer was lost: it reads, or carries an idempotency key, or comes to the same when done
+    twice."""
     unsent = "unsent"
     """Only when it is certain that nothing was done: no connection, or the service said that it is away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to send. `body` gives the same bytes every time it is gone through. `slow` is how many seconds longer
-    than usual the answer may take; `patience` replaces that of the client; statuses in `passed` are no errors."""
+    """A request to send. `body` gives the same bytes every time it is gone through. `slow` is how many
+    seconds longer than usual the answer may take; `patience` replaces that of the client; statuses in
+    `passed` are no errors."""
 
     method: str
     path: str
@@ -161,7 +165,8 @@ class Awaited(Asking):
 
 
 class _Method:
-    """What both decorators make, as people and their tools look at it: `help`, `inspect`, a call through the class."""
+    """What both decorators make, as people and their tools look at it: `help`, `inspect`, a call through the
+    class."""
 
     def __init__(self, described: Callable[..., Any]) -> None:
         functools.update_wrapper(cast(Any, self), described)
@@ -193,7 +198,8 @@ class _Told(str):
 
 
 class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method of a flow: of a client that blocks one that returns its value, of one that is awaited a coroutine."""
+    """Makes a method of a flow: of a client that blocks one that returns its value, of one that is awaited a
+    coroutine."""
 
     def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         super().__init__(flow)

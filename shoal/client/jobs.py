@@ -63,7 +63,8 @@ class JobOperations(Reading):
 
     @listing
     def each_item(self, job: Job | int, *, status: str | None = None) -> Stream[Item]:
-        """All items of a job, read page by page; with `status="failed"` those that failed, each with its `error`."""
+        """All items of a job, read page by page; with `status="failed"` those that failed, each with its
+        `error`."""
         path = f"/jobs/{id_of(job)}/items"
         yield from pages(
             lambda limit, offset: self._page(ItemPage, path, limit, offset, status=status),
@@ -79,8 +80,8 @@ class JobOperations(Reading):
         timeout: float | None = None,
         check: bool = False,
     ) -> Flow[Job]:
-        """Follow a job to its end, for ever or `timeout` seconds; the job then. `seen` is told every state on the way and
-        the last one. With `check` a job that did not succeed raises JobFailedError.
+        """Follow a job to its end, for ever or `timeout` seconds; the job then. `seen` is told every state on
+        the way and the last one. With `check` a job that did not succeed raises JobFailedError.
 
         A service that is away (it restarts, say) is waited for. Raises JobTimeoutError, NotFoundError.
         """
@@ -104,12 +105,14 @@ class JobOperations(Reading):
 
     @operation
     def cancel_job(self, job: Job | int) -> Flow[Job]:
-        """End what has not ended of a job; what is stored stays. Raises ConflictError where it has ended otherwise."""
+        """End what has not ended of a job; what is stored stays. Raises ConflictError where it has ended
+        otherwise."""
         return job_of((yield from self._ask(Request("POST", f"{API}/jobs/{id_of(job)}/cancel", json={}))))
 
     @operation
     def retry_job(self, job: Job | int) -> Flow[Job]:
-        """Try the failed items of a job again; the job. Raises ConflictError where there is nothing to try again."""
+        """Try the failed items of a job again; the job. Raises ConflictError where there is nothing to try
+        again."""
         # Asked twice, it would be refused the second time, as if the first had not been done.
         request = Request("POST", f"{API}/jobs/{id_of(job)}/retry", json={}, repeat=Repeat.unsent)
         return job_of((yield from self._ask(request)))
@@ -122,8 +125,8 @@ class JobOperations(Reading):
         return job_of((yield from self._ask(request)))
 
     def _look(self, job_id: int, etag: str, wait: float) -> Flow[tuple[Job | None, str]]:
-        """A job and its ETag; None where it is as it was under `etag` after `wait` seconds. The first look, without an
-        ETag, does not wait."""
+        """A job and its ETag; None where it is as it was under `etag` after `wait` seconds. The first look,
+        without an ETag, does not wait."""
         unchanged = httpx.codes.NOT_MODIFIED
         request = Request(
             "GET",

@@ -1,4 +1,5 @@
-"""What a service answers, where the library in the same process has no such value; the names are those of the API.
+"""What a service answers, where the library in the same process has no such value; the names are those of the
+API.
 
 Times are texts as the service writes them, UTC in ISO 8601 (`2026-01-31T00:00:00.000Z`).
 """
@@ -17,8 +18,8 @@ ENDED = frozenset({"succeeded", "partial", "failed", "canceled"})
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is. `done` counts items that have ended, however; `fraction` is of the work, 0 to 1. The pace is
-    that of the last minute, None while nothing can be said."""
+    """How far a job is. `done` counts items that have ended, however; `fraction` is of the work, 0 to 1. The
+    pace is that of the last minute, None while nothing can be said."""
 
     total: int
     done: int
@@ -36,8 +37,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Accepted work. `status`: `enqueued`, `processing`, `succeeded`, `partial` (some items failed), `failed` (all did)
-    or `canceled`; `stage`: what is being done."""
+    """Accepted work. `status`: `enqueued`, `processing`, `succeeded`, `partial` (some items failed), `failed`
+    (all did) or `canceled`; `stage`: what is being done."""
 
     id: int
     kind: str
@@ -62,8 +63,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One document of a job. `seq`: its place in the upload, from 0; `document_id`: the document that it became, or that
-    has its content already; `error`: why it failed; `warnings`: of a duplicate, what that document does not have of it."""
+    """One document of a job. `seq`: its place in the upload, from 0; `document_id`: the document that it
+    became, or that has its content already; `error`: why it failed; `warnings`: of a duplicate, what that
+    document does not have of it."""
 
     seq: int
     title: str
@@ -151,7 +153,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Counts, versions and sizes. `jobs`: how many, by status; `workers`: those that gave a sign of life lately."""
+    """Counts, versions and sizes. `jobs`: how many, by status; `workers`: those that gave a sign of life
+    lately."""
 
     status: str
     n_documents: int
@@ -204,8 +207,8 @@ class Reefs:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`status`: `ready`, or what the service says it lacks; `checks`: `ok` or `failed`, by the name of what was looked
-    at."""
+    """`status`: `ready`, or what the service says it lacks; `checks`: `ok` or `failed`, by the name of what
+    was looked at."""
 
     status: str
     checks: Mapping[str, str]

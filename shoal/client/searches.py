@@ -86,8 +86,8 @@ class SearchOperations(Reading):
         filters: Filters | None = None,
         **search: Any,
     ) -> Flow[Explanation]:
-        """How a query is understood, word by word; with a document or chunk, its rank and what kept it out. `search` takes
-        the arguments of `search`. Raises InvalidError, NotFoundError."""
+        """How a query is understood, word by word; with a document or chunk, its rank and what kept it out.
+        `search` takes the arguments of `search`. Raises InvalidError, NotFoundError."""
         from shoal.explain import Explanation  # a good deal of the library, which most clients never need
 
         asked = {

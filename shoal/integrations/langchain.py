@@ -24,9 +24,10 @@ class ShoalRetriever(BaseRetriever):
     """Passages of a Shoal library as documents; `metadata` has the citation, `score`, `reefs` and what else a
     `shoal.integrations.passages.Passage` has.
 
-    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `ainvoke` alone, a `shoal.client.AsyncClient`.
-    `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and so on); what is given to `invoke` comes
-    on top of them. Results with less than `min_score` are left out, and with `merge` those that adjoin are one document.
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `ainvoke` alone, a
+    `shoal.client.AsyncClient`. `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and
+    so on); what is given to `invoke` comes on top of them. Results with less than `min_score` are left out,
+    and with `merge` those that adjoin are one document.
     """
 
     searcher: Any

@@ -29,9 +29,9 @@ class ShoalRetriever(BaseRetriever):
     """Passages of a Shoal library as nodes with scores; `metadata` has the citation, `reefs` and what else a
     `shoal.integrations.passages.Passage` has.
 
-    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `aretrieve` alone, a `shoal.client.AsyncClient`.
-    `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and so on). Results with less than
-    `min_score` are left out, and with `merge` those that adjoin are one node.
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `aretrieve` alone, a
+    `shoal.client.AsyncClient`. `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and
+    so on). Results with less than `min_score` are left out, and with `merge` those that adjoin are one node.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Results as what is put before a language model: a text, a score, an id, and where it is from. From a library in this
-process or from a service, alike; needs no framework."""
+"""Results as what is put before a language model: a text, a score, an id, and where it is from. From a
+library in this process or from a service, alike; needs no framework."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ BETWEEN = "\n\n"
 class Passage:
     """A result, with the neighbours that were asked for. `id` names it within its library.
 
-    `metadata` is JSON: the citation of the result, but `start_line` and `end_line` are those of `text`; `score`, and `scores` by its parts; `reefs`, the names of those it
-    shares with the query, those that add most first; `matched_terms`, the words of the query that it holds; `spans`, the
-    `[start_char, end_char)` of the document that `text` is made of; `document_metadata`, what was handed in with it;
-    `trace_id`, of the search.
+    `metadata` is JSON: the citation of the result, but `start_line` and `end_line` are those of `text`;
+    `score`, and `scores` by its parts; `reefs`, the names of those it shares with the query, those that add
+    most first; `matched_terms`, the words of the query that it holds; `spans`, the `[start_char, end_char)`
+    of the document that `text` is made of; `document_metadata`, what was handed in with it; `trace_id`, of
+    the search.
     """
 
     id: str
@@ -72,9 +73,9 @@ def find_passages(
 ) -> list[Passage]:
     """The results of a search, best first. `arguments` are those of `Engine.search` and of `Client.search`.
 
-    Results with less than `min_score` are left out; scores compare the results of one query only. With `merge`, those that
-    adjoin or share a neighbour are one passage, under the citation of the best. A query of nothing but white space finds
-    nothing. Raises what the searcher raises, TypeError for an AsyncClient.
+    Results with less than `min_score` are left out; scores compare the results of one query only. With
+    `merge`, those that adjoin or share a neighbour are one passage, under the citation of the best. A query
+    of nothing but white space finds nothing. Raises what the searcher raises, TypeError for an AsyncClient.
     """
     if isinstance(searcher, AsyncClient):
         raise TypeError("an AsyncClient has to be awaited: use it in coroutines, or give a Client")
@@ -104,8 +105,8 @@ async def find_passages_async(
 
 
 def passages_of(answer: SearchResponse, *, min_score: float = 0.0, merge: bool = False) -> list[Passage]:
-    """The passages of an answer, as find_passages gives them. `reefs` and `matched_terms` are empty where the search did
-    not `include_scores`."""
+    """The passages of an answer, as find_passages gives them. `reefs` and `matched_terms` are empty where the
+    search did not `include_scores`."""
     results = [result for result in answer.results if result.match_score >= min_score]
     groups = _adjoining(results) if merge else [[result] for result in results]
     return [_passage(group, answer.trace_id) for group in groups]

@@ -33,9 +33,9 @@ def lines(first: int, last: int) -> str:
 def find_quotation(quotation: str, content: str) -> Found | None:
     """The first place where a document says these words in this order; None if it does not.
 
-    White space, the kind of quotation marks and dashes, and small and capital letters don't matter, nor do quotation
-    marks and an ellipsis around it, and at an ellipsis within it something may be left out. Everything else does: a word
-    more, less or other is no quotation.
+    White space, the kind of quotation marks and dashes, and small and capital letters don't matter, nor do
+    quotation marks and an ellipsis around it, and at an ellipsis within it something may be left out.
+    Everything else does: a word more, less or other is no quotation.
     """
     parts = [part for part in (_trimmed(part) for part in ELLIPSIS.split(quotation)) if part]
     if not parts:
