@@ -190,6 +190,13 @@ def test_answers_are_those_of_the_library(service: LiveService) -> None:
         )
 
 
+def test_a_limit_that_is_none_is_lifted_and_one_that_is_not_given_is_not(service: LiveService) -> None:
+    with service.working(), Client(service.url) as client:
+        client.add_document("\n\n".join(f"# {n}\n\nLava {n} rose." for n in range(5)), format="markdown")
+        assert len(client.search("lava").results) == 3
+        assert len(client.search("lava", max_per_document=None).results) == 5
+
+
 def test_filters_may_be_names_or_the_librarys_own(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         volcano = client.add_document(VOLCANO, tags=["hot"]).id
