@@ -152,7 +152,7 @@ def test_a_learned_word_has_a_page_with_what_it_was_learned_from(taught: FlaskCl
     assert "/vocabulary/zorblat" in links(page(taught, "/vocabulary"))
     text = page(taught, "/vocabulary/zorblat")
     assert "Learned from 6 occurrences in 1 document" in visible(text)
-    assert "Fire 6 occurrences in 2 passages" in visible(text)
+    assert "Fire 6 occurrences; stands in or above 2 passages" in visible(text)
     assert text.count("<mark>zorblat") == 6
     assert "/documents/1?chunk=0#chunk-0" in links(text)
     reef = taught.get(f"{API}/vocabulary?q=zorblat").get_json()["words"][0]["reefs"][0]
