@@ -24,8 +24,8 @@ from shoal.storage.records import DocumentDetail
 from shoal_api import idempotency, jobs, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import DOCUMENTS, ID
-from shoal_api.problems import ProblemError, field_problem
-from shoal_api.schemas.common import PageSchema
+from shoal_api.problems import CONTENT_TYPE, ProblemError, field_problem
+from shoal_api.schemas.common import PageSchema, ProblemSchema
 from shoal_api.schemas.documents import (
     ChunkListSchema,
     ContentSchema,
@@ -263,7 +263,7 @@ def get_document(document_id: int) -> dict[str, Any]:
 @blueprint.parameters(PageSchema)
 @blueprint.answers(200, ChunkListSchema)
 @blueprint.fails(404)
-def get_chunks(query: dict[str, Any], document_id: int) -> Any:
+def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
     """The chunks of a document with their reefs"""
     return service.current().engine.chunks(document_id, limit=query["limit"], offset=query["offset"])
 
@@ -272,7 +272,7 @@ def get_chunks(query: dict[str, Any], document_id: int) -> Any:
 @blueprint.answers(200, ContentSchema)
 @blueprint.also_answers(200, schema={"type": "string"}, content_type="text/plain")
 @blueprint.fails(404)
-def get_content(document_id: int) -> Response:
+def get_document_content(document_id: int) -> Response:
     """The text of a document as it is stored
 
     Plain text, or JSON where `Accept` prefers it. Offsets of chunks and results count its code points.
@@ -298,7 +298,10 @@ def delete_document(document_id: int) -> Response:
 @blueprint.body(NewContentSchema)
 @blueprint.answers(200, StoredSchema, description="Replaced (with `Prefer: wait`), or nothing was to be done")
 @blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
-@blueprint.fails(400, 404, 409, 413, 415)
+@blueprint.fails(400, 404, 413, 415)
+@blueprint.also_answers(
+    409, ProblemSchema, content_type=CONTENT_TYPE, description="Another document has this content"
+)
 @blueprint.describe(parameters=[PREFER])
 def replace_document(data: dict[str, Any], document_id: int) -> Response:
     """Replace the content of a document
@@ -323,6 +326,6 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
 @blueprint.body(TagsSchema)
 @blueprint.answers(200, TagsSchema)
 @blueprint.fails(400, 404, 413, 415)
-def put_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
+def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
     """Replace the tags of a document"""
     return {"tags": service.current().engine.set_tags(document_id, data["tags"])}

@@ -27,6 +27,13 @@ from shoal_api.service import Service
 RETRY_SECONDS = 1
 """What `Retry-After` suggests while a job runs: small jobs are done by then."""
 
+IF_NONE_MATCH = {
+    "in": "header",
+    "name": "If-None-Match",
+    "schema": {"type": "string"},
+    "description": "the `ETag` of the job as it is known: while nothing has changed, the answer is 304 without a body",
+}
+
 LAST_EVENT_ID = {
     "in": "header",
     "name": "Last-Event-ID",
@@ -59,6 +66,7 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
 @blueprint.answers(200, JobSchema, headers={"ETag": {"schema": {"type": "string"}}})
 @blueprint.also_answers(304, description="Unchanged since the `ETag` of `If-None-Match`")
 @blueprint.fails(404)
+@blueprint.describe(parameters=[IF_NONE_MATCH])
 def get_job(query: dict[str, Any], job_id: int) -> Response:
     """One job
 
@@ -94,7 +102,7 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
 )
 @blueprint.fails(404, 503)
 @blueprint.describe(parameters=[LAST_EVENT_ID])
-def get_events(job_id: int) -> Response:
+def get_job_events(job_id: int) -> Response:
     """A job as it changes, as server-sent events
 
     Every change is an event `job` with the job as `GET /jobs/{job_id}` answers it, under its revision as the id; the
@@ -127,7 +135,7 @@ def get_events(job_id: int) -> Response:
 @blueprint.parameters(ItemQuerySchema)
 @blueprint.answers(200, ItemListSchema)
 @blueprint.fails(404)
-def get_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
+def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
     """The items of a job, in the order of the upload"""
     database = service.current().engine.database
     status = ItemStatus(query["status"]) if "status" in query else None

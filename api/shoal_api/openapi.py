@@ -106,6 +106,12 @@ def check_charset(request: flask.Request) -> None:
         raise problems.ProblemError(415, "send the body as UTF-8")
 
 
+def _operation_id(name: str) -> str:
+    """What clients that are made from the document call an operation: its view's name in their spelling."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
     """The decorators of flask-smorest with types, so that views keep theirs."""
 
@@ -124,8 +130,12 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return self._typed_route("DELETE", rule, options)
 
     def _typed_route(self, method: str, rule: str, options: dict[str, Any]) -> Callable[[View], View]:
-        decorator: Callable[[View], View] = self.route(rule, methods=[method], **options)
-        return decorator
+        route: Callable[[View], View] = self.route(rule, methods=[method], **options)
+
+        def decorate(view: View) -> View:
+            return route(self.describe(operationId=_operation_id(view.__name__))(view))
+
+        return decorate
 
     def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
         """The view takes the loaded JSON body as its next argument."""

@@ -15,7 +15,7 @@ from shoal_api.metrics import CONTENT_TYPE_LATEST
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
 from shoal_api.problems import RETRY_SECONDS, ProblemError
-from shoal_api.schemas.system import HealthSchema, ReadySchema, StatusSchema
+from shoal_api.schemas.system import HealthSchema, ReadySchema, ReefsSchema, StatusSchema
 from shoal_api.service import Service
 
 log = structlog.get_logger("shoal.api")
@@ -25,21 +25,21 @@ blueprint = Blueprint("system", __name__, description="The service about itself"
 
 @blueprint.get(f"{API}/status")
 @blueprint.answers(200, StatusSchema)
-def status() -> dict[str, Any]:
+def get_status() -> dict[str, Any]:
     """Counts, versions, jobs and workers"""
     return service.current().engine.status()
 
 
 @blueprint.get(f"{API}/reefs")
-@blueprint.answers(200)
-def reefs() -> dict[str, Any]:
+@blueprint.answers(200, ReefsSchema)
+def get_reefs() -> dict[str, Any]:
     """The hierarchy of reefs with their typical words and how many chunks each leads"""
     return service.current().engine.reefs()
 
 
 @blueprint.get("/health")
 @blueprint.answers(200, HealthSchema)
-def health() -> dict[str, str]:
+def get_health() -> dict[str, str]:
     """Whether the process is alive"""
     return {"status": "ok"}
 
@@ -47,7 +47,7 @@ def health() -> dict[str, str]:
 @blueprint.get("/ready")
 @blueprint.answers(200, ReadySchema)
 @blueprint.fails(503)
-def ready() -> dict[str, Any]:
+def get_readiness() -> dict[str, Any]:
     """Whether the service can do its work; 503 names what keeps it from it"""
     here = service.current()
     reasons = {name: reason for name, check in CHECKS.items() if (reason := _run(name, check, here))}
@@ -98,6 +98,6 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
 
 @blueprint.get("/metrics")
 @blueprint.answers(200, {"type": "string"}, content_type="text/plain")
-def metrics() -> Response:
+def get_metrics() -> Response:
     """Metrics for Prometheus"""
     return Response(service.current().metrics.text(), content_type=CONTENT_TYPE_LATEST)

@@ -15,6 +15,6 @@ blueprint = Blueprint("vocabulary", __name__, url_prefix=API, description="Words
 @blueprint.get("/vocabulary")
 @blueprint.parameters(VocabularyQuerySchema)
 @blueprint.answers(200, VocabularySchema)
-def vocabulary(query: dict[str, Any]) -> Any:
+def get_vocabulary(query: dict[str, Any]) -> Any:
     """Learned words with their reefs and evidence, those met most often first"""
     return service.current().engine.vocabulary(**query)

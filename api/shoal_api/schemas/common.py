@@ -12,6 +12,7 @@ from marshmallow import fields, validate
 
 from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
+from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint
 
 MAX_ID = 2**63 - 1
@@ -29,6 +30,11 @@ class Schema(ma.Schema):
 
     class Meta:
         unknown = ma.RAISE
+
+    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
+        """Describe a field whose name says what it means."""
+        if field_name in MEANINGS and "description" not in field_obj.metadata:
+            field_obj.metadata = {**field_obj.metadata, "description": MEANINGS[field_name]}
 
     def handle_error(
         self, error: ma.ValidationError, data: Any, *, many: bool | None = None, **kwargs: Any
@@ -150,10 +156,12 @@ class ProblemSchema(Schema):
     class Meta:
         unknown = ma.INCLUDE
 
-    type = fields.String(required=True)
-    title = fields.String(required=True)
-    status = fields.Integer(required=True)
-    detail = fields.String(required=True)
+    type = fields.String(
+        required=True, metadata={"description": "`about:blank`: the status says what kind of problem it is"}
+    )
+    title = fields.String(required=True, metadata={"description": "the name of the status"})
+    status = fields.Integer(required=True, metadata={"description": "the status of the answer"})
+    detail = fields.String(required=True, metadata={"description": "what is wrong, for the one who asked"})
     errors = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),

@@ -16,6 +16,7 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                     "document_id": 1,
                     "document_title": "Tides",
                     "source_path": "notes/tides.md",
+                    "metadata": {},
                     "chunk_id": 1,
                     "chunk_index": 0,
                     "start_char": 9,

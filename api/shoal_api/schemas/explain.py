@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marshmallow import fields
+from marshmallow import fields, validate
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import (
@@ -39,18 +39,26 @@ class ExplainSchema(SearchSchema):
 class WordReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    contribution = fields.Float(required=True)
+    contribution = fields.Float(required=True, metadata={"description": "what the word adds to the reef"})
 
 
 class WordSchema(Schema):
-    text = fields.String(required=True)
-    start_char = fields.Integer(required=True)
-    end_char = fields.Integer(required=True)
-    status = fields.String(required=True, metadata={"description": "known, learned, unknown, stop or number"})
+    text = fields.String(required=True, metadata={"description": "the word as it was typed"})
+    start_char = fields.Integer(
+        required=True, metadata={"description": "where it begins in the query, in code points"}
+    )
+    end_char = fields.Integer(required=True, metadata={"description": "where it ends, exclusive"})
+    status = fields.String(
+        required=True,
+        validate=validate.OneOf(["known", "learned", "unknown", "stop", "number"]),
+        metadata={"description": "what it is to the topic model; `stop`: too common to say anything"},
+    )
     word = fields.String(
         required=True, allow_none=True, metadata={"description": "the form it was found under"}
     )
-    reefs = Records(WordReefSchema, required=True)
+    reefs = Records(
+        WordReefSchema, required=True, metadata={"description": "what it adds to, strongest first"}
+    )
     learned = fields.Nested(
         LearnedWordSchema,
         required=True,
@@ -77,7 +85,7 @@ class KeptOutSchema(Schema):
             "top_k"
         },
     )
-    message = fields.String(required=True)
+    message = fields.String(required=True, metadata={"description": "the reason in words"})
 
 
 class TargetSchema(Schema):
@@ -87,10 +95,16 @@ class TargetSchema(Schema):
     document_title = fields.String(required=True)
     chunk_id = fields.Integer(required=True)
     rank = fields.Integer(required=True, allow_none=True, metadata={"description": "from 1"})
-    score = fields.Float(required=True)
+    score = fields.Float(
+        required=True, metadata={"description": "what it would be ordered by; 0 without a match"}
+    )
     n_shared_reefs = fields.Integer(required=True)
     shared_reefs = Records(SharedReefSchema, required=True)
-    kept_out = Records(KeptOutSchema, required=True)
+    kept_out = Records(
+        KeptOutSchema,
+        required=True,
+        metadata={"description": "why it is not among the results; empty if it is"},
+    )
     scores = fields.Nested(ScoresSchema, required=True)
     matched_terms = fields.List(fields.Nested(MatchedTermSchema), required=True)
     would_rank = fields.Integer(
@@ -110,8 +124,8 @@ class CompanionSchema(Schema):
 
 
 class ExplanationSchema(Schema):
-    query = fields.String(required=True)
-    mode = fields.String(required=True)
+    query = fields.String(required=True, metadata={"description": "as it was sent"})
+    mode = fields.String(required=True, metadata={"description": "which signals rank"})
     weights = fields.Nested(UsedWeightsSchema, required=True)
     terms = fields.List(
         fields.String(), required=True, metadata={"description": "what ranks by spelling: words and phrases"}
@@ -124,7 +138,9 @@ class ExplanationSchema(Schema):
         },
     )
     excluded = fields.List(fields.String(), required=True, metadata={"description": "what no result holds"})
-    words = fields.List(fields.Nested(WordSchema), required=True)
+    words = fields.List(
+        fields.Nested(WordSchema), required=True, metadata={"description": "word by word, in their order"}
+    )
     query_info = fields.Nested(QueryInfoSchema, required=True)
     reefs = Records(QueryReefSchema, required=True, metadata={"description": "strongest first"})
     company = Records(CompanionSchema, required=True, metadata={"description": "closest first"})

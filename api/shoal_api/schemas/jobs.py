@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.jobs.names import JobKind
+from shoal.jobs.names import JobKind, Stage
 from shoal_api.schemas.common import CommaList, Moment, PageSchema, Schema
 
 JOB_KINDS = tuple(kind.value for kind in JobKind)
+STAGES = tuple(stage.value for stage in Stage)
 JOB_STATUSES = ("enqueued", "processing", "succeeded", "partial", "failed", "canceled")
 ITEM_STATUSES = (
     "enqueued",
@@ -24,14 +25,16 @@ ITEM_STATUSES = (
 class ProgressSchema(Schema):
     total = fields.Integer(required=True, metadata={"description": "items"})
     done = fields.Integer(required=True, metadata={"description": "items that have ended, however"})
-    failed = fields.Integer(required=True)
-    duplicate = fields.Integer(required=True)
-    canceled = fields.Integer(required=True)
+    failed = fields.Integer(required=True, metadata={"description": "items that could not be stored"})
+    duplicate = fields.Integer(
+        required=True, metadata={"description": "items whose content is stored already"}
+    )
+    canceled = fields.Integer(required=True, metadata={"description": "items that were canceled"})
     skipped = fields.Integer(
         required=True,
         metadata={"description": "entries of an archive that are no items: folders, hidden files"},
     )
-    bytes_total = fields.Integer(required=True)
+    bytes_total = fields.Integer(required=True, metadata={"description": "of the texts of all items"})
     bytes_done = fields.Integer(required=True, metadata={"description": "of items that have ended"})
     fraction = fields.Float(
         required=True,
@@ -59,20 +62,39 @@ class ProgressSchema(Schema):
 
 class JobLinksSchema(Schema):
     self = fields.String(required=True)
-    items = fields.String(required=True)
-    events = fields.String(required=True)
+    items = fields.String(required=True, metadata={"description": "address of its items"})
+    events = fields.String(required=True, metadata={"description": "address of its events"})
 
 
 class JobSchema(Schema):
-    id = fields.Integer(required=True)
-    kind = fields.String(required=True)
-    status = fields.String(required=True, validate=validate.OneOf(JOB_STATUSES))
-    stage = fields.String(required=True, allow_none=True)
-    progress = fields.Nested(ProgressSchema, required=True)
+    id = fields.Integer(required=True, metadata={"description": "id of the job"})
+    kind = fields.String(
+        required=True, validate=validate.OneOf(JOB_KINDS), metadata={"description": "what it does"}
+    )
+    status = fields.String(
+        required=True,
+        validate=validate.OneOf(JOB_STATUSES),
+        metadata={"description": "how it stands; `partial`: some items failed, the others are done"},
+    )
+    stage = fields.String(
+        required=True,
+        allow_none=True,
+        validate=validate.OneOf(STAGES),
+        metadata={"description": "what is being done; null before it begins"},
+    )
+    progress = fields.Nested(ProgressSchema, required=True, metadata={"description": "how far it is"})
     created_at = Moment(required=True)
-    started_at = Moment(required=True, allow_none=True)
-    finished_at = Moment(required=True, allow_none=True)
-    error = fields.String(required=True, allow_none=True)
+    started_at = Moment(
+        required=True, allow_none=True, metadata={"description": "when a worker began; null before that"}
+    )
+    finished_at = Moment(
+        required=True, allow_none=True, metadata={"description": "when it ended, however; null before that"}
+    )
+    error = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={"description": "what went wrong first, and how often; or null"},
+    )
     links = fields.Nested(JobLinksSchema, required=True)
 
 
@@ -87,11 +109,15 @@ class NewJobSchema(Schema):
 class AcceptedSchema(Schema):
     """The job that will do what was asked."""
 
-    job = fields.Nested(JobSchema, required=True)
+    job = fields.Nested(
+        JobSchema, required=True, metadata={"description": "it is stored safely and will be done"}
+    )
 
 
 class JobListSchema(Schema):
-    jobs = fields.List(fields.Nested(JobSchema), required=True)
+    jobs = fields.List(
+        fields.Nested(JobSchema), required=True, metadata={"description": "a page of them, the newest first"}
+    )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
 
@@ -120,11 +146,18 @@ class WaitQuerySchema(Schema):
 
 class ItemSchema(Schema):
     seq = fields.Integer(required=True, metadata={"description": "place in the upload, from 0"})
-    title = fields.String(required=True)
+    title = fields.String(required=True, metadata={"description": "given, or from its path or text"})
     source_path = fields.String(required=True, allow_none=True)
-    bytes = fields.Integer(required=True)
-    status = fields.String(required=True, validate=validate.OneOf(ITEM_STATUSES))
-    stage = fields.String(required=True, allow_none=True)
+    bytes = fields.Integer(required=True, metadata={"description": "of its text"})
+    status = fields.String(
+        required=True, validate=validate.OneOf(ITEM_STATUSES), metadata={"description": "what became of it"}
+    )
+    stage = fields.String(
+        required=True,
+        allow_none=True,
+        validate=validate.OneOf(STAGES),
+        metadata={"description": "what is done with it now; null once it has ended"},
+    )
     document_id = fields.Integer(
         required=True,
         allow_none=True,
@@ -137,7 +170,7 @@ class ItemSchema(Schema):
             "whatever became of them"
         },
     )
-    error = fields.String(required=True, allow_none=True)
+    error = fields.String(required=True, allow_none=True, metadata={"description": "why it failed, or null"})
     warnings = fields.List(
         fields.String(),
         required=True,
@@ -148,9 +181,15 @@ class ItemSchema(Schema):
 
 
 class ItemListSchema(Schema):
-    items = fields.List(fields.Nested(ItemSchema), required=True)
+    items = fields.List(
+        fields.Nested(ItemSchema),
+        required=True,
+        metadata={"description": "a page of them, in the order of the upload"},
+    )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
 
 class ItemQuerySchema(PageSchema):
-    status = fields.String(validate=validate.OneOf(ITEM_STATUSES))
+    status = fields.String(
+        validate=validate.OneOf(ITEM_STATUSES), metadata={"description": "only items in this status"}
+    )

@@ -51,9 +51,11 @@ ABOUT: dict[str, str] = {
 class WeightsSchema(Schema):
     """The weights of the blend, where a preset does not do. They count in proportion; a signal without one has none."""
 
-    lexical = StrictFloat(validate=between(0, MAX_WEIGHT))
-    reef = StrictFloat(validate=between(0, MAX_WEIGHT))
-    bonus = StrictFloat(validate=between(0, MAX_WEIGHT))
+    lexical = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the words, by BM25"})
+    reef = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the shared reefs"})
+    bonus = StrictFloat(
+        validate=between(0, MAX_WEIGHT), metadata={"description": "of words in titles, headings and tags"}
+    )
 
 
 def _choice(name: str, choices: Sequence[str]) -> fields.String:
@@ -148,20 +150,33 @@ class ScoresSchema(Schema):
     lexical = fields.Float(
         required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `reef`"}
     )
-    reef = fields.Float(required=True, allow_none=True)
-    bonus = fields.Float(required=True)
-    final = fields.Float(required=True)
+    reef = fields.Float(
+        required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `lexical`"}
+    )
+    bonus = fields.Float(
+        required=True,
+        metadata={"description": "0 to 1: the share of the query's terms in title, headings and tags"},
+    )
+    final = fields.Float(
+        required=True, metadata={"description": "what results are ordered by: `match_score`"}
+    )
     lexical_raw = fields.Float(
         required=True, allow_none=True, metadata={"description": "null in mode `reef`"}
     )
-    reef_raw = fields.Float(required=True, allow_none=True)
+    reef_raw = fields.Float(
+        required=True,
+        allow_none=True,
+        metadata={"description": "the overlap of the profiles; null in mode `lexical`"},
+    )
 
 
 class SharedReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    chunk_z = fields.Float(required=True)
-    query_z = fields.Float(required=True)
+    chunk_z = fields.Float(
+        required=True, metadata={"description": "how far the reef stands out in the chunk"}
+    )
+    query_z = fields.Float(required=True, metadata={"description": "how far it stands out in the query"})
     share = fields.Float(
         required=True, metadata={"description": "what the reef adds to `match_score`; 0 in mode `lexical`"}
     )
@@ -170,7 +185,7 @@ class SharedReefSchema(Schema):
 class MatchedTermSchema(Schema):
     """A word, phrase or `title:` term of the query that a chunk holds."""
 
-    term = fields.String(required=True)
+    term = fields.String(required=True, metadata={"description": "as it was typed"})
     places = fields.List(
         fields.String(),
         required=True,
@@ -181,9 +196,9 @@ class MatchedTermSchema(Schema):
 class UsedWeightsSchema(Schema):
     """What each signal counted, adding up to 1; all 0 where there was nothing to search by."""
 
-    lexical = fields.Float(required=True)
-    reef = fields.Float(required=True)
-    bonus = fields.Float(required=True)
+    lexical = fields.Float(required=True, metadata={"description": "of the words, by BM25"})
+    reef = fields.Float(required=True, metadata={"description": "of the shared reefs"})
+    bonus = fields.Float(required=True, metadata={"description": "of words in titles, headings and tags"})
 
 
 class ResultSchema(Schema):
@@ -219,7 +234,11 @@ class ResultSchema(Schema):
         metadata={"description": "[start, end) of the query's words in `text`, code points"},
     )
     scores = fields.Nested(ScoresSchema, required=True)
-    provenance = fields.List(fields.String(), required=True)
+    provenance = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "the signals that found it: `lexical`, `reef`, or both"},
+    )
     shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
     matched_terms = fields.List(
         fields.Nested(MatchedTermSchema), metadata={"description": "with `include_scores`"}
@@ -231,19 +250,29 @@ class ResultSchema(Schema):
 class QueryReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    z_score = fields.Float(required=True)
+    z_score = fields.Float(
+        required=True, metadata={"description": "how far the reef stands out in the query"}
+    )
 
 
 class QueryInfoSchema(Schema):
-    top_reef = fields.String(required=True, allow_none=True)
+    top_reef = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "name of the strongest; null where it has no word that the topic model knows"
+        },
+    )
     confidence = fields.Float(required=True)
     coverage = fields.Float(required=True)
-    top_reefs = Records(QueryReefSchema, required=True)
-    unknown_words = fields.List(fields.String(), required=True)
+    top_reefs = Records(QueryReefSchema, required=True, metadata={"description": "the ten strongest"})
+    unknown_words = fields.List(
+        fields.String(), required=True, metadata={"description": "words that the topic model does not know"}
+    )
 
 
 class SearchAnswerSchema(Schema):
-    results = fields.List(fields.Nested(ResultSchema), required=True)
+    results = fields.List(fields.Nested(ResultSchema), required=True, metadata={"description": "best first"})
     query_info = fields.Nested(QueryInfoSchema, required=True)
     weights = fields.Nested(UsedWeightsSchema, required=True)
     trace_id = fields.String(required=True)

@@ -1,0 +1,96 @@
+"""The API document as programs read that make clients from it: names, descriptions and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from surface import API, VOLCANO, Store
+
+OPERATIONS = {
+    "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
+    "getDocumentChunks", "getDocumentContent", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
+    "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
+    "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
+}  # fmt: skip
+"""Clients are called by these names: one that changes breaks programs."""
+
+
+@pytest.fixture(scope="module")
+def spec(empty: FlaskClient) -> dict[str, Any]:
+    document: dict[str, Any] = empty.get("/openapi.json").get_json()
+    return document
+
+
+def operations(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in spec["paths"].items():
+        for method, operation in methods.items():
+            if method in ("get", "post", "put", "delete"):
+                yield f"{method.upper()} {path}", operation
+
+
+def test_operations_have_names_that_last(spec: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(spec)]
+    assert len(names) == len(set(names))
+    assert set(names) == OPERATIONS
+
+
+def test_every_operation_parameter_and_field_is_described(spec: dict[str, Any]) -> None:
+    for name, operation in operations(spec):
+        assert operation.get("summary"), name
+        for parameter in operation.get("parameters", ()):
+            if "$ref" not in parameter and parameter["in"] != "path":
+                assert parameter.get("description"), f"{name} {parameter['name']}"
+        answer = next(answer for status, answer in operation["responses"].items() if status[0] == "2")
+        assert answer.get("description"), name
+    for name, schema in spec["components"]["schemas"].items():
+        for field, about in schema.get("properties", {}).items():
+            assert about.get("description"), f"{name}.{field}"
+
+
+def test_words_of_the_protocol_are_enumerated(spec: dict[str, Any]) -> None:
+    schemas = spec["components"]["schemas"]
+    assert schemas["Job"]["properties"]["kind"]["enum"] == ["ingest", "replace", "delete", "rescore"]
+    assert "partial" in schemas["Job"]["properties"]["status"]["enum"]
+    for name in ("Job", "Item"):
+        stages = schemas[name]["properties"]["stage"]["enum"]
+        assert {"discover", "learn", "score", None} <= set(stages)
+    assert "duplicate" in schemas["Item"]["properties"]["status"]["enum"]
+    assert schemas["Document"]["properties"]["format"]["enum"] == ["markdown", "plaintext"]
+    assert "learned" in schemas["Word"]["properties"]["status"]["enum"]
+
+
+def test_headers_are_named_where_they_do_something(spec: dict[str, Any]) -> None:
+    named = {
+        (operation["operationId"], parameter["name"])
+        for _, operation in operations(spec)
+        for parameter in operation.get("parameters", ())
+        if parameter.get("in") == "header"
+    }
+    assert named == {
+        ("addDocument", "Prefer"),
+        ("addDocument", "Idempotency-Key"),
+        ("replaceDocument", "Prefer"),
+        ("addDocuments", "Idempotency-Key"),
+        ("addJob", "Idempotency-Key"),
+        ("getJob", "If-None-Match"),
+        ("getJobEvents", "Last-Event-ID"),
+    }
+
+
+def test_a_conflict_of_a_replacement_is_about_its_content(spec: dict[str, Any]) -> None:
+    conflict = spec["paths"][f"{API}/documents/{{document_id}}"]["put"]["responses"]["409"]
+    assert conflict["description"] == "Another document has this content"
+    assert list(conflict["content"]) == ["application/problem+json"]
+
+
+def test_the_hierarchy_is_as_described(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    answer = client.get(f"{API}/reefs").get_json()
+    assert set(answer) == {"archipelagos", "islands", "reefs"}
+    islands = {island["id"]: island["archipelago_id"] for island in answer["islands"]}
+    assert set(islands.values()) <= {one["id"] for one in answer["archipelagos"]}
+    assert all(reef["island_id"] in islands for reef in answer["reefs"])
+    assert [reef["name"] for reef in answer["reefs"] if reef["n_chunks"]] == ["volcanoes and rocks"]
