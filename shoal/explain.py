@@ -23,7 +23,7 @@ from shoal.models import (
     SearchResponse,
     SharedReef,
 )
-from shoal.search.answer import answer_and, milliseconds_since, rank_for, understand_with_doubts
+from shoal.search.answer import answer_and, milliseconds_since, rank_for, with_doubts
 from shoal.search.citation import find_shared_reefs, matched_terms, reef_part, scores_of
 from shoal.search.conditions import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
 from shoal.search.lexical import expression
@@ -32,7 +32,7 @@ from shoal.search.postings import KeptPostings
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.ranking import Ranked, Ranking, chunks_of
 from shoal.search.request import SearchRequest
-from shoal.search.understanding import Understood
+from shoal.search.understanding import Understood, understand
 from shoal.settings import Settings
 from shoal.storage.catalogue import tags_of
 from shoal.storage.database import Database, Snapshot
@@ -123,7 +123,7 @@ def explain(
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
-        understood = understand_with_doubts(snapshot, scorer, settings, request)
+        understood = with_doubts(snapshot, understand(snapshot, scorer, settings, request), request)
         words = explain_words(understood.parsed.about, understood.scorer, snapshot)
         target = None
         if document_id is not None or chunk_id is not None:

@@ -59,8 +59,10 @@ def answer_and(
     started = time.perf_counter()
     conditions = make_conditions(request.filters, scorer)
     with database.snapshot() as snapshot:
-        understood = understand_with_doubts(snapshot, scorer, settings, request)
+        understood = understand(snapshot, scorer, settings, request)
         ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
+        is_met = bool(ranking.order.is_result.any())
+        understood = with_doubts(snapshot, understood, request, is_met=is_met)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
         results = cite(snapshot, ranked, understood, request, scorer.data_checksum)
@@ -84,12 +86,11 @@ def answer_and(
     return response, said
 
 
-def understand_with_doubts(
-    snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest
+def with_doubts(
+    snapshot: Snapshot, understood: Understood, request: SearchRequest, *, is_met: bool = False
 ) -> Understood:
-    """As `understand`, with warnings of filters that nothing meets."""
-    understood = understand(snapshot, scorer, settings, request)
-    doubts = find_doubts(snapshot, request.filters)
+    """With warnings of filters that nothing meets; `is_met` says that something meets them all."""
+    doubts = find_doubts(snapshot, request.filters, is_met=is_met)
     return dataclasses.replace(understood, warnings=(*understood.warnings, *doubts))
 
 

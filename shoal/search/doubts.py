@@ -51,13 +51,14 @@ KINDS = {
 """How the types of SQLite's JSON are called."""
 
 
-def find_doubts(snapshot: Snapshot, filters: SearchFilters) -> tuple[str, ...]:
-    """A warning for each filter that asks for something that no document has."""
+def find_doubts(snapshot: Snapshot, filters: SearchFilters, *, is_met: bool = False) -> tuple[str, ...]:
+    """A warning for each filter that asks for something that no document has. `is_met`: some passage meets them all, so
+    that there is nothing to say of metadata, which take long to look through."""
     return (
         *_of_tags(snapshot, filters.tags),
         *_of_ids(snapshot, filters.document_ids or ()),
         *_of_paths(snapshot, filters.source_path or ()),
-        *_of_metadata(snapshot, filters.metadata or {}),
+        *_of_metadata(snapshot, {} if is_met else filters.metadata or {}),
     )
 
 
