@@ -66,7 +66,8 @@ class Target:
 
     `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `would_rank` is
     the place it would have if no filter and no limit of its document kept it out; None without a match. `score` is 0.0
-    without a match, `scores` its parts; `matched_terms` says which words it holds, and where.
+    without a match, `scores` its parts; `matched_terms` says which words it holds, and where, `words_held` how much of
+    the query these are, as in a result.
     """
 
     document_id: int
@@ -80,14 +81,15 @@ class Target:
     scores: Scores
     matched_terms: tuple[MatchedTerm, ...]
     would_rank: int | None
+    words_held: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first: the
-    query's own, which `query_info` has, and that of the `company` it keeps in this library. `terms` are the words and
-    phrases that rank by spelling, `required` those that a result must hold, `excluded` those that no result holds;
-    `weights` is what each signal counts, adding up to 1."""
+    """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first, of which
+    `query_info` has the first: what its words say, and what the `company` is about that it keeps in this library. `terms`
+    are the words and phrases that rank by spelling, `required` those that a result must hold, `excluded` those that no
+    result holds; `weights` is what each signal counts, adding up to 1."""
 
     query: str
     mode: str
@@ -175,7 +177,7 @@ def _explanation(
         required=tuple(map(spelt, understood.parsed.required)),
         excluded=tuple(map(spelt, understood.parsed.excluded)),
         words=words,
-        query_info=understood.profile.info,
+        query_info=understood.info,
         reefs=understood.reefs,
         company=() if understood.company is None else understood.company.companions,
         warnings=understood.warnings,
@@ -233,6 +235,7 @@ def _target(
         scores=scores_of(aimed, request.mode),
         matched_terms=terms,
         would_rank=ranking.rank_of(aimed.chunk_id, None) if aimed.score > 0 else None,
+        words_held=understood.spread.held(snapshot, [aimed.chunk_id]).get(aimed.chunk_id),
     )
 
 

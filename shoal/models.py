@@ -233,9 +233,13 @@ class SharedReef:
 
 @dataclass(frozen=True, slots=True)
 class QueryReef:
+    """A reef of a query. `z_score` is what takes part in a search; `own_z` how much of it the query's own words say, the
+    rest being what its company is about."""
+
     reef_id: int
     reef_name: str
     z_score: float
+    own_z: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +293,10 @@ class MatchedTerm:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
+    """`words_held`: the share of the query's terms that the passage holds in its title, headings or text, each weighed by
+    how rare it is in the library, 0..1; None where the query has none. Unlike `match_score`, which is relative to the best
+    that was found, it may be compared between queries."""
+
     text: str
     match_score: float
     n_shared_reefs: int
@@ -311,6 +319,7 @@ class SearchResult:
     provenance: tuple[str, ...]
     shared_reefs: tuple[SharedReef, ...] | None = None
     matched_terms: tuple[MatchedTerm, ...] | None = None
+    words_held: float | None = None
     before: tuple[ContextChunk, ...] = ()
     after: tuple[ContextChunk, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -318,11 +327,17 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
+    """What a query was taken to be about. `top_reefs` are the strongest of the profile that takes part in the search, so
+    that of its own words and of its `company`; `confidence` is by how much the first of them leads the second.
+    `missing_terms` are the words and phrases, as typed, that no passage of the library holds."""
+
     top_reef: str | None
     confidence: float
     coverage: float
     top_reefs: tuple[QueryReef, ...]
     unknown_words: tuple[str, ...]
+    missing_terms: tuple[str, ...] = ()
+    company: tuple[Companion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, numbered, reef_bars, score_parts
+from shoal.cli.results import bar, numbered, reef_bars, score_parts, words_held
 from shoal.cli.terminal import one_line
 from shoal.cli.vocabulary import evidence_line
 
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 REEFS_PER_WORD = 3
 PROFILE_SHOWN = 10
 WORD_STYLES = {"known": "green", "learned": "cyan", "unknown": "red", "stop": "dim", "number": "dim"}
-WORD_NOTES = {
-    "stop": "too common to say anything",
+BY_SPELLING = {
     "unknown": "not in the vocabulary; found by spelling alone",
     "number": "numbers are found by spelling alone",
 }
+NOT_BY_SPELLING = {
+    "unknown": "not in the vocabulary; without effect on a search by reefs",
+    "number": "numbers are without effect on a search by reefs",
+}
+NOWHERE = {
+    "unknown": "in no passage and not in the vocabulary",
+    "number": "in no passage",
+}
+TOO_COMMON = "too common to say anything"
 SIGNALS = {"lexical": "words", "reef": "reefs", "bonus": "bonus"}
 
 CONTRIBUTIONS = (
@@ -32,7 +40,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     """The query word by word, its profile, and what became of the document asked about."""
     from rich.text import Text
 
-    _print_words(console, answer["words"])
+    _print_words(console, answer["words"], answer["mode"])
     _print_demands(console, answer)
     _print_profile(console, answer["reefs"])
     _print_company(console, answer["company"])
@@ -49,7 +57,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
         _print_target(console, answer["target"], answer["weights"])
 
 
-def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
+def _print_words(console: Console, words: Sequence[Mapping[str, Any]], mode: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -68,7 +76,7 @@ def _print_words(console: Console, words: Sequence[Mapping[str, Any]]) -> None:
             Text(shown),
             Text(status, style=WORD_STYLES.get(status, "")),
             "" if word["n_chunks"] is None else f"{word['n_chunks']:,}",
-            _reefs_of(word, status),
+            _reefs_of(word, mode),
         )
     console.print(table)
     if any(word["reefs"] for word in words):
@@ -90,15 +98,18 @@ def _print_learned(console: Console, words: Sequence[Mapping[str, Any]]) -> None
         console.print(line.append(f" was {evidence_line(word)}{among}", style="dim"))
 
 
-def _reefs_of(word: Mapping[str, Any], status: str) -> Text:
+def _reefs_of(word: Mapping[str, Any], mode: str) -> Text:
+    """The reefs of a word, or why it has none and what becomes of it."""
     from rich.text import Text
 
-    reefs = word["reefs"]
-    if word["suggestions"]:
+    reefs, status = word["reefs"], word["status"]
+    if not reefs and word["n_chunks"] == 0:
         meant = ", ".join(one_line(one) for one in word["suggestions"])
-        return Text(f"in no passage and not in the vocabulary; did you mean {meant}?", style="yellow")
+        note = NOWHERE.get(status, "")
+        return Text(f"{note}; did you mean {meant}?" if meant else note, style="yellow")
     if not reefs:
-        return Text(WORD_NOTES.get(status, ""), style="dim")
+        notes = NOT_BY_SPELLING if mode == "reef" else BY_SPELLING
+        return Text(TOO_COMMON if status == "stop" else notes.get(status, ""), style="dim")
     return Text(
         " · ".join(
             f"{one_line(reef['reef_name'])} {reef['contribution']:.1f}" for reef in reefs[:REEFS_PER_WORD]
@@ -128,9 +139,14 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
     table.add_column("the query is about", overflow="fold", max_width=60)
     table.add_column("z-score", no_wrap=True)
     top = reefs[0]["z_score"]
+    # Where company is part of it, what the words say without.
+    with_own = any(reef["own_z"] != reef["z_score"] for reef in reefs)
+    if with_own:
+        table.add_column("by its words", no_wrap=True, justify="right")
     for reef in reefs[:PROFILE_SHOWN]:
         drawn = f"{bar(reef['z_score'], top)} {reef['z_score']:5.1f}"
-        table.add_row(Text(one_line(reef["reef_name"])), Text(drawn, style="blue"))
+        own = [Text(f"{reef['own_z']:.1f}" if reef["own_z"] else "", style="dim")] if with_own else []
+        table.add_row(Text(one_line(reef["reef_name"])), Text(drawn, style="blue"), *own)
     if len(reefs) > PROFILE_SHOWN:
         table.add_row(Text(f"and {len(reefs) - PROFILE_SHOWN} more", style="dim"), "")
     console.print()
@@ -146,7 +162,7 @@ def _print_company(console: Console, company: Sequence[Mapping[str, Any]]) -> No
             f"{one_line(one['document_title'])} ({numbered(one['document_id'], one['chunk_index'])})"
             for one in company
         )
-        line = f"also by the company its words keep: what {'; '.join(named)} {'is' if len(company) == 1 else 'are'} about"
+        line = f"the rest is what the passages that match its words best are about: {'; '.join(named)}"
         console.print(Text(line, style="dim"))
 
 
@@ -162,6 +178,8 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
         console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
     if target["rank"] is None and target["would_rank"] is not None:
         console.print(f"Without that it would be number {target['would_rank']:,}.")
+    if held := words_held(target.get("words_held")):
+        console.print(f"It {held}.")
     parts = score_parts(target["scores"], weights, target["matched_terms"])
     if parts.row_count:
         console.print(parts)

@@ -82,16 +82,32 @@ def print_result(
 
 
 def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
-    """One or two lines on what the query was taken to be about."""
+    """A few lines on what the query was taken to be about, with the z-scores that results were compared with."""
     from rich.text import Text
 
     reefs = info.get("top_reefs") or ()
     if reefs:
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
         console.print(Text(f"The query is about: {names}", style="dim"))
+    if info.get("company"):
+        titles = ", ".join(dict.fromkeys(one_line(one["document_title"]) for one in info["company"]))
+        console.print(Text(f"by its words and by the passages that match them best: {titles}", style="dim"))
+    if info.get("missing_terms"):
+        terms = ", ".join(one_line(term) for term in info["missing_terms"])
+        console.print(Text(f"In no passage of this library: {terms}", style="dim"))
     if info.get("unknown_words"):
         words = ", ".join(one_line(word) for word in info["unknown_words"])
         console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
+
+
+def words_held(share: float | None) -> str:
+    """How much of the query a passage holds, in words; nothing where there is nothing to say."""
+    if share is None:
+        return ""
+    if share in (0.0, 1.0):
+        return f"holds {'all' if share else 'none'} of the query's words"
+    # What is neither nothing nor everything is not rounded to it.
+    return f"holds {min(max(share, 0.01), 0.99):.0%} of the query's words"
 
 
 def score_parts(
@@ -211,13 +227,12 @@ def _indented(part: Text | Table) -> Padding:
 def _about(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
-    about = Text()
+    parts = []
     if result["top_reef_name"]:
-        about.append("about ")
-        about.append(one_line(result["top_reef_name"]), style="magenta")
-        about.append(f" · {counted(result['n_shared_reefs'], 'shared reef')}")
+        name = Text("about ").append(one_line(result["top_reef_name"]), style="magenta")
+        parts += [name, Text(counted(result["n_shared_reefs"], "shared reef"))]
+    if held := words_held(result.get("words_held")):
+        parts.append(Text(held))
     if result["tags"]:
-        about.append(
-            f"{' · ' if about.plain else ''}tags {', '.join(one_line(tag) for tag in result['tags'])}"
-        )
-    return about
+        parts.append(Text(f"tags {', '.join(one_line(tag) for tag in result['tags'])}"))
+    return Text(" · ").join(parts)

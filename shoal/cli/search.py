@@ -98,6 +98,10 @@ def search(
     With --scores you see why it matched: the words it holds, and the reefs it shares with the query. A z-score says
     how far a reef stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
 
+    A score compares results of one query with the best that the library has for it: 0.9 is no grade, and a query
+    that nothing here answers has high scores, too. Beside it stands how much of the query's words a passage really
+    holds, rare words counting more than common ones; a warning names words that stand nowhere.
+
     In QUERY, "a phrase" in quotation marks must stand in a result as it is, -word keeps out what holds the word, and
     title:word wants it in the title. Everything else is plain text.
 
@@ -174,9 +178,11 @@ def explain(
 ) -> None:
     """Show how a query is understood.
 
-    Every word is listed with its reefs, and the profile they add up to. Words are known (in the dictionary), learned (from your documents), stop words (too common to mean anything) or unknown (found by
-    spelling alone). With --document or --chunk, also where that ranks for the query, what its score is made of, and
-    what kept it out of the results. The other options are those of `shoal search`.
+    Every word is listed with its reefs, and below them the profile that results are compared with: what the words
+    say, and what the passages are about that match them best. Words are known (in the dictionary), learned (from
+    your documents), stop words (too common to mean anything), numbers or unknown (both found by spelling alone, if
+    they stand anywhere). With --document or --chunk, also where that ranks for the query, what its score is made
+    of, and what kept it out of the results. The other options are those of `shoal search`.
 
     \b
         shoal explain "how insects help plants"

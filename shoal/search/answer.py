@@ -75,7 +75,7 @@ def answer_and(
         said = also(snapshot, understood)
     response = SearchResponse(
         results=results,
-        query_info=understood.profile.info,
+        query_info=understood.info,
         trace_id=trace_id or uuid.uuid4().hex,
         took_ms=took_ms,
         warnings=understood.warnings,

@@ -60,11 +60,22 @@ def cite(
         if request.include_scores
         else [None] * len(ranked)
     )
+    held = understood.spread.held(snapshot, [one.chunk_id for one in ranked])
     texts = [rows[one.chunk_id]["text"] for one in ranked]
     highlights = find_highlights(texts, make_marked(understood.parsed, request.mode))
     return [
-        _result(snapshot, one, rows[one.chunk_id], tags, shared.get(one.chunk_id, ()), held, spans, request)
-        for one, held, spans in zip(ranked, terms, highlights, strict=True)
+        _result(
+            snapshot,
+            one,
+            rows[one.chunk_id],
+            tags,
+            shared.get(one.chunk_id, ()),
+            terms_of_one,
+            held.get(one.chunk_id),
+            spans,
+            request,
+        )
+        for one, terms_of_one, spans in zip(ranked, terms, highlights, strict=True)
     ]
 
 
@@ -146,6 +157,7 @@ def _result(
     tags: Mapping[int, tuple[str, ...]],
     shared: tuple[SharedReef, ...],
     terms: tuple[MatchedTerm, ...] | None,
+    words_held: float | None,
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
 ) -> SearchResult:
@@ -177,6 +189,7 @@ def _result(
         provenance=provenance_of(ranked),
         shared_reefs=shared if request.include_scores else None,
         matched_terms=terms,
+        words_held=words_held,
         before=before,
         after=after,
         metadata=json.loads(row["metadata"]),

@@ -102,13 +102,17 @@ def adapt(
     own: Sequence[QueryReef], company: Mapping[int, float], names: Mapping[int, str], *, share: float
 ) -> tuple[QueryReef, ...]:
     """A profile and `share` times its length in the direction of another one, by reef; z-scores with six digits."""
-    z = {reef.reef_id: reef.z_score for reef in own}
+    own_z = {reef.reef_id: reef.z_score for reef in own}
+    z = dict(own_z)
     called = {**names, **{reef.reef_id: reef.reef_name for reef in own}}
     length = _length(company.values())
     scale = share * _length(z.values()) / length if length else 0.0
     for reef_id, weight in company.items():
         z[reef_id] = z.get(reef_id, 0.0) + scale * weight
-    rounded = (QueryReef(reef_id, called[reef_id], round(value, 6)) for reef_id, value in z.items())
+    rounded = (
+        QueryReef(reef_id, called[reef_id], round(value, 6), own_z.get(reef_id, 0.0))
+        for reef_id, value in z.items()
+    )
     return tuple(
         sorted((r for r in rounded if r.z_score > 0), key=lambda r: (-r.z_score, r.reef_id))[:MAX_REEFS]
     )

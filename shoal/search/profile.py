@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,7 @@ MAX_NAMED_WORDS = 10
 
 @dataclass(frozen=True, slots=True)
 class QueryProfile:
-    """A query as the scorer sees it.
+    """A query as the scorer sees it, by its words alone.
 
     `reefs` have z > 0, strongest first, at most `reefs_per_query`.
     """
@@ -34,8 +36,8 @@ class QueryProfile:
 def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
     """Score a query with any object that has lagoon's public methods."""
     topic = scorer.score(query, top_k=reefs_per_query)
-    scored = (QueryReef(r.reef_id, r.name, round(float(r.z_score), 6)) for r in topic.top_reefs)
-    reefs = tuple(reef for reef in scored if reef.z_score > 0)
+    scored = ((r.reef_id, r.name, round(float(r.z_score), 6)) for r in topic.top_reefs)
+    reefs = tuple(QueryReef(reef_id, name, z, own_z=z) for reef_id, name, z in scored if z > 0)
     unknown = tuple(topic.unknown_words)
     info = QueryInfo(
         top_reef=reefs[0].reef_name if reefs else None,
@@ -47,7 +49,18 @@ def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfi
     return QueryProfile(reefs, info, int(topic.matched_words))
 
 
-def named(words: tuple[str, ...]) -> str:
+def moved(info: QueryInfo, reefs: Sequence[QueryReef]) -> QueryInfo:
+    """What is said of a query whose profile became this one, strongest first."""
+    first, second = (reefs[i].z_score if i < len(reefs) else 0.0 for i in (0, 1))
+    return dataclasses.replace(
+        info,
+        top_reef=reefs[0].reef_name if reefs else None,
+        confidence=round(first - second, 6),
+        top_reefs=tuple(reefs[:N_INFO_REEFS]),
+    )
+
+
+def named(words: Sequence[str]) -> str:
     """Some words, the first of them by name."""
     shown = ", ".join(words[:MAX_NAMED_WORDS])
     return shown if len(words) <= MAX_NAMED_WORDS else f"{shown} and {len(words) - MAX_NAMED_WORDS} more"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import QueryReef, SearchMode
+from shoal.models import QueryInfo, QueryReef, SearchMode
 from shoal.search.blend import DOUBTFUL, PRESETS, Weights, choose_weights, trust
 from shoal.search.company import Company, keep_company
 from shoal.search.lexical import Matches, match_scores
-from shoal.search.profile import QueryProfile, make_profile, named
-from shoal.search.query_language import ParsedQuery, parse_query
+from shoal.search.matched_terms import spelt
+from shoal.search.profile import QueryProfile, make_profile, moved, named
+from shoal.search.query_language import ParsedQuery, Term, parse_query, stems_of, tokens_of
 from shoal.search.reef import any_other_data, count_other_data
 from shoal.search.request import Fusion, SearchRequest
+from shoal.search.spread import NO_SPREAD, Spread, find_spread
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 from shoal.vocabularies import scorer_for
@@ -21,6 +26,9 @@ ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, bonus=0.0),
     SearchMode.reef: Weights(lexical=0.0, reef=1.0, bonus=0.0),
 }
+MUCH_MISSING = 0.5
+"""The share of a query that no passage holds from which an answer says so, where the words that are missing are known and
+so may be met by their reefs: in a small library any question has some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,7 @@ class Understood:
     other_data  the checksum of the scorer's data if some chunks were scored with other data, else None
     matches     of the query's terms, once they were looked up
     company     what moves the query's profile in this library; None where no reefs are compared
+    spread      how many passages hold each of the query's terms
     """
 
     parsed: ParsedQuery
@@ -40,6 +49,15 @@ class Understood:
     warnings: tuple[str, ...]
     matches: Matches | None = None
     company: Company | None = None
+    spread: Spread = NO_SPREAD
+
+    @property
+    def info(self) -> QueryInfo:
+        """What an answer says of the query: the profile is the one that takes part in the search."""
+        info = dataclasses.replace(self.profile.info, missing_terms=tuple(map(spelt, self.spread.missing)))
+        if self.company is None or not self.company.companions:
+            return info
+        return dataclasses.replace(moved(info, self.reefs), company=self.company.companions)
 
     @property
     def reefs(self) -> tuple[QueryReef, ...]:
@@ -57,7 +75,8 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
     )
     by_reefs = request.mode is not SearchMode.lexical
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
-    warnings = _warnings(parsed, profile, request)
+    spread = find_spread(snapshot, parsed.terms)
+    warnings = _warnings(parsed, profile, request, weights, spread)
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
         chunks = (
@@ -71,15 +90,19 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
         company = keep_company(
             snapshot, profile.reefs, parsed, matches, share=share, other_data_than=other_data
         )
-    return Understood(parsed, profile, knowing, weights, other_data, tuple(warnings), matches, company)
+    return Understood(
+        parsed, profile, knowing, weights, other_data, tuple(warnings), matches, company, spread
+    )
 
 
-def _warnings(parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest) -> list[str]:
+def _warnings(
+    parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest, weights: Weights, spread: Spread
+) -> list[str]:
     if parsed.excluded and not parsed.about.strip():
         return ["the query only says what to leave out, so nothing can be found"]
     if request.mode is SearchMode.reef:
         return _of_reefs(profile)
-    found = []
+    found = _of_missing(parsed, profile, request, weights, spread)
     if not parsed.terms:
         found.append(
             "the query holds only common words, which say nothing about a subject; "
@@ -91,8 +114,43 @@ def _warnings(parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest
         n = len(parsed.terms)
         found.append(f"only the first {n:,} different words of the query are searched for")
     if request.mode is SearchMode.hybrid and parsed.terms:
-        found += _of_hybrid(profile, request)
+        found += _of_hybrid(parsed, profile, request, spread)
     return found
+
+
+def _of_missing(
+    parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest, weights: Weights, spread: Spread
+) -> list[str]:
+    """What to say, before all else, of words that stand nowhere in the library."""
+    missing = spread.missing
+    if not missing or not spread.n_chunks:
+        return []
+    demanded = [term for term in missing if term in parsed.required]
+    if demanded:
+        what = f"what the query demands ({_spelt(demanded)})"
+        return [f"no passage of this library holds {what}, so nothing can be found"]
+    if len(missing) == len(parsed.terms):
+        end = "; what is found shares reefs with it" if weights.reef else ", so nothing can be found"
+        return [f"no passage of this library holds a word of the query ({_spelt(missing)}){end}"]
+    is_telling = (
+        request.mode is SearchMode.lexical
+        or _nowhere(profile.info.unknown_words, spread)
+        or math.fsum(spread.weights[term] for term in missing) >= MUCH_MISSING
+    )
+    return [f"in no passage of this library: {_spelt(missing)}"] if is_telling else []
+
+
+def _spelt(terms: Sequence[Term]) -> str:
+    return named([spelt(term) for term in terms])
+
+
+def _nowhere(words: Iterable[str], spread: Spread) -> list[str]:
+    """Those of the words that are part of no term but missing ones."""
+    standing, missing = set[str](), set[str]()
+    for term, count in spread.counts.items():
+        (standing if count else missing).update(stems_of(term.tokens))
+    stems = {word: set(stems_of(tokens_of(word))) for word in words}
+    return [word for word in words if stems[word] & missing and not stems[word] & standing]
 
 
 def _of_reefs(profile: QueryProfile) -> list[str]:
@@ -104,9 +162,14 @@ def _of_reefs(profile: QueryProfile) -> list[str]:
     return [f"not known, and without effect on the ranking: {named(unknown)}"] if unknown else []
 
 
-def _of_hybrid(profile: QueryProfile, request: SearchRequest) -> list[str]:
-    unknown = profile.info.unknown_words
+def _of_hybrid(
+    parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest, spread: Spread
+) -> list[str]:
+    nowhere = _nowhere(profile.info.unknown_words, spread)
+    unknown = [word for word in profile.info.unknown_words if word not in nowhere]
     if not profile.matched_words:
+        if spread.n_chunks and len(spread.missing) == len(parsed.terms):
+            return []  # Nothing can be found, and that has been said.
         which = f" ({named(unknown)})" if unknown else ""
         return [f"no word of the query is known{which}, so results are ranked by its words alone"]
     found = [f"not known to the topic model, so found by spelling alone: {named(unknown)}"] if unknown else []

@@ -18,7 +18,7 @@ from shoal_api import create_app
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "section_path", "confidence", "coverage", "metadata",
-    "top_reef_name", "tags", "highlights", "scores", "provenance",
+    "top_reef_name", "tags", "highlights", "scores", "provenance", "words_held",
 }  # fmt: skip
 
 
@@ -44,8 +44,10 @@ def library(store: Store) -> dict[str, int]:
 def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: dict[str, int]) -> None:
     body = search(client, "lava of a volcano", include_scores=True, context=1)
     assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings"}
-    assert set(body["query_info"]) == {"top_reef", "confidence", "coverage", "top_reefs", "unknown_words"}
-    assert {"reef_name", "z_score"} <= set(body["query_info"]["top_reefs"][0])
+    assert set(body["query_info"]) == {
+        "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "company",
+    }  # fmt: skip
+    assert set(body["query_info"]["top_reefs"][0]) == {"reef_id", "reef_name", "z_score", "own_z"}
     assert body["took_ms"] > 0
     result = body["results"][0]
     assert set(result) == RESULT | {"shared_reefs", "matched_terms", "before", "after"}
@@ -148,6 +150,20 @@ def test_a_query_without_a_known_word_finds_nothing_and_says_so(
     body = search(client, query)
     assert body["results"] == []
     assert body["warnings"]
+
+
+def test_a_query_that_nothing_answers_looks_like_it(client: FlaskClient, library: dict[str, int]) -> None:
+    body = search(client, "volcano of Xyzzy and Obadiah")
+    assert body["query_info"]["missing_terms"] == ["Xyzzy", "Obadiah"]
+    assert body["warnings"][0] == "in no passage of this library: Xyzzy, Obadiah"
+    best = body["results"][0]
+    assert best["match_score"] > 0.9
+    assert best["words_held"] < 0.3
+    explained = client.post(
+        f"{API}/explain", json={"query": "volcano of Xyzzy and Obadiah", "document_id": 1}
+    )
+    assert explained.get_json()["target"]["words_held"] == best["words_held"]
+    assert search(client, "the of")["query_info"]["missing_terms"] == []
 
 
 def test_an_empty_library_is_searched_in_vain(client: FlaskClient) -> None:

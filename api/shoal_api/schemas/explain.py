@@ -6,6 +6,8 @@ from marshmallow import fields, validate
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import (
+    WORDS_HELD,
+    CompanionSchema,
     MatchedTermSchema,
     QueryInfoSchema,
     QueryReefSchema,
@@ -112,15 +114,7 @@ class TargetSchema(Schema):
         allow_none=True,
         metadata={"description": "its rank if neither a filter nor the limit of its document kept it out"},
     )
-
-
-class CompanionSchema(Schema):
-    """A passage that matches the query's words so well that its profile counts beside the query's own."""
-
-    chunk_id = fields.Integer(required=True)
-    document_id = fields.Integer(required=True)
-    document_title = fields.String(required=True)
-    share = fields.Float(required=True, metadata={"description": "among these, adding up to 1"})
+    words_held = fields.Float(required=True, allow_none=True, metadata={"description": WORDS_HELD})
 
 
 class ExplanationSchema(Schema):
@@ -142,8 +136,17 @@ class ExplanationSchema(Schema):
         fields.Nested(WordSchema), required=True, metadata={"description": "word by word, in their order"}
     )
     query_info = fields.Nested(QueryInfoSchema, required=True)
-    reefs = Records(QueryReefSchema, required=True, metadata={"description": "strongest first"})
-    company = Records(CompanionSchema, required=True, metadata={"description": "closest first"})
+    reefs = Records(
+        QueryReefSchema,
+        required=True,
+        metadata={
+            "description": "the whole profile that takes part in the search, of which `query_info` has the first; "
+            "strongest first"
+        },
+    )
+    company = Records(
+        CompanionSchema, required=True, metadata={"description": "as in `query_info`, closest first"}
+    )
     warnings = fields.List(fields.String(), required=True)
     target = fields.Nested(
         TargetSchema, required=True, allow_none=True, metadata={"description": "with an id asked about"}

@@ -144,6 +144,12 @@ class SearchQuerySchema(AddressFiltersSchema):
     offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
 
 
+WORDS_HELD = (
+    "the share of the query's words and phrases that it holds in text, headings or title, each weighed by how rare it is "
+    "in the library, 0 to 1; unlike `match_score` it may be compared between queries. Null for a query of common words only"
+)
+
+
 class ScoresSchema(Schema):
     """The parts of the score; null for a signal that took no part."""
 
@@ -203,7 +209,13 @@ class UsedWeightsSchema(Schema):
 
 class ResultSchema(Schema):
     text = fields.String(required=True)
-    match_score = fields.Float(required=True, metadata={"description": "what results are ordered by"})
+    match_score = fields.Float(
+        required=True,
+        metadata={
+            "description": "what results are ordered by; relative to the best in the library for this query, so also a "
+            "query that nothing answers has high ones: `words_held` tells"
+        },
+    )
     n_shared_reefs = fields.Integer(required=True)
     document_id = fields.Integer(required=True)
     document_title = fields.String(required=True)
@@ -243,6 +255,7 @@ class ResultSchema(Schema):
     matched_terms = fields.List(
         fields.Nested(MatchedTermSchema), metadata={"description": "with `include_scores`"}
     )
+    words_held = fields.Float(required=True, allow_none=True, metadata={"description": WORDS_HELD})
     before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
 
@@ -250,12 +263,27 @@ class ResultSchema(Schema):
 class QueryReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    z_score = fields.Float(
-        required=True, metadata={"description": "how far the reef stands out in the query"}
+    z_score = fields.Float(required=True, metadata={"description": "what passages are compared with"})
+    own_z = fields.Float(
+        required=True,
+        metadata={
+            "description": "what of that the query's own words say; the rest is what its company is about"
+        },
     )
 
 
+class CompanionSchema(Schema):
+    """A passage that matches the query's words so well that its profile counts beside the query's own."""
+
+    chunk_id = fields.Integer(required=True)
+    document_id = fields.Integer(required=True)
+    document_title = fields.String(required=True)
+    share = fields.Float(required=True, metadata={"description": "among these, adding up to 1"})
+
+
 class QueryInfoSchema(Schema):
+    """What the query was taken to be about: the profile that takes part in the search."""
+
     top_reef = fields.String(
         required=True,
         allow_none=True,
@@ -263,11 +291,29 @@ class QueryInfoSchema(Schema):
             "description": "name of the strongest; null where it has no word that the topic model knows"
         },
     )
-    confidence = fields.Float(required=True)
+    confidence = fields.Float(
+        required=True, metadata={"description": "by how much the first of `top_reefs` leads the second"}
+    )
     coverage = fields.Float(required=True)
-    top_reefs = Records(QueryReefSchema, required=True, metadata={"description": "the ten strongest"})
+    top_reefs = Records(
+        QueryReefSchema,
+        required=True,
+        metadata={"description": "the ten strongest; `query_z` of `shared_reefs` is their `z_score`"},
+    )
     unknown_words = fields.List(
         fields.String(), required=True, metadata={"description": "words that the topic model does not know"}
+    )
+    missing_terms = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "words and phrases of the query that no passage of the library holds"},
+    )
+    company = Records(
+        CompanionSchema,
+        required=True,
+        metadata={
+            "description": "passages that match the query's words best and so are part of its profile, closest first"
+        },
     )
 
 

@@ -74,8 +74,27 @@ def test_a_query_finds_what_its_words_mean_in_this_library(engine: Engine, aloof
 
 
 def test_the_query_s_own_words_stay_what_they_were(engine: Engine, aloof: Engine) -> None:
-    assert engine.search("state").query_info == aloof.search("state").query_info
+    own = {reef.reef_id: reef.z_score for reef in aloof.explain("state").reefs}
+    moved = engine.explain("state").reefs
+    assert {reef.reef_id: reef.own_z for reef in moved if reef.own_z} == own
     assert titles(engine.search("state", mode="lexical")) == ["Glass"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
+def test_an_answer_says_that_the_query_is_about_what_its_results_were_compared_with(
+    engine: Engine, mode: str
+) -> None:
+    reply = engine.search("state", mode=mode, include_scores=True)
+    told = {reef.reef_id: reef.z_score for reef in reply.query_info.top_reefs}
+    compared = {reef.reef_id: reef.query_z for result in reply.results for reef in result.shared_reefs or ()}
+    assert compared
+    assert compared == {reef_id: z for reef_id, z in told.items() if reef_id in compared}
+    first, second = reply.query_info.top_reefs[:2]
+    assert reply.query_info.top_reef == first.reef_name
+    assert reply.query_info.confidence == pytest.approx(first.z_score - second.z_score, abs=1e-5)
+    assert [one.document_title for one in reply.query_info.company] == (
+        [] if mode == "lexical" else ["Glass"]
+    )
 
 
 def test_explanations_name_the_company(engine: Engine, aloof: Engine) -> None:
@@ -84,10 +103,13 @@ def test_explanations_name_the_company(engine: Engine, aloof: Engine) -> None:
     found = engine.search("state", mode="lexical").results[0]
     assert (companion.document_title, companion.chunk_id) == ("Glass", found.chunk_id)
     assert companion.share == 1.0
-    assert METALS in [reef.reef_name for reef in explanation.reefs]
-    assert METALS not in [reef.reef_name for reef in explanation.query_info.top_reefs]
+    (metals,) = (reef for reef in explanation.reefs if reef.reef_name == METALS)
+    assert metals.own_z == 0 < metals.z_score
+    assert explanation.query_info.top_reefs == explanation.reefs[:10]
+    assert explanation.query_info.company == explanation.company
     alone = aloof.explain("state")
     assert (alone.company, alone.reefs) == ((), alone.query_info.top_reefs)
+    assert all(reef.own_z == reef.z_score for reef in alone.reefs)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef"])

@@ -209,9 +209,9 @@ def test_a_query_that_asks_for_nothing_says_so(engine: Engine) -> None:
             assert reply.results == []
             assert said in reply.warnings[0]
     many = " ".join(f"w{i}x" for i in range(100))
-    assert "first 64 different words" in engine.search(many).warnings[0]
+    assert any("first 64 different words" in said for said in engine.search(many).warnings)
     text = f'{" ".join(f"w{i}x" for i in range(20))} "rain"'
-    assert "long text" in engine.search(text).warnings[0]
+    assert any("long text" in said for said in engine.search(text).warnings)
 
 
 @pytest.mark.parametrize("fusion", ["blend", "rrf"])
