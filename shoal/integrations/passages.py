@@ -44,9 +44,9 @@ class Passage:
 
     `metadata` is JSON: the citation of the result, but `start_line` and `end_line` are those of `text`;
     `score`, and `scores` by its parts; `reefs`, the names of those it shares with the query, those that add
-    most first; `matched_terms`, the words of the query that it holds; `spans`, the `[start_char, end_char)`
-    of the document that `text` is made of; `document_metadata`, what was handed in with it; `trace_id`, of
-    the search.
+    most first; `matched_terms`, the words of the query that it holds, and `words_held`, how large a share of
+    the query they are; `spans`, the `[start_char, end_char)` of the document that `text` is made of;
+    `document_metadata`, what was handed in with it; `trace_id`, of the search.
     """
 
     id: str
@@ -154,6 +154,7 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     in_order = [pieces[index] for index in sorted(pieces)]
     metadata = {name: _plain(getattr(best, name)) for name in CITATION}
     metadata |= {
+        "words_held": _most_held(group),
         "document_metadata": dict(best.metadata),
         "start_line": min(piece.start_line for piece in in_order),
         "end_line": max(piece.end_line for piece in in_order),
@@ -170,6 +171,10 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
         score=best.match_score,
         metadata=metadata,
     )
+
+
+def _most_held(group: Sequence[SearchResult]) -> float | None:
+    return max((result.words_held for result in group if result.words_held is not None), default=None)
 
 
 def _once(names: Any) -> list[str]:

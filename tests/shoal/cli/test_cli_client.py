@@ -25,6 +25,15 @@ ITEMS = [
 ]
 
 
+def test_a_person_is_told_at_once_that_no_service_is_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = {**Client.__init__.__kwdefaults__, "patience": 3600.0}
+    monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)
+    assert run(["jobs", "--server", "http://127.0.0.1:9"]) == 1
+    assert "`shoal up` starts one" in capsys.readouterr().err
+
+
 def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = {**Client.__init__.__kwdefaults__, "patience": 0.2}
     monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)

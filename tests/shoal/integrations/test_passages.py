@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,14 @@ import pytest
 from shoal.client import AsyncClient, Client
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.integrations.passages import BETWEEN, CITATION, Passage, find_passages, find_passages_async
+from shoal.integrations.passages import (
+    BETWEEN,
+    CITATION,
+    Passage,
+    find_passages,
+    find_passages_async,
+    passages_of,
+)
 
 PARTS = [
     "The flower and the leaf.",
@@ -61,6 +69,7 @@ def test_a_passage_says_where_it_is_from_and_why_it_was_found(searcher: Engine |
     assert metadata["reefs"]
     assert metadata["matched_terms"] == ["lava", "ash"]
     assert metadata["provenance"] == ["lexical", "reef"]
+    assert metadata["words_held"] == pytest.approx(1.0)
     assert metadata["trace_id"]
     assert passage.place == "Volcano, lines 1-3"
     assert metadata["document_metadata"] == {"by": "a geologist"}
@@ -94,6 +103,15 @@ def test_passages_that_adjoin_are_merged_where_that_is_wanted(chapters: Engine) 
     assert merged.score == max(one.score for one in apart if one.text in PARTS[:2])
     assert set(merged.metadata["matched_terms"]) >= {"flower", "leaf", "petal", "root"}
     assert [CHAPTERS[start:end] for start, end in merged.metadata["spans"]] == PARTS[:2]
+
+
+def test_what_lies_between_two_passages_joins_them_however_low_it_ranks(chapters: Engine) -> None:
+    answer = chapters.search("flower leaf petal root lava seed", **FLOWERS)
+    by_index = {result.chunk_index: result for result in answer.results}
+    for order in ((0, 2, 1), (3, 1, 2), (0, 3, 1, 2)):
+        ranked = dataclasses.replace(answer, results=[by_index[index] for index in order])
+        (together,) = passages_of(ranked, merge=True)
+        assert together.text == BETWEEN.join(PARTS[min(order) : max(order) + 1])
 
 
 def test_no_neighbour_is_told_twice_when_passages_are_merged(chapters: Engine) -> None:
