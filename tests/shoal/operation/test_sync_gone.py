@@ -14,8 +14,9 @@ from libraries import make
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.settings import Settings
-from shoal.sync import Synced, sync
+from shoal.sync import Synced, following, sync
 from shoal.sync.following import MANY, EmptyFolderError
+from shoal.sync.plan import make_plan
 
 RAIN, STORM, LAVA = "Rain over the sea.\n", "A storm and its wind.\n", "A volcano throws lava.\n"
 
@@ -210,6 +211,34 @@ def test_a_pipe_among_the_texts_is_not_waited_for(library: Path, folder: Path) -
     ]
 
 
+def test_a_name_with_control_characters_is_followed_under_the_one_it_is_stored_by(
+    library: Path, folder: Path
+) -> None:
+    file = folder / "c\x01.text"
+    file.write_text(STORM)
+    take_in(library, folder / "rain.md", file)
+    file.write_text(STORM + LAVA)
+    done = follow(library, folder, delete=True)
+    assert ([one.name for one in done.changed], done.deleted) == ([str(folder / "c .text")], ())
+
+
+def test_a_file_that_is_back_in_time_keeps_its_document(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    follow(library, folder)
+    (folder / "storm.txt").unlink()
+
+    def plan_and_come_back(*arguments: Any) -> Any:
+        plan = make_plan(*arguments)
+        (folder / "storm.txt").write_text(STORM)
+        return plan
+
+    monkeypatch.setattr(following, "make_plan", plan_and_come_back)
+    assert follow(library, folder, delete=True).deleted == ()
+    assert len(texts(library)) == 2
+
+
 # --- Libraries with relative paths ---------------------------------------------------------------------------
 
 
@@ -281,9 +310,11 @@ def test_what_somebody_uploaded_from_a_folder_of_the_same_name_is_left_alone(
         engine.ingest(content=RAIN, source_path="notes/rain.md")
         for i in range(2):
             engine.ingest(content=f"{LAVA}{i}.\n", source_path=f"notes/{i}.md")
+        engine.ingest(content=LAVA, source_path="notes/data.csv")
+    (folder / "data.csv").write_text("wind, rain")
     done = follow(library, folder, delete=True)
-    assert [one.document_id for one in done.same] == [1]
-    assert sorted(texts(library)) == ["notes/0.md", "notes/1.md", "notes/rain.md"]
+    assert ([one.document_id for one in done.same], done.new) == ([1], ())
+    assert sorted(texts(library)) == ["notes/0.md", "notes/1.md", "notes/data.csv", "notes/rain.md"]
 
 
 def test_what_is_doubtful_of_a_text_is_told_when_it_comes_in(
