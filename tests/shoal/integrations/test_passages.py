@@ -112,6 +112,8 @@ def test_what_lies_between_two_passages_joins_them_however_low_it_ranks(chapters
         ranked = dataclasses.replace(answer, results=[by_index[index] for index in order])
         (together,) = passages_of(ranked, merge=True)
         assert together.text == BETWEEN.join(PARTS[min(order) : max(order) + 1])
+        best = max(ranked.results, key=lambda result: result.match_score)
+        assert (together.score, together.metadata["chunk_id"]) == (best.match_score, best.chunk_id)
 
 
 def test_no_neighbour_is_told_twice_when_passages_are_merged(chapters: Engine) -> None:
