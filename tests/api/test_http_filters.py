@@ -163,7 +163,8 @@ def test_a_chunk_id_leads_to_its_citation(client: FlaskClient, store: Store) -> 
 
 
 def test_neighbours_of_results_are_citations_too(client: FlaskClient, store: Store) -> None:
-    text = f"# Fire\n\n{VOLCANO}\n\n# Growth\n\n{FLOWER}\n"
+    two_lines = FLOWER.replace(". ", ".\n", 1)
+    text = f"# Fire\n\n{VOLCANO}\n\n# Growth\n\n{two_lines}\n"
     store(text, title="Two", format="markdown")
     (result,) = client.post(
         SEARCH, json={"query": "volcano", "mode": "lexical", "context": 1, "top_k": 1}
@@ -172,3 +173,4 @@ def test_neighbours_of_results_are_citations_too(client: FlaskClient, store: Sto
     assert text[neighbour["start_char"] : neighbour["end_char"]] == neighbour["text"]
     lines = text.split("\n")[neighbour["start_line"] - 1 : neighbour["end_line"]]
     assert "\n".join(lines) == neighbour["text"]
+    assert neighbour["end_line"] == neighbour["start_line"] + 1
