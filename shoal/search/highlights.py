@@ -43,31 +43,34 @@ def make_marked(parsed: ParsedQuery, mode: SearchMode) -> Marked:
 
 def find_highlights(texts: Sequence[str], marked: Marked) -> list[Spans]:
     """For each text the spans of what is marked in it."""
-    found = [
-        [(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)] for text in texts
+    in_texts = [_WORD.findall(text) for text in texts]
+    forms = {form: folded(form) for form in set().union(*in_texts)}
+    known = list(set(forms.values()))
+    stems = dict(zip(known, stems_of(known), strict=True))
+    lemmas = dict(zip(known, stem_many(known), strict=True))
+    meant = {one for one in known if stems[one] in marked.words or lemmas[one] in marked.lemmas}
+    wanted = {form for form, one in forms.items() if one in meant}
+    found = []
+    for text, words in zip(texts, in_texts, strict=True):
+        in_order = [stems[forms[form]] for form in words] if marked.phrases else []
+        phrases = _in_phrases(in_order, marked.phrases)
+        spans = []
+        if phrases or not wanted.isdisjoint(words):
+            places = [match.span() for match in _WORD.finditer(text)]
+            spans = [place for place, form in zip(places, words, strict=True) if form in wanted]
+            spans += [(places[first][0], places[last][1]) for first, last in phrases]
+        found.append(_merged(spans))
+    return found
+
+
+def _in_phrases(in_order: Sequence[str], phrases: Iterable[tuple[str, ...]]) -> list[tuple[int, int]]:
+    """The first and last word of each phrase in a text, given by the stems of its words."""
+    return [
+        (i, i + len(phrase) - 1)
+        for phrase in phrases
+        for i, stem in enumerate(in_order)
+        if stem == phrase[0] and tuple(in_order[i : i + len(phrase)]) == phrase
     ]
-    forms = list({form for words in found for form, _, _ in words})
-    stems = dict(zip(forms, stems_of(forms), strict=True))
-    lemmas = dict(zip(forms, stem_many([folded(form) for form in forms]), strict=True))
-    wanted = {form for form in forms if stems[form] in marked.words or lemmas[form] in marked.lemmas}
-    return [_spans(words, stems, wanted, marked.phrases) for words in found]
-
-
-def _spans(
-    words: Sequence[tuple[str, int, int]],
-    stems: dict[str, str],
-    wanted: set[str],
-    phrases: Iterable[tuple[str, ...]],
-) -> Spans:
-    spans = [(start, end) for form, start, end in words if form in wanted]
-    in_order = [stems[form] for form, _, _ in words]
-    for phrase in phrases:
-        spans += [
-            (words[i][1], words[i + len(phrase) - 1][2])
-            for i, stem in enumerate(in_order)
-            if stem == phrase[0] and tuple(in_order[i : i + len(phrase)]) == phrase
-        ]
-    return _merged(spans)
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> Spans:
