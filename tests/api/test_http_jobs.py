@@ -67,7 +67,7 @@ def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Wo
     assert [item["seq"] for item in page["items"]] == [0, 1, 2, 3]
     assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
     assert set(page["items"][0]) == {
-        "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "attempts", "error",
+        "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "warnings", "attempts", "error",
     }  # fmt: skip
     failed = client.get(f"{address}/items?status=failed").get_json()
     assert [item["seq"] for item in failed["items"]] == [1]
