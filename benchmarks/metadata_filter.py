@@ -24,8 +24,8 @@ from shoal.search.conditions import make_conditions
 from shoal.search.request import make_filters
 from shoal.settings import Settings
 from shoal.storage import migrate
+from shoal.storage.compact import compact_json
 from shoal.storage.database import Database
-from shoal.storage.documents import compact_json
 
 SEED = 7
 DOCUMENTS = """

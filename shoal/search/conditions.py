@@ -17,8 +17,8 @@ from shoal.models import SearchFilters, TagsMatch
 from shoal.search.lexical import all_of, any_of
 from shoal.search.query_language import ParsedQuery
 from shoal.search.request import N_ARCHIPELAGOS
+from shoal.storage.compact import compact_json
 from shoal.storage.database import Snapshot, listed
-from shoal.storage.documents import compact_json
 from shoal.storage.packed import packed_ids
 
 OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"

@@ -10,8 +10,8 @@ from typing import Any
 from shoal.models import SearchFilters
 from shoal.search.conditions import of_metadata
 from shoal.storage.catalogue import literal
+from shoal.storage.compact import compact_json
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
-from shoal.storage.documents import compact_json
 
 MOST_NAMED = 3
 """Of tags, ids and paths that nobody has; the others are counted."""

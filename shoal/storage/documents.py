@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
+from shoal.storage.compact import compact_json
 from shoal.storage.database import Snapshot, listed, snapshot_of
 from shoal.storage.parts import (
     COUNT_OBSERVED,
@@ -25,7 +26,6 @@ from shoal.storage.parts import (
     score_columns,
     write_parts,
 )
-from shoal.storage.rows import compact_json as compact_json
 from shoal.storage.rows import execute, write_many, write_wide
 
 CHUNKS_TOGETHER = 500

@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from shoal.models import Chunk, ScoredDocument, Section
-from shoal.storage.rows import compact_json, execute, places, write_many, write_wide
+from shoal.storage.compact import compact_json
+from shoal.storage.rows import execute, places, write_many, write_wide
 
 INSERT_SECTION = """
     INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end, start_char, end_char)

@@ -3,7 +3,6 @@ book a million rows, and SQLAlchemy's part of each is longer than SQLite's."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -51,10 +50,3 @@ def write_wide(connection: sa.Connection, statement: str, rows: Sequence[tuple[A
 def places(values: Sequence[Any]) -> str:
     """Places for positional parameters, one a value."""
     return ", ".join("?" * len(values))
-
-
-def compact_json(value: Any) -> str:
-    """Compact JSON with letters as they are: the headings of a section are searched in this form."""
-    if isinstance(value, Mapping):
-        value = dict(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
