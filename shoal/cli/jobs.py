@@ -226,12 +226,15 @@ def follow(session: Session, client: Client, job_id: int) -> Job:
 def summary(job: Mapping[str, Any]) -> str:
     """One line on how a job stands, from its JSON."""
     progress = job["progress"]
-    stored = progress["done"] - progress["failed"] - progress["duplicate"]
+    # `done` counts every item that has ended, however.
+    stored = progress["done"] - progress["failed"] - progress["duplicate"] - progress["canceled"]
     parts = [
         f"{stored:,} stored",
         counted(progress["duplicate"], "duplicate"),
         f"{progress['failed']:,} failed",
     ]
+    if progress["canceled"]:
+        parts.append(f"{progress['canceled']:,} canceled")
     if progress.get("skipped"):
         parts.append(f"{progress['skipped']:,} skipped")
     open_items = progress["total"] - progress["done"]

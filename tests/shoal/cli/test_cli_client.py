@@ -92,6 +92,19 @@ def test_items_are_listed_by_title_and_a_reason_is_told_once(
     assert "line 2: is not JSON" in listed
 
 
+def test_what_was_canceled_is_not_told_as_stored(
+    server: ScriptedService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = {**PROGRESS, "total": 4, "done": 4, "canceled": 2}
+    server.will_answer(
+        (200, {}, {"job": {**JOB, "status": "canceled"}}),
+        (200, {}, {**JOB, "status": "canceled", "progress": progress}),
+    )
+    assert run(["jobs", "7", "--cancel", "--server", server.url]) == 0
+    told = capsys.readouterr().out
+    assert told == "job 7 canceled: 1 stored, 0 duplicates, 1 failed, 2 canceled\n"
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("notes.zip", "application/zip"), ("Notes.TAR.GZ", "application/gzip"), ("n.tgz", "application/gzip")],
