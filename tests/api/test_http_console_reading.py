@@ -105,7 +105,7 @@ def test_the_words_of_a_query_are_told_with_their_passages(client: FlaskClient, 
     text = page(client, "/?q=the+lava+-zorp+qwertz")
     assert '<span class="word stop">the</span> <span class="word known">lava</span>' in text
     assert '-zorp <span class="word unknown">qwertz</span>' in text
-    assert "lava known 1 qwertz unknown 0" in visible(text)
+    assert "lava known 1 qwertz unknown none" in visible(text)
 
 
 def test_a_result_shows_all_of_its_shared_reefs(taught: FlaskClient) -> None:
@@ -119,6 +119,24 @@ def test_a_result_shows_all_of_its_shared_reefs(taught: FlaskClient) -> None:
 
 
 WORDS = st.text(alphabet="abc", min_size=1, max_size=60)
+
+
+def test_a_query_tells_what_its_company_added_and_what_no_passage_holds(taught: FlaskClient) -> None:
+    shown = page(taught, "/?q=zorblat+qwyjibo")
+    assert "In no passage of this library: qwyjibo" in visible(shown)
+    assert "by its company" in visible(shown)
+    widths = [float(w) for w in re.findall(r'<rect class="company" x="[\d.]+" y="0" width="([\d.]+)"', shown)]
+    assert widths
+    assert all(0 < width <= 100 for width in widths)
+
+
+def test_a_result_tells_how_much_of_the_query_it_holds(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    whole, half = (visible(page(client, address)) for address in ("/?q=lava", "/?q=lava+zyzzyva"))
+    assert re.search(r"holds lava \(title, text\) : 100 % of the query's words", whole)
+    told = re.search(r"holds lava \(title, text\) : (\d+) % of the query's words", half)
+    assert told is not None
+    assert 0 < int(told[1]) < 100
 
 
 @given(st.one_of(*[st.lists(WORDS, min_size=n, max_size=n + 40).map(" ".join) for n in (1, 60)]), st.data())

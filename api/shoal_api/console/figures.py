@@ -33,6 +33,8 @@ class Share(NamedTuple):
     kind: str
     name: str
     value: float
+    title: str = ""
+    """Told where it is pointed at; name and value if empty."""
 
 
 class Run(NamedTuple):
@@ -51,7 +53,7 @@ def bar(shares: Sequence[Share]) -> Markup:
         parts.append(
             Markup(
                 '<rect class="{}" x="{:.2f}" y="0" width="{:.2f}" height="8"><title>{}</title></rect>'
-            ).format(share.kind, left, drawn, f"{share.name} {share.value:.2f}")
+            ).format(share.kind, left, drawn, share.title or f"{share.name} {share.value:.2f}")
         )
         left += width
     return Markup(
@@ -92,6 +94,20 @@ def greatest(shared: Sequence[SharedReef]) -> float:
 def length(value: float, greatest: float, kind: str) -> Markup:
     """One bar as long as a value is large, beside the greatest of its kind."""
     return bar([Share(kind, "", value / greatest if greatest > 0 else 0.0)])
+
+
+@blueprint.app_template_global()
+def query_bar(own_z: float, z: float, greatest: float) -> Markup:
+    """A reef of the query beside its greatest: what its own words say of it, and what its company adds."""
+    own = max(0.0, min(own_z, z))
+    parts = [("query", "by its words", own), ("company", "by its company", z - own)]
+    return bar(
+        [
+            Share(kind, name, value / greatest, f"{name}: z-score {value:.1f}")
+            for kind, name, value in parts
+            if value > 0 < greatest
+        ]
+    )
 
 
 @blueprint.app_template_global("pair_bar")
