@@ -26,6 +26,8 @@ from shoal.parse.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
 from shoal.settings import Settings
 
 UNTITLED = "Untitled"
+MAX_METADATA_DEPTH = 64
+"""Levels of nesting, as in requests. SQLite reads at least a thousand; a filter by metadata must be able to read all."""
 _SMALL_WORDS = frozenset(
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "under", "with"]
 )
@@ -256,7 +258,16 @@ def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
             "metadata", f"is {len(encoded):,} bytes of JSON; the limit is {settings.max_metadata_bytes:,}"
         )
     copy: dict[str, Any] = json.loads(encoded)
+    if _is_nested_beyond(copy, MAX_METADATA_DEPTH):
+        raise InvalidFieldError("metadata", f"is nested more than {MAX_METADATA_DEPTH} levels deep")
     return copy
+
+
+def _is_nested_beyond(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_nested_beyond(each, depth - 1) for each in inner)
 
 
 def _default_title(

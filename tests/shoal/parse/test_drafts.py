@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,7 @@ def test_front_matter_fills_missing_tags_only() -> None:
         ({"metadata": {"a": float("nan")}}, "metadata"),
         ({"metadata": {"a": "\ud800"}}, "metadata"),
         ({"metadata": [1]}, "metadata"),
+        ({"metadata": functools.reduce(lambda inner, _: {"a": inner}, range(64), {})}, "metadata"),
         ({"metadata": {"a": "x" * 70_000}}, "metadata"),
         ({"content": b"bytes"}, "content"),
         ({"format": 3}, "format"),
