@@ -77,7 +77,9 @@ def test_a_known_word_that_is_missing_among_others_is_no_reason_to_worry(engine:
     assert reply.query_info.missing_terms == ("crater",)
     assert not any("no passage" in warning for warning in reply.warnings)
     # One that nobody knows has no effect at all; where spelling alone counts, no missing one has; half a query is much.
-    assert first_warning(engine, "rain storm judge jury lava qwertz") == "in no passage of this library: qwertz"
+    assert (
+        first_warning(engine, "rain storm judge jury lava qwertz") == "in no passage of this library: qwertz"
+    )
     assert first_warning(engine, "rain storm judge jury lava crater", "lexical").endswith("library: crater")
     assert first_warning(engine, "rain crater") == "in no passage of this library: crater"
 
