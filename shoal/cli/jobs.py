@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 FAILED_SHOWN = 50
 """Failed items printed after an upload; `shoal jobs ID --status failed` has all of them."""
+WARNED_SHOWN = 50
+"""Items printed with their warnings after an upload; `shoal jobs ID` has all of them."""
+WITH_TEXTS = ("ingest", "replace")
+"""Kinds of jobs whose items bring a text, which may be warned of."""
 PAGE = 500
 STATUSES = (
     "enqueued",
@@ -44,6 +50,22 @@ Key = Annotated[
         help="API key, where the service has any. Better in SHOAL_API_KEY: others see command lines.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Items of a job that has ended of which a person should know, at most PAGE of each sort."""
+
+    failed: tuple[Item, ...] = ()
+    warned: tuple[Item, ...] = ()
+
+    @classmethod
+    def of(cls, client: Client, job: Job) -> Told:
+        failed = client.items(job, status="failed", limit=PAGE).items if job.progress.failed else ()
+        has_texts = job.kind in WITH_TEXTS and job.progress.done > job.progress.failed
+        items = client.each_item(job) if has_texts else ()
+        warned = (item for item in items if item.warnings and item.status != "failed")
+        return cls(failed, tuple(islice(warned, PAGE)))
 
 
 def register(app: typer.Typer) -> None:
@@ -99,12 +121,12 @@ def upload(
                 job = client.upload_records(files[0], sent=drawn.advance)
             else:
                 job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
-        failed: tuple[Item, ...] = ()
+        told = Told()
         if wait:
             with _accepted(job.id, client.server):
                 job = follow(session, client, job.id)
-                failed = _failed_items(client, job)
-    _tell(session, job, failed, waited=wait, server=client.server)
+                told = Told.of(client, job)
+    _tell(session, job, told, waited=wait, server=client.server)
     if unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
@@ -172,12 +194,12 @@ def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: 
     if retry:
         client.retry_job(job_id)
     job = client.job(job_id)
-    failed: tuple[Item, ...] = ()
+    told = Told()
     if wait:
         with _accepted(job_id, client.server):
             job = follow(session, client, job_id)
-            failed = _failed_items(client, job)
-    _tell(session, job, failed, waited=wait or cancel, server=client.server)
+            told = Told.of(client, job)
+    _tell(session, job, told, waited=wait or cancel, server=client.server)
     if wait and not cancel and not job.succeeded:
         raise typer.Exit(1)
 
@@ -285,19 +307,19 @@ def _expanded(session: Session, paths: list[Path]) -> Iterator[Path]:
         yield from (file.path for file in found)
 
 
-def _failed_items(client: Client, job: Job) -> tuple[Item, ...]:
-    if not job.progress.failed:
-        return ()
-    return client.items(job, status="failed", limit=PAGE).items
-
-
-def _tell(session: Session, job: Job, failed: Sequence[Item], *, waited: bool, server: str) -> None:
+def _tell(session: Session, job: Job, told: Told, *, waited: bool, server: str) -> None:
     if session.as_json:
-        session.emit({**json_form(job), "failed_items": json_form(failed)} if waited else json_form(job))
+        items = {"failed_items": json_form(told.failed), "warned_items": json_form(told.warned)}
+        session.emit({**json_form(job), **(items if waited else {})})
         return
     from shoal.cli.tables import with_reason
 
-    for item in failed[:FAILED_SHOWN]:
+    for item in told.warned[:WARNED_SHOWN]:
+        for warning in item.warnings:
+            session.warn(f"warning: {item.source_path or item.title}: {warning}")
+    if len(told.warned) > WARNED_SHOWN:
+        session.warn(f"and warnings of more; `shoal jobs {job.id} --server {server}` lists them")
+    for item in told.failed[:FAILED_SHOWN]:
         session.warn(f"failed: {with_reason(item.source_path or item.title, item.error or '')}")
     left = job.progress.failed - FAILED_SHOWN
     if left > 0:

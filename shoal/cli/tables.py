@@ -232,6 +232,8 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
             f"{item['bytes']:,}",
             Text(with_reason(title, one_line(item["error"])) if item["error"] else title),
         )
+        for warning in item.get("warnings", ()):
+            table.add_row("", "", "", "", Text(f"warning: {one_line(warning)}", style="yellow"))
     if items:
         console.print(table)
     _print_rest(console, len(items), total)

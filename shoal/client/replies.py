@@ -64,8 +64,8 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Item:
     """One document of a job. `seq`: its place in the upload, from 0; `document_id`: the document that it
-    became, or that has its content already; `error`: why it failed; `warnings`: of a duplicate, what that
-    document does not have of it."""
+    became, or that has its content already; `error`: why it failed; `warnings`: what is doubtful about the
+    text, and of a duplicate what that document does not have of it."""
 
     seq: int
     title: str

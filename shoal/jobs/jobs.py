@@ -62,7 +62,7 @@ class Job:
 class JobItem:
     """One document of a job. `document_id` is what it became, or the document it is a duplicate of. `stage` is
     that of its wave while the item is open. `attempts` counts the workers that it took down, running alone. `warnings`
-    say of a duplicate what the document does not have of it."""
+    say what is doubtful about the text, and of a duplicate what the document does not have of it."""
 
     seq: int
     title: str
@@ -276,6 +276,12 @@ def _not_taken(row: sa.RowMapping) -> tuple[str, ...]:
     return not_taken(row["document_id"], stored, **given, metadata=json.loads(row["metadata"]))
 
 
+def _warnings(row: sa.RowMapping) -> tuple[str, ...]:
+    """What is known by now: of a stored document all that its report says, else what was seen as the text came."""
+    of_text = json.loads(row["report"])["warnings"] if row["report"] else json.loads(row["warnings"])
+    return (*of_text, *_not_taken(row))
+
+
 def _item(row: sa.RowMapping) -> JobItem:
     status = ItemStatus(row["status"])
     return JobItem(
@@ -288,5 +294,5 @@ def _item(row: sa.RowMapping) -> JobItem:
         document_id=row["document_id"],
         attempts=row["attempts"],
         error=row["error"],
-        warnings=_not_taken(row),
+        warnings=_warnings(row),
     )

@@ -399,12 +399,14 @@ WAITING = sa.text("""
     FROM jobs
     WHERE status IN ('enqueued', 'processing') AND kind NOT IN ('delete', 'rescore') AND local_owner IS NULL
 """)
+# `report` is that of the document which an item became, as long as that still has the item's text.
 ITEMS = sa.text("""
-    SELECT i.seq, i.title, i.source_path, i.metadata, i.n_bytes, i.status, i.document_id, i.attempts, i.error, w.stage,
-           d.title AS title_stored, d.source_path AS source_path_stored, d.metadata AS metadata_stored
+    SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id, i.attempts, i.error,
+           w.stage, d.title AS title_stored, d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report
     FROM job_items i
     LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     LEFT JOIN documents d ON d.id = i.document_id AND i.status = 'duplicate'
+    LEFT JOIN documents s ON s.id = i.document_id AND i.status = 'succeeded' AND s.content_hash = i.content_hash
     WHERE i.job_id = :job_id AND (:status IS NULL OR i.status = :status)
     ORDER BY i.seq LIMIT :limit OFFSET :offset
 """)

@@ -147,6 +147,17 @@ def test_a_job_shows_what_failed_and_why(client: FlaskClient, worker: Worker) ->
     assert f"/jobs/{job}" in text(client, "/jobs")
 
 
+def test_a_job_shows_what_is_doubtful_about_a_text(client: FlaskClient, worker: Worker) -> None:
+    answer = client.post(
+        f"{API}/documents/bulk",
+        data=b'{"content": "Lava\\u0007 rises."}\n',
+        content_type="application/x-ndjson",
+    )
+    worker.work()
+    page = text(client, f"/jobs/{answer.get_json()['job']['id']}")
+    assert "a control character was replaced by a space" in page
+
+
 def test_a_part_is_the_main_part_alone(client: FlaskClient) -> None:
     part = text(client, "/library", **{"Shoal-Part": "main"})
     assert part.startswith("<main")

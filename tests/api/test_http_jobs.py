@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from dataclasses import replace
@@ -22,6 +23,14 @@ def upload(client: FlaskClient, *texts: str) -> str:
     """Address of the job."""
     lines = b"".join(b'{"content": "%s"}\n' % text.encode() for text in texts)
     answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert answer.status_code == 202
+    return str(answer.headers["Location"])
+
+
+def send_file(client: FlaskClient, data: bytes) -> str:
+    """Address of the job."""
+    files = {"files": (io.BytesIO(data), "odd.txt")}
+    answer = client.post(f"{API}/documents/bulk", data=files, content_type="multipart/form-data")
     assert answer.status_code == 202
     return str(answer.headers["Location"])
 
@@ -75,6 +84,29 @@ def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Wo
     assert failed["items"][0]["error"]
     second = client.get(f"{address}/items?limit=1&offset=1").get_json()
     assert ([item["seq"] for item in second["items"]], second["total"]) == ([1], 4)
+
+
+def test_items_tell_what_is_doubtful_about_their_texts(client: FlaskClient, worker: Worker) -> None:
+    odd = "Café crème à la française, déjà vu; garçon, où est l'été ? " * 20
+    address = send_file(client, odd.encode("cp1252"))
+    (waiting,) = client.get(f"{address}/items").get_json()["items"]
+    assert "not UTF-8" in waiting["warnings"][0]
+    worker.work()
+    (stored,) = client.get(f"{address}/items").get_json()["items"]
+    assert stored["status"] == "succeeded"
+    report = client.get(f"{API}/documents/{stored['document_id']}").get_json()["report"]
+    assert len(report["warnings"]) > 1, "the words are not English, either"
+    assert stored["warnings"] == report["warnings"]
+    again = send_file(client, odd.encode("cp1252"))
+    worker.work()
+    (duplicate,) = client.get(f"{again}/items").get_json()["items"]
+    assert duplicate["status"] == "duplicate"
+    assert duplicate["warnings"] == waiting["warnings"]
+    changed = client.put(f"{API}/documents/{stored['document_id']}", json={"content": FLOWER})
+    assert changed.status_code == 202
+    worker.work()
+    (before,) = client.get(f"{address}/items").get_json()["items"]
+    assert before["warnings"] == waiting["warnings"], "what the new content's report says is not of this text"
 
 
 def test_jobs_are_listed_newest_first(client: FlaskClient, worker: Worker) -> None:

@@ -175,7 +175,8 @@ class ItemSchema(Schema):
         fields.String(),
         required=True,
         metadata={
-            "description": "of a duplicate: what the document that has its content does not have of it, such as its title"
+            "description": "what is doubtful about the text, such as a guessed encoding; of a duplicate also what the "
+            "document that has its content does not have of it, such as its title"
         },
     )
 

@@ -23,6 +23,8 @@ ITEMS = [
     {"seq": 0, "title": "A Whale", "source_path": "a.md", "status": "succeeded", "error": None},
     {"seq": 1, "title": "line 2", "source_path": None, "status": "failed", "error": "line 2: is not JSON"},
 ]
+REST_OF_ITEM = {"bytes": 4, "document_id": None, "stage": None, "attempts": 0}
+DOUBT = "the file is not UTF-8 and was read as cp1250"
 
 
 def test_a_person_is_told_at_once_that_no_service_is_there(
@@ -82,7 +84,7 @@ def test_an_upload_that_is_not_accepted_is_not_said_to_be_safe(
 def test_items_are_listed_by_title_and_a_reason_is_told_once(
     server: ScriptedService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    items = [{**item, "bytes": 4, "document_id": None, "stage": None, "attempts": 0} for item in ITEMS]
+    items = [{**item, **REST_OF_ITEM} for item in ITEMS]
     server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 2}))
     assert run(["jobs", "7", "--server", server.url]) == 0
     listed = capsys.readouterr().out
@@ -90,6 +92,32 @@ def test_items_are_listed_by_title_and_a_reason_is_told_once(
     assert "a.md" not in listed
     assert listed.count("line 2") == 1
     assert "line 2: is not JSON" in listed
+
+
+def test_doubts_about_a_text_are_told_when_its_job_has_ended(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    job = {**JOB, "status": "succeeded", "progress": {**PROGRESS, "failed": 0}}
+    items = [{**ITEMS[0], **REST_OF_ITEM, "warnings": [DOUBT]}, {**ITEMS[0], **REST_OF_ITEM, "seq": 1}]
+    listed = (200, {}, {"items": items, "total": 2})
+    arguments = ["upload", str(tmp_path / "note.txt"), "--wait", "--server", server.url]
+    server.will_answer((202, {}, {"job": job}), (200, {}, job), listed)
+    assert run(arguments) == 0
+    assert capsys.readouterr().err == f"warning: a.md: {DOUBT}\n"
+    server.will_answer((202, {}, {"job": job}), (200, {}, job), listed)
+    assert run([*arguments, "--json"]) == 0
+    (warned,) = json.loads(capsys.readouterr().out)["warned_items"]
+    assert (warned["seq"], warned["warnings"]) == (0, [DOUBT])
+
+
+def test_the_items_of_a_job_are_listed_with_their_warnings(
+    server: ScriptedService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [{**ITEMS[0], **REST_OF_ITEM, "warnings": [DOUBT]}]
+    server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 1}))
+    assert run(["jobs", "7", "--server", server.url]) == 0
+    assert f"warning: {DOUBT}" in capsys.readouterr().out
 
 
 def test_what_was_canceled_is_not_told_as_stored(
