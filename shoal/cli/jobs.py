@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -13,7 +13,7 @@ import typer
 
 from shoal.cli import intake
 from shoal.cli.json_form import json_form
-from shoal.cli.session import Session, command, split_tags
+from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import counted, one_line
 from shoal.errors import NotFoundError
 
@@ -114,17 +114,23 @@ def upload(
         raise typer.BadParameter("every record has tags of its own", param_hint="--tags")
     with connected(session, server, key) as client:
         size = sum(file.size for file in files)
-        with bar(session.err, "upload", bytes_total=size) as drawn:
+        with _sending(size, client.server) as count, bar(session.err, "upload", bytes_total=size) as drawn:
+
+            def sent(n_bytes: int) -> None:
+                count(n_bytes)
+                drawn.advance(n_bytes)
+
             if is_archive:
-                job = client.upload_archive(files[0], tags=split_tags(tags), sent=drawn.advance)
+                job = client.upload_archive(files[0], tags=split_tags(tags), sent=sent)
             elif is_records:
-                job = client.upload_records(files[0], sent=drawn.advance)
+                job = client.upload_records(files[0], sent=sent)
             else:
-                job = client.upload(files, tags=split_tags(tags), sent=drawn.advance)
+                job = client.upload(files, tags=split_tags(tags), sent=sent)
         told = Told()
         if wait:
             with _accepted(job.id, client.server):
-                job = follow(session, client, job.id)
+                with _following(job.id, client.server):
+                    job = follow(session, client, job.id)
                 told = Told.of(client, job)
     _tell(session, job, told, waited=wait, server=client.server)
     if unreadable or (wait and not job.succeeded):
@@ -197,7 +203,8 @@ def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: 
     told = Told()
     if wait:
         with _accepted(job_id, client.server):
-            job = follow(session, client, job_id)
+            with _following(job.id, client.server):
+                job = follow(session, client, job_id)
             told = Told.of(client, job)
     _tell(session, job, told, waited=wait or cancel, server=client.server)
     if wait and not cancel and not job.succeeded:
@@ -280,6 +287,46 @@ def _accepted(job_id: int, server: str) -> Iterator[None]:
             f"`shoal jobs {job_id} --server {server}` shows how",
             error.status,
         ) from error
+
+
+@contextmanager
+def _sending(size: int, server: str) -> Iterator[Callable[[int], None]]:
+    """Where Ctrl-C ends the block, tell whether anything was accepted; the value counts the bytes that leave. Raises
+    InterruptedCommandError then."""
+    sent = 0
+
+    def count(n_bytes: int) -> None:
+        nonlocal sent
+        sent += n_bytes
+
+    try:
+        yield count
+    except KeyboardInterrupt:
+        # What is whole may have arrived, even if its answer has not.
+        raise InterruptedCommandError(
+            "interrupted: nothing was accepted; run it again"
+            if sent < size
+            else "interrupted: all was sent, and whether it was accepted is not known; "
+            f"`shoal jobs{_at(server)}` shows that, and what is sent again is stored once"
+        ) from None
+
+
+@contextmanager
+def _following(job_id: int, server: str) -> Iterator[None]:
+    """Where Ctrl-C ends the block, tell that the job does not end by that. Raises InterruptedCommandError then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        where = _at(server)
+        raise InterruptedCommandError(
+            f"interrupted: job {job_id} goes on: `shoal jobs {job_id}{where}` shows it, "
+            f"`shoal jobs {job_id} --cancel{where}` ends it"
+        ) from None
+
+
+def _at(server: str) -> str:
+    """What a command needs to be told to find the service."""
+    return "" if server == DEFAULT_SERVER else f" --server {server}"
 
 
 def _find(session: Session, paths: list[Path]) -> tuple[list[UploadFile], int]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from waiting import until
+from scripted_service import JOB, scripted
+from waiting import DEADLINE_SECONDS, until
 
 N_FILES = 40
+BIG = 32_000_000
+"""Bytes of a file that no buffer of a connection holds."""
+UPLOAD = [sys.executable, "-m", "shoal.cli", "upload"]
 STORED = "SELECT COUNT(*) FROM documents"
 # Small steps, so that there is a moment between the first document and the last.
 STEPS = {"SHOAL_WAVE_BYTES": "1", "SHOAL_BATCH_ITEMS": "1"}
@@ -73,6 +78,53 @@ def test_ctrl_c_tells_what_is_stored_and_running_it_again_goes_on(
     again = subprocess.run(program, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0
     assert n_stored(database) == N_FILES
+
+
+def test_ctrl_c_while_a_job_is_followed_tells_that_it_goes_on(folder: Path) -> None:
+    with scripted() as server:
+        job = {**JOB, "status": "processing"}
+        server.will_answer((202, {}, {"job": job}), (200, {}, job))
+        program = [*UPLOAD, str(folder), "--wait", "--server", server.url]
+        running = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: len(server.asked) > 1)
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=60)
+    told = (
+        f"interrupted: job 7 goes on: `shoal jobs 7 --server {server.url}` shows it, "
+        f"`shoal jobs 7 --cancel --server {server.url}` ends it\n"
+    )
+    assert (running.returncode, error) == (130, told)
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (b"HTTP/1.1\r\n", "interrupted: nothing was accepted; run it again\n"),
+        (
+            b"--\r\n",
+            "interrupted: all was sent, and whether it was accepted is not known; `shoal jobs --server ",
+        ),
+    ],
+    ids=["begun", "sent"],
+)
+def test_ctrl_c_while_files_are_sent_tells_whether_they_are_accepted(
+    tmp_path: Path, last: bytes, told: str
+) -> None:
+    (tmp_path / "big.txt").write_bytes(b"A" * BIG)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        program = [*UPLOAD, str(tmp_path / "big.txt"), "--server", address]
+        running = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        listening.settimeout(DEADLINE_SECONDS)
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as arriving:
+            connection.settimeout(DEADLINE_SECONDS)
+            while not arriving.readline().endswith(last):
+                pass
+            running.send_signal(signal.SIGINT)
+            _, error = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert error.startswith(told)
 
 
 def test_ctrl_c_while_the_program_starts_is_no_traceback() -> None:
