@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli import intake
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import counted, one_line
+from shoal.cli.upload_files import choose
 from shoal.errors import NotFoundError
+from shoal.listing import passed_over_line
 
 if TYPE_CHECKING:
-    from shoal.client import Client, ClientError, Item, Job, UploadFile
+    from shoal.client import Client, ClientError, Item, Job
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 FAILED_SHOWN = 50
@@ -87,7 +88,7 @@ def upload(
     """Send files to a running service.
 
     They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is
-    sent whatever its extension. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file
+    sent whatever its extension; what is passed over is counted. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file
     in it a document. So is an .ndjson or .jsonl: every line of it is a document with fields of its own. Files
     are streamed from disk. The service answers once everything has arrived safely; from then on nothing is
     lost, whatever happens to it.
@@ -99,7 +100,10 @@ def upload(
         shoal upload books/ --tags books --wait  in another
         shoal upload notes.zip --wait
     """
-    files, unreadable = _find(session, paths)
+    chosen = choose(session, paths)
+    files = chosen.files
+    if chosen.passed_over:
+        session.warn(passed_over_line(chosen.passed_over))
     if not files:
         raise NotFoundError("there is nothing to upload: no file could be read")
     from shoal.cli.progress import bar
@@ -132,8 +136,8 @@ def upload(
                 with _following(job.id, client.server):
                     job = follow(session, client, job.id)
                 told = Told.of(client, job)
-    _tell(session, job, told, waited=wait, server=client.server)
-    if unreadable or (wait and not job.succeeded):
+    _tell(session, job, told, waited=wait, server=client.server, passed_over=chosen.passed_over)
+    if chosen.unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
 
@@ -329,35 +333,19 @@ def _at(server: str) -> str:
     return "" if server == DEFAULT_SERVER else f" --server {server}"
 
 
-def _find(session: Session, paths: list[Path]) -> tuple[list[UploadFile], int]:
-    """The files to send, and how many were named but cannot be read; those are told at once."""
-    from shoal.client import UploadFile
-
-    files, unreadable = [], 0
-    for path in _expanded(session, paths):
-        try:
-            files.append(UploadFile.of(path))
-        except OSError as error:
-            session.warn(f"failed: {path}: {(error.strerror or str(error)).lower()}")
-            unreadable += 1
-    return files, unreadable
-
-
-def _expanded(session: Session, paths: list[Path]) -> Iterator[Path]:
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        found = intake.find_files(path, recursive=True)
-        if not found:
-            session.warn(f"warning: there is no {', '.join(intake.SUFFIXES)} file in {path}")
-        yield from (file.path for file in found)
-
-
-def _tell(session: Session, job: Job, told: Told, *, waited: bool, server: str) -> None:
+def _tell(
+    session: Session,
+    job: Job,
+    told: Told,
+    *,
+    waited: bool,
+    server: str,
+    passed_over: Mapping[str, int] | None = None,
+) -> None:
     if session.as_json:
         items = {"failed_items": json_form(told.failed), "warned_items": json_form(told.warned)}
-        session.emit({**json_form(job), **(items if waited else {})})
+        files = {} if passed_over is None else {"passed_over": passed_over}
+        session.emit({**json_form(job), **(items if waited else {}), **files})
         return
     from shoal.cli.tables import with_reason
 

@@ -154,6 +154,16 @@ def test_what_is_dropped_and_cannot_be_taken_is_named(page: Page, address: str) 
     expect(page.get_by_role("alert")).to_contain_text("Nothing was sent: report.pdf, photo.jpg")
 
 
+def test_what_is_passed_over_of_an_upload_is_told_beside_its_job(page: Page, address: str) -> None:
+    page.goto(f"{address}/library")
+    drop(page, ("tern.md", b"A note on terns."), ("a.pdf", b"%PDF"), ("B.PDF", b"%PDF"), ("c.docx", b"PK"))
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    told = page.locator("#uploads").get_by_role("status")
+    expect(told).to_have_text("3 passed over: 2 .pdf, 1 .docx")
+    page.get_by_role("button", name="Dismiss 3 passed over").click()
+    expect(page.locator("#uploads")).to_be_hidden()
+
+
 def test_an_upload_tells_size_and_rate_on_every_page_and_can_be_canceled(page: Page, address: str) -> None:
     n_jobs = httpx.get(f"{address}/api/v1/jobs").json()["total"]
     page.goto(f"{address}/library")

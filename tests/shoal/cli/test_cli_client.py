@@ -120,6 +120,35 @@ def test_the_items_of_a_job_are_listed_with_their_warnings(
     assert f"warning: {DOUBT}" in capsys.readouterr().out
 
 
+def test_what_an_upload_passes_over_in_folders_is_counted(
+    server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (
+        "a/note.md",
+        "a/one.pdf",
+        "a/b/two.PDF",
+        "a/letter.docx",
+        "c/.hidden",
+        "c/page.html",
+        "c/deep/x.pdf",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a note")
+    folders = [str(tmp_path / "a"), str(tmp_path / "c")]
+    server.will_answer((202, {}, {"job": {**JOB, "status": "enqueued"}}))
+    assert run(["upload", *folders, "--json", "--server", server.url]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        f"warning: there is no .md, .markdown or .txt file in {folders[1]}",
+        "5 passed over: 3 .pdf, 1 .docx, 1 .html",
+    ]
+    assert json.loads(told.out)["passed_over"] == {".pdf": 3, ".docx": 1, ".html": 1}
+    (asked,) = server.asked
+    assert asked.body.count(b"filename=") == 1
+    assert run(["upload", folders[1], "--server", server.url]) == 1
+    assert "2 passed over: 1 .html, 1 .pdf" in capsys.readouterr().err
+
+
 def test_what_was_canceled_is_not_told_as_stored(
     server: ScriptedService, capsys: pytest.CaptureFixture[str]
 ) -> None:

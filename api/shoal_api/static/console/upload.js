@@ -6,6 +6,7 @@ const TEXTS = /\.(md|markdown|txt)$/i;
 const ARCHIVES = { zip: "application/zip", gz: "application/gzip", tgz: "application/gzip" };
 const RATE_SECONDS = 3; // over which the rate of an upload is told
 const LEFT_OUT_NAMED = 3;
+const KINDS_NAMED = 6; // of files that are passed over; a folder may hold dozens of kinds
 
 const sending = new Set();
 let queue = Promise.resolve(); // one after the other: each has the whole line to itself
@@ -20,7 +21,9 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     const archives = found.filter(({ file }) => archiveType(file.name));
     const texts = found.filter(({ file, path }) => !archiveType(file.name) && TEXTS.test(path));
     const others = found.filter((one) => !archives.includes(one) && !texts.includes(one));
-    complain(others.length ? leftOut(others, archives.length + texts.length) : "");
+    const isAny = archives.length + texts.length > 0;
+    complain(others.length && !isAny ? leftOut(others) : "");
+    if (others.length && isAny) note(passedOver(others)); // in the panel: this page gives way to that of the job
     const bodies = archives.map(({ file }) => ({ name: file.name, body: file, type: archiveType(file.name), address: withTags(tags) }));
     if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
     if (!bodies.length) return;
@@ -58,11 +61,24 @@ export function takeUploads(main, { signal, turnTo, announce }) {
 
 addEventListener("beforeunload", (event) => { if (sending.size) event.preventDefault(); });
 
-function leftOut(others, taken) {
+function leftOut(others) {
   const named = others.slice(0, LEFT_OUT_NAMED).map(({ path }) => path).join(", ");
   const more = others.length > LEFT_OUT_NAMED ? ` and ${others.length - LEFT_OUT_NAMED} more` : "";
-  const which = taken ? "Left out" : "Nothing was sent";
-  return `${which}: ${named}${more}. Files have to be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
+  return `Nothing was sent: ${named}${more}. Files have to be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
+}
+
+// As the command line tells it: "3 passed over: 2 .pdf, 1 .docx".
+function passedOver(others) {
+  const counts = new Map();
+  for (const { path } of others) {
+    const kind = /[^/.]\.[^/.]+$/.test(path) ? path.slice(path.lastIndexOf(".")).toLowerCase() : "without extension";
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  const sorted = [...counts].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
+  const named = sorted.slice(0, KINDS_NAMED).map(([kind, n]) => `${n} ${kind}`);
+  const rest = sorted.slice(KINDS_NAMED).reduce((sum, [, n]) => sum + n, 0);
+  if (rest) named.push(`${rest} of other kinds`);
+  return `${others.length} passed over: ${named.join(", ")}`;
 }
 
 function archiveType(name) { return ARCHIVES[/\.(zip|tgz|tar\.gz)$/i.exec(name)?.[1].toLowerCase().replace("tar.", "")]; }
@@ -121,6 +137,22 @@ function drawLine(name) {
   showPanel();
   const tell = (words, isProblem = false) => { text.textContent = words; text.className = isProblem ? "problem" : ""; };
   return { root, progress, text, cancel, tell };
+}
+
+// A line of the panel that stays until it is dismissed.
+function note(words) {
+  const [root, text, dismiss] = ["div", "span", "button"].map((tag) => document.createElement(tag));
+  root.className = "upload note";
+  text.setAttribute("role", "status");
+  dismiss.type = "button";
+  dismiss.className = "quiet small";
+  dismiss.textContent = "Dismiss";
+  dismiss.setAttribute("aria-label", `Dismiss ${words}`);
+  dismiss.addEventListener("click", () => { root.remove(); showPanel(); });
+  root.append(text, dismiss);
+  panel().append(root);
+  showPanel();
+  text.textContent = words;
 }
 
 function panel() { return document.getElementById("uploads"); }
