@@ -45,6 +45,14 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
     return get_job(database, job_id)
 
 
+def can_retry(database: Database, job: Job) -> bool:
+    """Whether `retry` would send any item of a job to work again."""
+    if not job.progress.failed or job.progress.canceled:
+        return False
+    with database.read() as connection:
+        return connection.execute(statements.RETRIABLE_ITEMS, {"job_id": job.id}).first() is not None
+
+
 def _nothing_to_retry(database: Database, job_id: int) -> str:
     with database.read() as connection:
         row = connection.execute(statements.JOB, {"job_id": job_id}).mappings().one()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from flask.testing import FlaskClient
 from surface import API, VOLCANO, Store, Worker
 
 from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.results import Outcome, finish_items
 from shoal.settings import Settings
 from shoal_api import create_app
 
@@ -145,6 +150,29 @@ def test_a_job_shows_what_failed_and_why(client: FlaskClient, worker: Worker) ->
     assert "What failed" in page
     assert "line 2" in page
     assert f"/jobs/{job}" in text(client, "/jobs")
+
+
+def test_what_was_refused_on_arrival_is_not_offered_to_be_tried_again(
+    client: FlaskClient, worker: Worker, engine: Engine
+) -> None:
+    def job_with(content: str) -> int:
+        lines = json.dumps({"content": content})
+        answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+        return int(answer.get_json()["job"]["id"])
+
+    refused = job_with("")
+    unlucky = job_with(VOLCANO)
+    batch = claim(engine.database, new_owner(), engine.settings)
+    assert batch is not None
+    with engine.database.write() as connection:
+        outcome = Outcome(ItemStatus.failed, error="the disk was full")
+        finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+    assert "What failed" in text(client, f"/jobs/{refused}")
+    assert "Try again" not in text(client, f"/jobs/{refused}")
+    assert "Try again what failed" in text(client, f"/jobs/{unlucky}")
+    listed = text(client, "/jobs")
+    assert f"Try again what failed of job {unlucky}" in listed
+    assert f"Try again what failed of job {refused}" not in listed
 
 
 def test_a_job_shows_what_is_doubtful_about_a_text(client: FlaskClient, worker: Worker) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from shoal.jobs import jobs as protocol
 from shoal.jobs.names import ItemStatus, JobStatus
+from shoal.jobs.retry import can_retry
 from shoal_api import service
 from shoal_api.console import asked
 from shoal_api.console.layout import blueprint, page
@@ -28,7 +29,7 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     status = asked.choice("status", JobStatus, "status of a job")
     found = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
-        "jobs": [(job, here.paces.estimate(job, _waves(job))) for job in found],
+        "jobs": [(job, here.paces.estimate(job, _waves(job)), can_retry(database, job)) for job in found],
         "any_open": any(not job.ended for job in found),
         "total": protocol.count_jobs(database, status),
         "statuses": [each.value for each in JobStatus],
@@ -53,6 +54,7 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     return "job.html", {
         "job": found,
         "estimate": here.paces.estimate(found, _waves(found)),
+        "can_retry": can_retry(database, found),
         "failed": failed,
         "items": protocol.get_items(database, job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
