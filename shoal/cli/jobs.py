@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ FAILED_SHOWN = 50
 """Failed items printed after an upload; `shoal jobs ID --status failed` has all of them."""
 WARNED_SHOWN = 50
 """Items printed with their warnings after an upload; `shoal jobs ID` has all of them."""
+TOLD_EVERY_SECONDS = 10.0
+"""Between two lines on a job that is followed where no bar can be drawn: often enough for a log, and no more."""
 WITH_TEXTS = ("ingest", "replace")
 """Kinds of jobs whose items bring a text, which may be warned of."""
 PAGE = 500
@@ -238,16 +241,25 @@ def connected(session: Session, server: str, key: str | None) -> Client:
 
 
 def follow(session: Session, client: Client, job_id: int) -> Job:
-    """Draw a job's progress until it has ended; the job then."""
+    """Draw a job's progress until it has ended; the job then. Where there is no terminal, a line now and then."""
     from shoal.cli.progress import bar
+    from shoal.cli.tables import progress_line
+
+    told = time.monotonic()
 
     with bar(session.err, f"job {job_id}", bytes_total=0) as drawn:
 
         def seen(job: Job) -> None:
+            nonlocal told
             progress = job.progress
+            now = time.monotonic()
+            if not session.err.is_terminal and not job.ended and now - told >= TOLD_EVERY_SECONDS:
+                told = now
+                session.warn(progress_line(json_form(job)))
             drawn.title(f"job {job_id}: {job.stage or job.status}")
             drawn.move_to(
-                progress.bytes_done,
+                # Documents that were looked at count half, so that one big file is not at nothing until its end.
+                max(progress.bytes_done, int(progress.fraction * progress.bytes_total)),
                 progress.done,
                 bytes_total=progress.bytes_total,
                 items_total=progress.total,

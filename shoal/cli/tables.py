@@ -199,6 +199,15 @@ def print_job(console: Console, job: Mapping[str, Any]) -> None:
         console.print(Text(one_line(job["error"]), style="red"))
 
 
+def progress_line(job: Mapping[str, Any]) -> str:
+    """How far a job is, in one line for where no bar can be drawn."""
+    progress = job["progress"]
+    items = f"{progress['done']:,} of {counted(progress['total'], 'item')}"
+    texts = f"{progress['bytes_done'] / 1e6:,.1f} of {progress['bytes_total'] / 1e6:,.1f} MB"
+    parts = [items, texts, _pace(progress)]
+    return f"job {job['id']} {job['stage'] or job['status']}: {', '.join(part for part in parts if part)}"
+
+
 def _pace(progress: Mapping[str, Any]) -> str:
     """How quickly a job goes and how long it will take, as far as the service tells."""
     parts = []
@@ -224,19 +233,28 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
     table.add_column("bytes", justify="right")
     table.add_column("title or reason", overflow="fold")
     for item in items:
-        title = one_line(item["title"] or item["source_path"])
         table.add_row(
             str(item["seq"]),
             Text(item["status"], style=STATUS_STYLES.get(item["status"], "")),
             "" if item["document_id"] is None else str(item["document_id"]),
             f"{item['bytes']:,}",
-            Text(with_reason(title, one_line(item["error"])) if item["error"] else title),
+            Text(_named(item)),
         )
         for warning in item.get("warnings", ()):
             table.add_row("", "", "", "", Text(f"warning: {one_line(warning)}", style="yellow"))
     if items:
         console.print(table)
     _print_rest(console, len(items), total)
+
+
+def _named(item: Mapping[str, Any]) -> str:
+    """An item by its title, and by the file it came from where that says something else; with why it failed."""
+    title, path = one_line(item["title"] or ""), shown_path(item["source_path"] or "")
+    name = f"{title} ({path})" if title and path and path != title else title or path
+    reason = one_line(item["error"] or "")
+    if not reason or any(reason.startswith(f"{one}: ") for one in (title, path)):
+        return reason or name
+    return with_reason(name, reason)
 
 
 def with_reason(name: str, reason: str) -> str:

@@ -175,15 +175,18 @@ def test_what_was_refused_on_arrival_is_not_offered_to_be_tried_again(
     assert f"Try again what failed of job {refused}" not in listed
 
 
-def test_a_job_shows_what_is_doubtful_about_a_text(client: FlaskClient, worker: Worker) -> None:
+def test_a_job_shows_from_which_file_a_text_came_and_what_is_doubtful_about_it(
+    client: FlaskClient, worker: Worker
+) -> None:
     answer = client.post(
         f"{API}/documents/bulk",
-        data=b'{"content": "Lava\\u0007 rises."}\n',
+        data=b'{"content": "Lava\\u0007 rises.", "source_path": "notes/DNA.txt"}\n',
         content_type="application/x-ndjson",
     )
     worker.work()
     page = text(client, f"/jobs/{answer.get_json()['job']['id']}")
     assert "a control character was replaced by a space" in page
+    assert '<small class="path">notes/DNA.txt</small>' in page
 
 
 def test_a_part_is_the_main_part_alone(client: FlaskClient) -> None:

@@ -81,15 +81,14 @@ def test_an_upload_that_is_not_accepted_is_not_said_to_be_safe(
     assert "safe" not in capsys.readouterr().err
 
 
-def test_items_are_listed_by_title_and_a_reason_is_told_once(
+def test_items_are_listed_by_title_and_file_and_a_reason_is_told_once(
     server: ScriptedService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = [{**item, **REST_OF_ITEM} for item in ITEMS]
     server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 2}))
     assert run(["jobs", "7", "--server", server.url]) == 0
     listed = capsys.readouterr().out
-    assert "A Whale" in listed
-    assert "a.md" not in listed
+    assert "A Whale (a.md)" in listed
     assert listed.count("line 2") == 1
     assert "line 2: is not JSON" in listed
 
@@ -147,6 +146,27 @@ def test_what_an_upload_passes_over_in_folders_is_counted(
     assert asked.body.count(b"filename=") == 1
     assert run(["upload", folders[1], "--server", server.url]) == 1
     assert "2 passed over: 1 .html, 1 .pdf" in capsys.readouterr().err
+
+
+def test_a_job_is_followed_by_lines_where_no_bar_can_be_drawn(
+    server: ScriptedService, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.cli.jobs.TOLD_EVERY_SECONDS", 0.0)
+    drawn: list[int] = []
+    monkeypatch.setattr(
+        "shoal.cli.progress.Bar.move_to", lambda _bar, n_bytes, *_, **__: drawn.append(n_bytes)
+    )
+    progress = {**PROGRESS, "total": 4, "failed": 0, "bytes_total": 8_000_000, "bytes_done": 2_000_000}
+    running = {**JOB, "status": "processing", "stage": "score", "kind": "rescore"}
+    server.will_answer(
+        (200, {}, running),
+        (200, {}, {**running, "progress": {**progress, "fraction": 0.5, "seconds_left": 75.0}}),
+        (200, {}, {**running, "status": "succeeded", "progress": {**progress, "done": 4, "fraction": 0.5}}),
+    )
+    assert run(["jobs", "7", "--wait", "--server", server.url]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "job 7 score: 2 of 4 items, 2.0 of 8.0 MB, 50% of the work done, about 1 min 15 s left"
+    assert drawn == [4_000_000, 4_000_000], "a bar moves by the work, not by documents that are stored"
 
 
 def test_what_was_canceled_is_not_told_as_stored(
