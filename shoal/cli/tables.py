@@ -250,7 +250,8 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
 def _named(item: Mapping[str, Any]) -> str:
     """An item by its title, and by the file it came from where that says something else; with why it failed."""
     title, path = one_line(item["title"] or ""), shown_path(item["source_path"] or "")
-    name = f"{title} ({path})" if title and path and path != title else title or path
+    says_it = path == title or path.endswith(f"/{title}")
+    name = f"{title} ({path})" if title and path and not says_it else path or title
     reason = one_line(item["error"] or "")
     if not reason or any(reason.startswith(f"{one}: ") for one in (title, path)):
         return reason or name

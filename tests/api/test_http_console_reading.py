@@ -16,6 +16,10 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 from teaching_texts import about
 
 from shoal.engine import Engine
+from shoal.jobs.claims import claim
+from shoal.jobs.lease import new_owner
+from shoal.jobs.names import ItemStatus
+from shoal.jobs.results import Outcome, finish_items
 from shoal.settings import Settings
 from shoal.storage.records import StoredSection
 from shoal_api import create_app
@@ -209,9 +213,15 @@ def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskCl
     assert "cannot be answered" in page(client, f"/jobs/{job}?items=odd", 422)
 
 
-def test_jobs_can_be_acted_on_in_their_list_as_they_are(client: FlaskClient, worker: Worker) -> None:
-    bad = client.post(f"{API}/documents/bulk", data=b"not json\n", content_type="application/x-ndjson")
-    worker.work()
+def test_jobs_can_be_acted_on_in_their_list_as_they_are(
+    client: FlaskClient, worker: Worker, engine: Engine
+) -> None:
+    bad = client.post(f"{API}/documents", json={"content": FLOWER})
+    batch = claim(engine.database, new_owner(), engine.settings)
+    assert batch is not None
+    with engine.database.write() as connection:
+        outcome = Outcome(ItemStatus.failed, error="the disk was full")
+        finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
     client.post(f"{API}/documents", json={"content": VOLCANO})
     text = page(client, "/jobs")
     assert re.findall(r'data-act="(\w+)" data-job="(\d+)"', text) == [

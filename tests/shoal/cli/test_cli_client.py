@@ -84,11 +84,19 @@ def test_an_upload_that_is_not_accepted_is_not_said_to_be_safe(
 def test_items_are_listed_by_title_and_file_and_a_reason_is_told_once(
     server: ScriptedService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    items = [{**item, **REST_OF_ITEM} for item in ITEMS]
+    refused = {
+        "seq": 2,
+        "title": "b.md",
+        "source_path": "notes/b.md",
+        "status": "failed",
+        "error": "it is empty",
+    }
+    items = [{**item, **REST_OF_ITEM} for item in (*ITEMS, refused)]
     server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 2}))
     assert run(["jobs", "7", "--server", server.url]) == 0
     listed = capsys.readouterr().out
     assert "A Whale (a.md)" in listed
+    assert " notes/b.md: it is empty" in listed
     assert listed.count("line 2") == 1
     assert "line 2: is not JSON" in listed
 
