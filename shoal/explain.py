@@ -65,7 +65,8 @@ class Target:
     """What became of one chunk: the one asked about, or the best one of the document asked about.
 
     `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `would_rank` is
-    the place it would have if no filter and no limit of its document kept it out; None without a match. `score` is 0.0
+    the place it would have without what kept it out: in the same search without filters, phrases and exclusions, or with
+    any number of passages of a document; None without a match. `score` is 0.0
     without a match, `scores` its parts; `matched_terms` says which words it holds, and where, `words_held` how much of
     the query these are, as in a result.
     """
@@ -216,9 +217,11 @@ def _target(
     data_checksum: str,
 ) -> Target:
     kept_out = _kept_out(snapshot, understood, conditions, request.mode, aimed)
-    rank = None
-    if not kept_out:
+    if kept_out:
+        rank, would_rank = None, _unfiltered_rank(ranking, request, aimed)
+    else:
         rank, kept_out = _place(ranking, request, aimed)
+        would_rank = ranking.rank_of(aimed.chunk_id, None) if rank is None else rank
     part = {aimed.chunk_id: reef_part(aimed, request.mode, understood)}
     shared = find_shared_reefs(snapshot, part, understood.reefs, data_checksum)
     cited = snapshot.first(CITABLE, {"chunk_id": aimed.chunk_id})
@@ -234,9 +237,18 @@ def _target(
         kept_out=tuple(kept_out),
         scores=scores_of(aimed, request.mode),
         matched_terms=terms,
-        would_rank=ranking.rank_of(aimed.chunk_id, None) if aimed.score > 0 else None,
+        would_rank=would_rank,
         words_held=understood.spread.held(snapshot, [aimed.chunk_id]).get(aimed.chunk_id),
     )
+
+
+def _unfiltered_rank(ranking: Ranking, request: SearchRequest, aimed: Ranked) -> int | None:
+    """The place in the same search without filters, phrases and exclusions; of all passages if its document has better
+    ones than the limit lets through."""
+    if aimed.score <= 0:
+        return None
+    limited = ranking.rank_of(aimed.chunk_id, request.max_per_document, filtered=False)
+    return ranking.rank_of(aimed.chunk_id, None, filtered=False) if limited is None else limited
 
 
 def _kept_out(

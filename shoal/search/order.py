@@ -51,11 +51,13 @@ class Order:
                 return results
             depth *= DEEPER
 
-    def rank(self, place: int, max_per_document: int | None) -> int | None:
-        """The rank among the results, from 1, that a chunk has or would have; None where as many better ones of its
-        document are results as may be."""
+    def rank(
+        self, place: int, max_per_document: int | None, *, among: NDArray[np.bool_] | None = None
+    ) -> int | None:
+        """The rank from 1 that a chunk has or would have among the results, or `among` these; None where as many better
+        ones of its document are there as may be."""
         key = self.keys[place]
-        ahead = np.flatnonzero(self.is_result & (self.keys >= key))
+        ahead = np.flatnonzero((self.is_result if among is None else among) & (self.keys >= key))
         ahead = ahead[(self.keys[ahead] > key) | (ahead < place)]
         if max_per_document is None:
             return 1 + len(ahead)

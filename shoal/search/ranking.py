@@ -55,6 +55,7 @@ class Ranking:
     reef_raw     overlap, both in millionths of millionths
     n_shared     reefs in common with the query
     lexical, reef, bonus, final   0..1; final is 0 unless signals were blended
+    is_found     what would be a result if there were no filter
     order        what is a result, and before what. A result is found by a signal: a bonus alone does not make one
     """
 
@@ -68,6 +69,7 @@ class Ranking:
     reef: Doubles
     bonus: Doubles
     final: Doubles
+    is_found: NDArray[np.bool_]
     order: Order
 
     def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
@@ -86,11 +88,14 @@ class Ranking:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         return self._ranked(place, document_id)
 
-    def rank_of(self, chunk_id: int, max_per_document: int | None) -> int | None:
-        """The place of a chunk among the results, from 1; the place it would have if filters let it be one. None for
-        a chunk that no signal found, or with that many better results in its document."""
+    def rank_of(self, chunk_id: int, max_per_document: int | None, *, filtered: bool = True) -> int | None:
+        """The place of a chunk among the results, from 1; if not `filtered`, among those of the same search without
+        filters, phrases and exclusions. None for a chunk that no signal found, or with that many better ones in its
+        document."""
         place = self._place(chunk_id)
-        return None if place is None else self.order.rank(place, max_per_document)
+        if place is None:
+            return None
+        return self.order.rank(place, max_per_document, among=None if filtered else self.is_found)
 
     def best_of(self, chunk_ids: Ints) -> int | None:
         """The best of some chunks, whether results or not; None where no signal found any."""
@@ -149,20 +154,30 @@ def rank(
     bonus, final = np.zeros(len(chunk_ids)), np.zeros(len(chunk_ids))
     weights = understood.weights
     if mode is SearchMode.lexical:
-        keys, found = lexical_raw.astype(np.float64), lexical_raw > 0
+        keys = lexical_raw.astype(np.float64)
     elif mode is SearchMode.reef:
-        keys, found = reef_raw.astype(np.float64), n_shared > 0
+        keys = reef_raw.astype(np.float64)
     else:
         if weights.bonus:
             bonus = bonuses(snapshot, understood.parsed.terms, chunk_ids)
         keys = final = blend(lexical, reefs, bonus, weights)
-        found = final > 0
-    if conditions:
-        found &= conditions.met_by(snapshot, chunk_ids)
+    is_found = (n_shared if mode is SearchMode.reef else keys) > 0
+    is_result = is_found & conditions.met_by(snapshot, chunk_ids) if conditions else is_found
     documents_of = _documents_in(snapshot) if loaded is None else loaded.documents_of
-    order = Order(chunk_ids, keys, found, documents_of)
+    order = Order(chunk_ids, keys, is_result, documents_of)
     return Ranking(
-        mode, weights, chunk_ids, lexical_raw, reef_raw, n_shared, lexical, reefs, bonus, final, order
+        mode,
+        weights,
+        chunk_ids,
+        lexical_raw,
+        reef_raw,
+        n_shared,
+        lexical,
+        reefs,
+        bonus,
+        final,
+        is_found,
+        order,
     )
 
 

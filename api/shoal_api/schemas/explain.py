@@ -112,7 +112,10 @@ class TargetSchema(Schema):
     would_rank = fields.Integer(
         required=True,
         allow_none=True,
-        metadata={"description": "its rank if neither a filter nor the limit of its document kept it out"},
+        metadata={
+            "description": "its rank in the same search without filters, phrases and exclusions if one of them kept it out, or without "
+            "the limit of its document"
+        },
     )
     words_held = fields.Float(required=True, allow_none=True, metadata={"description": WORDS_HELD})
 

@@ -167,6 +167,28 @@ def test_it_says_where_a_document_would_rank_without_the_filter(engine: Engine) 
     assert (target.rank, target.would_rank) == (None, 1)
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
+@pytest.mark.parametrize("limit", [1, 2, None])
+def test_its_rank_without_a_filter_is_that_of_the_search_without_it(
+    engine: Engine, mode: str, limit: int | None
+) -> None:
+    found = engine.search("rain storm jury", mode=mode, max_per_document=limit, top_k=50).results
+    assert len(found) > 3
+    for rank, result in enumerate(found, start=1):
+        for query, filters in (
+            ("rain storm jury", {"min_confidence": 1e9}),
+            ("rain storm jury", {"document_ids": [result.document_id + 1]}),
+            ('rain storm jury title:"nowhere to be found"', {}),
+        ):
+            if mode == "reef" and not filters:
+                continue
+            target = engine.explain(
+                query, chunk_id=result.chunk_id, mode=mode, max_per_document=limit, filters=filters
+            ).target
+            assert target is not None
+            assert (target.rank, target.would_rank) == (None, rank), query
+
+
 def test_of_a_document_the_chunk_is_explained_that_no_filter_keeps_out(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain drops and rain rains.\n\n# Storm\n\nRain and a jury fall. Frost stays.\n"
