@@ -8,7 +8,7 @@ pieces. A line for each collection:
 
     ndcg@10     of words alone (BM25), vectors alone, both fused by reciprocal ranks and by parts of the best with equal
                 weights (a cosine being divided by the greatest as a BM25 is), of Shoal's hybrid search, of Shoal and
-                vectors by parts, and of Shoal with only its first 20 passages read by the encoder, by parts
+                vectors by parts, and of Shoal and of words with only their first 20 passages read by the encoder
     kb_s        text taken in, in kilobytes a second: by the encoder, with what it cuts off counted as read; by Shoal,
                 learned, indexed and stored
     query_ms    median of embedding one query; finding its neighbours comes on top
@@ -124,8 +124,6 @@ def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Double
     """A document's vector once: reciprocal ranks count places, which its other chunks would take."""
     reefs = of_best(library.overlap(in_company(library, Kept())))
     shoal = default_blend(library, of_best(lexical), reefs)
-    twentieth = -np.partition(-shoal, N_REREAD - 1, axis=1)[:, N_REREAD - 1 : N_REREAD]
-    reread = (shoal > 0) & (shoal >= twentieth)
     return [
         ("words", lexical),
         ("vectors", nearest),
@@ -133,8 +131,16 @@ def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Double
         ("words and vectors, parts", of_best(lexical) + nearest),
         ("shoal", shoal),
         ("shoal and vectors", of_best(shoal) + nearest),
-        ("shoal, first 20 reread", of_best(shoal) + np.where(reread, 1.0 + nearest, 0.0)),
+        ("shoal, first 20 reread", reread(shoal, nearest)),
+        ("words, first 20 reread", reread(lexical, nearest)),
     ]
+
+
+def reread(scores: Doubles, nearest: Doubles) -> Doubles:
+    """(q, c): the best of each row in the order of both by parts, the others behind them."""
+    last = -np.partition(-scores, N_REREAD - 1, axis=1)[:, N_REREAD - 1 : N_REREAD]
+    read = (scores > 0) & (scores >= last)
+    return of_best(scores) + np.where(read, 1.0 + nearest, 0.0)
 
 
 def _of_documents(library: JudgedLibrary, scores: Doubles) -> Doubles:
