@@ -20,8 +20,10 @@ LISTENING = re.compile(r'"url": "(http://[^"]+)"')
 """What the log of the API says of its address."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for the tests of one file. Playwright keeps an event loop running in this thread meanwhile, and tests
+    elsewhere have loops of their own."""
     with sync_playwright() as playwright:
         try:
             opened = launched(playwright)

@@ -15,7 +15,8 @@ import pytest
 from scripted_service import JOB, scripted
 from waiting import DEADLINE_SECONDS, until
 
-N_FILES = 40
+N_FILES = 120
+"""So many that there is time to interrupt, however busy the machine is."""
 BIG = 32_000_000
 """Bytes of a file that no buffer of a connection holds."""
 UPLOAD = [sys.executable, "-m", "shoal.cli", "upload"]
@@ -43,6 +44,21 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def begun(program: list[str], **environment: str) -> subprocess.Popen[str]:
+    """A program that hears Ctrl-C, also where this one was started in the background, which passes on that it doesn't."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            program,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def n_stored(database: Path) -> int:
     if not database.exists():
         return 0
@@ -62,9 +78,7 @@ def test_ctrl_c_tells_what_is_stored_and_running_it_again_goes_on(
     database = tmp_path / "shoal.db"
     paths = sorted(folder.iterdir()) if command == "ingest" else [folder]
     program = [sys.executable, "-m", "shoal.cli", "--db", str(database), command, *map(str, paths)]
-    running = subprocess.Popen(
-        program, env={**os.environ, **STEPS}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    running = begun(program, **STEPS)
     until(lambda: n_stored(database) > 1)
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=60)
@@ -85,7 +99,7 @@ def test_ctrl_c_while_a_job_is_followed_tells_that_it_goes_on(folder: Path) -> N
         job = {**JOB, "status": "processing"}
         server.will_answer((202, {}, {"job": job}), (200, {}, job))
         program = [*UPLOAD, str(folder), "--wait", "--server", server.url]
-        running = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running = begun(program)
         until(lambda: len(server.asked) > 1)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate(timeout=60)
@@ -114,7 +128,7 @@ def test_ctrl_c_while_files_are_sent_tells_whether_they_are_accepted(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         program = [*UPLOAD, str(tmp_path / "big.txt"), "--server", address]
-        running = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running = begun(program)
         listening.settimeout(DEADLINE_SECONDS)
         connection, _ = listening.accept()
         with connection, connection.makefile("rb") as arriving:
