@@ -131,7 +131,8 @@ def status(session: Session) -> None:
         return
     from shoal.cli.tables import print_status
 
-    print_status(session.out, found)
+    # What a process keeps in memory is of interest in one that goes on; this one has loaded nothing.
+    print_status(session.out, {name: value for name, value in found.items() if name != "postings"})
 
 
 def delete(session: Session, document: Document) -> None:

@@ -57,6 +57,19 @@ def test_the_outputs_in_the_readme_are_what_the_commands_print(tmp_path: Path) -
     assert shown == readme_examples.examples(tmp_path), "run `python tests/docs/readme_examples.py`"
 
 
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [("defendants and attorneys", "Juries"), ("physicians against contagion", "How Vaccines Work")],
+)
+def test_reefs_find_what_the_page_on_results_says_they_find(tmp_path: Path, query: str, title: str) -> None:
+    assert f"*{query}*" in (ROOT / "docs" / "how-results-explain-themselves.md").read_text(encoding="utf-8")
+    with Engine(db_path=tmp_path / "shoal.db") as engine:
+        for path in sorted((ROOT / "shoal" / "sample_corpus").iterdir()):
+            engine.ingest_file(path)
+        first = engine.search(query).results[0]
+    assert (first.document_title, first.words_held) == (title, 0.0)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -361,7 +361,9 @@ def test_a_deleted_document_is_gone(shoal: Shoal, db: Path) -> None:
 
 
 def test_status_reads_well_and_parses(shoal: Shoal, library: Path) -> None:
-    assert "n documents" in shoal("--db", library, "status").out
+    shown = shoal("--db", library, "status").out
+    assert "n documents" in shown
+    assert "postings" not in shown, "nobody asks what a command that is about to end keeps in memory"
     state = shoal("--db", library, "status", "--json").json
     assert state["n_documents"] == 4
     assert state["db_path"] == str(library)
