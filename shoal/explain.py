@@ -66,9 +66,8 @@ class Target:
 
     `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `would_rank` is
     the place it would have without what kept it out: in the same search without filters, phrases and exclusions, or with
-    any number of passages of a document; None without a match. `score` is 0.0
-    without a match, `scores` its parts; `matched_terms` says which words it holds, and where, `words_held` how much of
-    the query these are, as in a result.
+    any number of passages of a document; None without a match. `score` is 0.0 without a match, `scores` its parts;
+    `matched_terms` says which words it holds, and where, `words_held` how much of the query these are, as in a result.
     """
 
     document_id: int

@@ -12,6 +12,7 @@ import enum
 import functools
 import inspect
 import random
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -144,27 +145,27 @@ class Asking:
         return request.repeat is Repeat.always or not failure.was_sent
 
 
-class Blocking(Asking):
+class Blocking(Asking, ABC):
     """Carries flows out while the caller waits."""
 
-    def _run(self, flow: Flow[T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def _run(self, flow: Flow[T]) -> T: ...
 
-    def _stream(self, stream: Stream[T]) -> Iterator[T]:
-        raise NotImplementedError
+    @abstractmethod
+    def _stream(self, stream: Stream[T]) -> Iterator[T]: ...
 
 
-class Awaited(Asking):
+class Awaited(Asking, ABC):
     """Carries flows out while other tasks go on."""
 
-    async def _run(self, flow: Flow[T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    async def _run(self, flow: Flow[T]) -> T: ...
 
-    def _stream(self, stream: Stream[T]) -> AsyncIterator[T]:
-        raise NotImplementedError
+    @abstractmethod
+    def _stream(self, stream: Stream[T]) -> AsyncIterator[T]: ...
 
 
-class _Method:
+class _Method(ABC):
     """What both decorators make, as people and their tools look at it: `help`, `inspect`, a call through the
     class."""
 
@@ -180,8 +181,8 @@ class _Method:
     def __call__(self, client: Any, *args: Any, **kwargs: Any) -> Any:
         return self.__get__(client)(*args, **kwargs)
 
-    def __get__(self, client: Any, owner: object = None) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def __get__(self, client: Any, owner: object = None) -> Any: ...
 
     def _bound(self, call: Callable[..., Any]) -> Any:
         """A method of a client, with this one's name, documentation and signature."""
