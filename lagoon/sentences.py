@@ -53,7 +53,7 @@ _HEADING = re.compile(r"#(?<![^\n]#)#{0,5}[ \t][^\n]*\n\s*")
 
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
-_LAST_WORD = re.compile(r"[^\W_][\w.]*\Z")
+_LAST_WORD = re.compile(r"(?<![\w.])[._]*+([^\W_][\w.]*+)\Z")
 _ROMAN_NUMBER = re.compile(r"[IVXLC]+\b")
 _NEXT_WORD = re.compile(r"\w+")
 _INITIAL = re.compile(r"[A-Z]\.")
@@ -307,7 +307,7 @@ def _ends_sentence(text: str, at: int, end: int, after: int) -> bool:
     found = _LAST_WORD.search(text[max(0, at - _WORD_WINDOW) : at])
     if found is None:
         return not follower.islower()
-    return _word_ends_sentence(text, found.group(), at, after, follower)
+    return _word_ends_sentence(text, found.group(1), at, after, follower)
 
 
 def _word_ends_sentence(text: str, word: str, at: int, after: int, follower: str) -> bool:

@@ -14,6 +14,10 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtyp
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
 _HALF = np.uint64(32)
 
+# A key is looked for step by step behind where it is guessed to be; words can be chosen so that many are guessed to be
+# at one place, so after so many steps by bisection.
+_FEW_STEPS = 64
+
 
 def _multipliers() -> NDArray[np.uint64]:
     """A fixed odd 64-bit number for each position (SplitMix64, Steele, Lea and Flood 2014)."""
@@ -134,7 +138,10 @@ def _ranks(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int
     bucket[(distinct >> shift)[::-1]] = np.arange(len(distinct))[::-1]
     ids = bucket[keys >> shift]
     wrong = np.flatnonzero(distinct[ids] != keys)
-    while wrong.size:
+    for _ in range(_FEW_STEPS):
+        if not wrong.size:
+            break
         ids[wrong] += 1
         wrong = wrong[distinct[ids[wrong]] != keys[wrong]]
+    ids[wrong] = np.searchsorted(distinct, keys[wrong])
     return distinct, ids

@@ -117,7 +117,9 @@ def _fold(surface: str) -> str:
     surface = surface.lower()
     if surface.isascii():
         return surface
-    plain = unicodedata.normalize("NFKD", surface).lower().translate(_LETTERS)
+    # One by one: of a whole text the marks would be put in order, in the square of their number, and then left out.
+    decomposed = "".join(unicodedata.normalize("NFKD", char) for char in surface)
+    plain = decomposed.lower().translate(_LETTERS)
     return "".join(char for char in plain if char.isalnum() or char in "'.")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lagoon import ReadText, SectionStart, Sentence, TextSentences
 from shoal.chunk_profiles import SCORE_DIGITS, chunks_of
-from shoal.errors import EmptyDocumentError
+from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.models import (
     Chunk,
     DocumentDraft,
@@ -33,6 +33,9 @@ NO_TEXT = "the document has no text besides headings, comments and rules"
 LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this between two sentences parts two chunks, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400
+
+MAX_CHUNKS = 65_536
+"""Of a document; at 12 KiB of memory each."""
 
 # "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
@@ -88,13 +91,17 @@ def score_document(
 def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalysedDraft:
     """A draft parsed, and cut where the topic changes.
 
-    Raises EmptyDocumentError where nothing is left to make a chunk of.
+    Raises EmptyDocumentError where nothing is left to make a chunk of, and DocumentTooLargeError.
     """
     parsed = parse(draft, max_block_chars=settings.max_chunk_chars)
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
     sections = _section_starts(draft.title, parsed, settings.heading_weight > 0)
     analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
+    if len(analysis.boundaries) >= MAX_CHUNKS:
+        raise DocumentTooLargeError(
+            f"the document has more than {MAX_CHUNKS:,} passages, which is the limit; split it into several"
+        )
     return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
 
 

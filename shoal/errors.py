@@ -27,7 +27,7 @@ class EmptyDocumentError(DocumentError):
 
 
 class DocumentTooLargeError(DocumentError):
-    """The document is over `max_document_bytes`."""
+    """The document is over `max_document_bytes`, or has too many headings, sentences or chunks."""
 
 
 class UndecodableDocumentError(DocumentError):
@@ -101,12 +101,39 @@ class ReadOnlyDatabaseError(DatabaseUnavailableError):
         super().__init__(f"cannot write to {path.name} or its folder; only reading is possible")
 
 
+class DatabaseReplacedError(DatabaseUnavailableError):
+    """A file of the database was removed or replaced while this process had it open; what is written would be lost."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a file of the database (or its -wal or -shm) was removed or replaced while it was in use; nothing more is "
+            "written. Stop all processes that use the library, and start them again"
+        )
+
+
+class ReadTimeoutError(StorageError):
+    """A read took longer than SHOAL_SEARCH_TIMEOUT, and was stopped."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"this took longer than {seconds:g} seconds and was stopped; ask for less, such as fewer words, phrases or "
+            "filters, or try again when the service has less to do"
+        )
+
+
 class DiskFullError(StorageError):
     """There is no space left to write; nothing of the operation was stored."""
 
 
 class SchemaError(StorageError):
     """The database was written by a newer Shoal, or is not a Shoal database."""
+
+
+class DamagedDatabaseError(StorageError):
+    """A value or page of the database is not what was written."""
+
+    def __init__(self) -> None:
+        super().__init__("the database is damaged; `shoal doctor` says where, and what to do")
 
 
 class DatabaseInUseError(StorageError):

@@ -63,9 +63,12 @@ def is_candidate(form: str) -> bool:
         return not (_ROMAN.fullmatch(form) or _RUN.search(form))
     return not (
         _RUN.search(form.strip("0123456789"))
-        or any(
-            pattern.fullmatch(form) for pattern in (_INDEXED, _ORDINAL, _PAGE_MARK, _QUANTITY, _HEX, _ROMAN)
-        )
+        or _INDEXED.fullmatch(form)
+        or _ORDINAL.fullmatch(form)
+        or _PAGE_MARK.fullmatch(form)
+        or _QUANTITY.fullmatch(form)
+        or _HEX.fullmatch(form)
+        or _ROMAN.fullmatch(form)
         or _LONG_DIGITS.search(form)
         or len(_CHANGE.findall(form)) > _MOST_CHANGES
         or (letters == 1 and form.replace(".", "").isalpha())

@@ -25,8 +25,8 @@ CONTEXT_SCALE = PROFILE_SCALE * SHARE_SCALE
 
 # z-scores are rounded to 1/64 for their norm: sums of their squares are whole numbers, the same in any order.
 _Z_SCALE = 64.0
-# Sentences whose profiles are held at once: 207 float64 each, a few MB with what is made of them.
-_BLOCK = 1024
+BLOCK_SENTENCES = 1024
+"""Sentences whose profiles are held at once: 207 float64 each, a few MB with what is made of them."""
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,8 +62,8 @@ def sentence_profiles(text: ObservedText, options: BlendOptions) -> Iterator[Blo
     """Profiles and shares of all sentences."""
     share = round(options.sentence_weight * SHARE_SCALE)
     n = len(text.sentences)
-    for first in range(0, n, _BLOCK):
-        last = min(first + _BLOCK, n)
+    for first in range(0, n, BLOCK_SENTENCES):
+        last = min(first + BLOCK_SENTENCES, n)
         profiles, lead = _unit_profiles(text.sentences.raw_z(first, last))
         shares = np.where(lead >= options.confidence, float(share), float(SHARE_SCALE - share))
         yield Block(first, last, profiles, shares)

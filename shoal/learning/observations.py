@@ -20,6 +20,7 @@ from shoal.chunking import AnalysedDraft, AnalysedDrafts
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences
 from shoal.learning.contexts import (
+    BLOCK_SENTENCES,
     CONTEXT_SCALE,
     BlendOptions,
     add_contexts,
@@ -36,6 +37,9 @@ DISCOVERY_VERSION = 1
 
 CONTEXT_UNIT = 64
 """Sums of contexts over a document are stored in 1/64: two digits for most entries of a word that occurs once."""
+
+# Contexts that are held at once: 207 float64 each.
+_MOST_AT_ONCE = 4096
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,12 +110,10 @@ def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[Evi
     terms = _terms(text)
     words_of = np.bincount(text.sentence_of[text.is_word], minlength=len(text.sentences))
     is_short = _short_texts(text, options)
-    sums, totals = _contexts(text, terms, words_of, options)
+    entries, totals = _contexts(text, terms, words_of, options)
     rows = [[row] for row in _totals(text, words_of, totals, is_short)]
-    chosen = strongest(sums, options.reefs_per_observation)
-    of_row, reefs = np.nonzero(chosen)
-    borders = np.searchsorted(of_row, np.arange(len(terms.words) + 1)).tolist()
-    reef_ids, values = reefs.tolist(), sums[of_row, reefs].astype(np.int64).tolist()
+    borders = np.searchsorted(entries.terms, np.arange(len(terms.words) + 1)).tolist()
+    reef_ids, values = entries.reefs.tolist(), entries.sums.tolist()
     n_occurrences = np.diff(terms.borders).tolist()
     n_chunks = _chunks_of(text, terms).tolist()
     for index, (of_text, kind, word, parts) in enumerate(terms.words):
@@ -184,24 +186,86 @@ def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]
         yield *divmod(key, len(text.forms)), ordered[first:last]
 
 
+class _Entries(NamedTuple):
+    """The strongest reefs of terms: each the index of its term, ascending, the reef, and the sum of contexts over the
+    occurrences of the term, in 1/CONTEXT_UNIT."""
+
+    terms: Ints
+    reefs: Ints
+    sums: Ints
+
+    @staticmethod
+    def of(terms: Ints, sums: Doubles, options: DiscoveryOptions) -> _Entries:
+        """The strongest of each row of `sums`, (len(terms), reefs) in 1/CONTEXT_SCALE."""
+        rounded = np.rint(sums / (CONTEXT_SCALE // CONTEXT_UNIT))
+        of_row, reefs = np.nonzero(strongest(rounded, options.reefs_per_observation))
+        return _Entries(terms[of_row], reefs, rounded[of_row, reefs].astype(np.int64))
+
+
 def _contexts(
     text: ObservedText, terms: _Terms, words_of: Ints, options: DiscoveryOptions
-) -> tuple[Doubles, Doubles]:
-    """(terms, reefs) sum of contexts over the occurrences of each term, in 1/CONTEXT_UNIT, and (texts, reefs) over all
-    words, in 1."""
+) -> tuple[_Entries, Doubles]:
+    """Contexts of all terms, and (texts, reefs) the sum of contexts over all words, in 1.
+
+    Sums are kept of those terms only that occur in several blocks of sentences: most terms of a long text occur once.
+    """
     n_reefs = text.sentences.table.n_reefs
-    sums, totals = np.zeros((len(terms.words), n_reefs)), np.zeros((text.n_texts, n_reefs))
-    term_of = np.repeat(np.arange(len(terms.words)), np.diff(terms.borders))
+    totals = np.zeros((text.n_texts, n_reefs))
     chunks = chunk_profiles(text)
+    at = _distinct_places(terms)
+    by_sentence = np.argsort(at.sentences, kind="stable")
+    ordered = at.sentences[by_sentence]
+    first, last = terms.sentences[terms.borders[:-1]], terms.sentences[terms.borders[1:] - 1]
+    is_spread = first // BLOCK_SENTENCES != last // BLOCK_SENTENCES
+    spread = np.flatnonzero(is_spread)
+    sums = np.zeros((len(spread), n_reefs))
+    found: list[_Entries] = []
     for block in sentence_profiles(text, options.blend):
         add_contexts(totals, text, chunks, block, words_of[block.first : block.last])
-        inside = np.flatnonzero((terms.sentences >= block.first) & (terms.sentences < block.last))
-        if inside.size:
-            terms_inside = term_of[inside]
-            starts = np.flatnonzero(_changes(terms_inside))
-            around = contexts(text, chunks, block, terms.sentences[inside], terms.in_heading[inside])
-            sums[terms_inside[starts]] += np.add.reduceat(around, starts, axis=0)
-    return np.rint(sums / (CONTEXT_SCALE // CONTEXT_UNIT)), np.rint(totals / CONTEXT_SCALE)
+        begin, end = np.searchsorted(ordered, (block.first, block.last)).tolist()
+        for inside in _runs(np.sort(by_sentence[begin:end]), at.terms):
+            starts = np.flatnonzero(_changes(at.terms[inside]))
+            around = contexts(text, chunks, block, at.sentences[inside], at.in_heading[inside])
+            around *= at.n_occurrences[inside][:, None]
+            added = np.add.reduceat(around, starts, axis=0)
+            here = at.terms[inside[starts]]
+            goes_on = is_spread[here]
+            sums[np.searchsorted(spread, here[goes_on])] += added[goes_on]
+            found.append(_Entries.of(here[~goes_on], added[~goes_on], options))
+    found += [
+        _Entries.of(spread[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
+        for at in range(0, len(spread), _MOST_AT_ONCE)
+    ]
+    if not found:
+        return _Entries(spread, spread, spread), np.rint(totals / CONTEXT_SCALE)
+    entries = _Entries(*map(np.concatenate, zip(*found, strict=True)))
+    order = np.argsort(entries.terms, kind="stable")
+    return _Entries(*(column[order] for column in entries)), np.rint(totals / CONTEXT_SCALE)
+
+
+class _Places(NamedTuple):
+    """Where terms occur, each term once in a sentence or in the headings above it: terms and sentences ascending."""
+
+    terms: Ints
+    sentences: Ints
+    in_heading: NDArray[np.bool_]
+    n_occurrences: Ints
+
+
+def _distinct_places(terms: _Terms) -> _Places:
+    """The places of the terms. A sentence of 2,000 characters may hold a term hundreds of times."""
+    term_of = np.repeat(np.arange(len(terms.words)), np.diff(terms.borders))
+    firsts = np.flatnonzero(_changes(term_of) | _changes(terms.sentences) | _changes(terms.in_heading))
+    n_occurrences = np.diff(firsts, append=len(term_of))
+    return _Places(term_of[firsts], terms.sentences[firsts], terms.in_heading[firsts], n_occurrences)
+
+
+def _runs(places: Ints, term_of: Ints) -> Iterator[Ints]:
+    """Places of a block, ascending, in runs of about _MOST_AT_ONCE. All places of a term are in one run: there are at most
+    twice BLOCK_SENTENCES of them."""
+    starts = np.flatnonzero(_changes(term_of[places]))
+    cuts = starts[np.searchsorted(starts, np.arange(0, len(places), _MOST_AT_ONCE), side="right") - 1]
+    yield from np.split(places, np.unique(cuts)[1:]) if len(places) else ()
 
 
 def _short_texts(text: ObservedText, options: DiscoveryOptions) -> list[bool]:
@@ -255,7 +319,7 @@ def _chunks_of(text: ObservedText, terms: _Terms) -> Ints:
     return np.add.reduceat(new.astype(np.int64), terms.borders[:-1])
 
 
-def _changes(values: Ints) -> NDArray[np.bool_]:
+def _changes(values: Ints | NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Where a value differs from the one before; true for the first."""
     changed = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changed[1:])

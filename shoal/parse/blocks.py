@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lagoon.sentences import sentence_spans
+from shoal.errors import DocumentTooLargeError
 from shoal.models import LeftOut, ParsedDocument, Section, SentenceSpan
 from shoal.parse.headings import HeadingPath
 
@@ -17,6 +18,11 @@ from shoal.parse.headings import HeadingPath
 MAX_SENTENCE_CHARS = 2000
 # A block kept whole (code, a table row) is cut only where it would not fit in a chunk.
 MAX_BLOCK_CHARS = 8000
+
+MAX_SECTIONS = 65_536
+MAX_SENTENCES = 1_000_000
+"""Of a document. Books of 32 MiB have 48,000 chunks and 330,000 sentences; a document of nothing but headings would have
+millions, at 12 KiB of memory each."""
 
 _SPACE = re.compile(r"\s")
 _NOT_SPACE = re.compile(r"\S")
@@ -47,7 +53,8 @@ def assemble(
 ) -> ParsedDocument:
     """The document that these blocks make. They are in order, disjoint, and hold all that is not white space.
 
-    Text before the first heading is a section of its own, at level 0 and with an empty path.
+    Text before the first heading is a section of its own, at level 0 and with an empty path. Raises
+    DocumentTooLargeError beyond MAX_SECTIONS or MAX_SENTENCES.
     """
     sections: list[Section] = []
     sentences: list[SentenceSpan] = []
@@ -65,12 +72,20 @@ def assemble(
             names = path.enter(block.level, block.text)
             body_end = body_ends[n_headings]
             sections.append(Section(names, block.level, block.start, block.end, block.end, body_end))
+            if len(sections) > MAX_SECTIONS:
+                raise DocumentTooLargeError(
+                    f"the document has more than {MAX_SECTIONS:,} headings, which is the limit; split it into several"
+                )
             continue
         spans = list(_sentences(content, masked, block, max_block_chars))
         if spans and not sections:
             sections.append(Section((), 0, 0, 0, 0, body_ends[0]))
         section = len(sections) - 1
         sentences += [SentenceSpan(start, end, section) for start, end in spans]
+        if len(sentences) > MAX_SENTENCES:
+            raise DocumentTooLargeError(
+                f"the document has more than {MAX_SENTENCES:,} sentences, which is the limit; split it into several"
+            )
     return ParsedDocument(tuple(sections), tuple(sentences), tuple(left_out), masked)
 
 

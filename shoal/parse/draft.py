@@ -23,6 +23,7 @@ from shoal.parse.decode import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.parse.formats import format_of
 from shoal.parse.front_matter import FrontMatter, find_front_matter
 from shoal.parse.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
+from shoal.regular_files import IrregularFileError, read_file
 from shoal.settings import Settings
 
 UNTITLED = "Untitled"
@@ -32,7 +33,9 @@ _SMALL_WORDS = frozenset(
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "under", "with"]
 )
 
-_FIRST_ATX = re.compile(r"(?:\A|[\r\n]) {0,3}#{1,6}[ \t]+([^\r\n]*[^\s#][^\r\n]*)")
+# A heading with more than blanks and "#" in it. The sets of the last group share no character, so that there is one way
+# to read a line.
+_FIRST_ATX = re.compile(r"(?:\A|[\r\n]) {0,3}#{1,6}[ \t]++((?:[^\S\r\n]|#)*[^\s#][^\r\n]*)")
 _FIRST_LINE = re.compile(r"\S[^\r\n]*")
 _LABEL = re.compile(r"title:\s*(?=\S)", re.IGNORECASE)
 # A heading is looked for here only: the title of a document stands at its top.
@@ -116,24 +119,22 @@ def draft_from_file(
     tags: Iterable[str] = (),
     metadata: Mapping[str, Any] | None = None,
     source_path: str | None = None,
+    folder: Path | None = None,
 ) -> DocumentDraft:
-    """As `make_draft`, from a file; `source_path` is the path as given unless said otherwise.
+    """As `make_draft`, from a regular file; `source_path` is the path as given unless said otherwise. `folder`: a folder
+    above it below which no symbolic link is followed.
 
     A file over the limit is refused before it is read. Raises NotFoundError where there is no such file and
     UndecodableDocumentError where it cannot be read as text.
     """
-    file = Path(path)
     try:
-        size = file.stat().st_size
-        if size > settings.max_document_bytes:
-            raise DocumentTooLargeError(
-                f"the file has {size:,} bytes; the limit is {settings.max_document_bytes:,}"
-            )
-        data = file.read_bytes()
+        data = read_file(Path(path), settings.max_document_bytes, folder)
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {path}") from None
     except IsADirectoryError:
         raise UndecodableDocumentError(f"{path} is a folder") from None
+    except IrregularFileError as error:
+        raise UndecodableDocumentError(str(error.strerror)) from None
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from None
     return draft_from_bytes(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,15 @@ _CLOSING = {
     "---": re.compile(r"[\r\n](?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"),
     "+++": re.compile(r"[\r\n]\+\+\+[ \t]*(?=[\r\n]|\Z)"),
 }
-# What the first line must look like for the block to be metadata and not a text between two rules.
-_FIRST_LINE = {
-    "---": re.compile(r"\s*(?:#[^\r\n]*\s+)*[\w\"'][\w .\"'-]{0,64}:(?=\s)"),
-    "+++": re.compile(r"\s*(?:#[^\r\n]*\s+)*(?:[\w\"'][\w .\"'-]{0,64}=|\[)"),
+# How the first line, besides comments, must begin for the block to be metadata and not a text between two rules.
+_FIRST_KEY = {
+    "---": re.compile(r"[\w\"'][\w .\"'-]{0,64}:(?:\s|\Z)"),
+    "+++": re.compile(r"[\w\"'][\w .\"'-]{0,64}=|\["),
 }
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-_KEY = re.compile(r"(title|tags|keywords)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
+_KEY = re.compile(r"(title|tags|keywords)[ \t]*+:[ \t]*+(.*)", re.IGNORECASE)
+# On a line of TOML. tomllib takes the square of the number of parts of a dotted key.
+_MAX_DOTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +46,25 @@ def find_front_matter(content: str) -> FrontMatter | None:
     if opening is None:
         return None
     fence = opening.group(1)
-    first = _FIRST_LINE[fence].match(content, opening.end(), opening.end() + MAX_CHARS)
     closing = _CLOSING[fence].search(content, opening.end() - 1, opening.end() + MAX_CHARS)
-    if first is None or closing is None or first.end() > closing.start():
+    if closing is None:
         return None
     body = content[opening.end() : closing.start()]
-    title, tags = _read_toml(body) if fence == "+++" else _read_yaml(body)
+    lines = _NEWLINE.split(body)
+    stripped = (line.strip() for line in lines)
+    first = next((line for line in stripped if line and not line.startswith("#")), "")
+    if not _FIRST_KEY[fence].match(first):
+        return None
+    title, tags = _read_toml(lines) if fence == "+++" else _read_yaml(lines)
     return FrontMatter(closing.end(), title, tags)
 
 
-def _read_toml(body: str) -> tuple[str | None, tuple[str, ...]]:
+def _read_toml(lines: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    if any(line.count(".") > _MAX_DOTS for line in lines):
+        return None, ()
     try:
-        fields = tomllib.loads(body.replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError:
+        fields = tomllib.loads("\n".join(lines))
+    except (ValueError, RecursionError):  # no TOML, a number of thousands of digits, or nested too deep
         return None, ()
     title = fields.get("title")
     return (title if isinstance(title, str) else None), _texts(fields.get("tags"))
@@ -65,11 +74,11 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
-def _read_yaml(body: str) -> tuple[str | None, tuple[str, ...]]:
+def _read_yaml(lines: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
     title: str | None = None
     tags: list[str] = []
     collecting = False
-    for line in _NEWLINE.split(body):
+    for line in lines:
         item = line.strip()
         if collecting and item.startswith("- "):
             tags.append(_unquoted(item[2:]))

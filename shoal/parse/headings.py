@@ -6,15 +6,15 @@ import html
 import re
 from typing import NamedTuple
 
-# A longer line that looks like a heading is text that happens to begin with "#": it stays searchable.
+# A longer line that looks like a heading is text that happens to have its marks: it stays searchable.
 MAX_HEADING_CHARS = 500
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])")
 _CLOSING_HASHES = re.compile(r"(?:(?<=[ \t])|\A)#+[ \t]*\Z")
 _EDIT_MARK = re.compile(r"\[(?:edit|edit source)\]", re.IGNORECASE)
-_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}[ \t]*$")
+_ATTRIBUTES = re.compile(r"\{[#.:][^{}]*\}[ \t]*$")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--[^<>]*-->")
-_MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
+_MARKS = re.compile(r"[*`~]+|(?<!\w)_+|(?<!_)_++(?!\w)")
 
 _NUMBER_WORDS = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "

@@ -24,7 +24,7 @@ _NEWLINE = r"(?:\r\n|\n|\r)"
 _PLAIN_LINE = r"(?:[^\s#`~<\-*_+=>|\[:\d]|\d++(?![.)\d]))[^\r\n]*+"
 _PLAIN_LINES = re.compile(rf"(?:(?:{_PLAIN_LINE}|[ \t]*+){_NEWLINE})*+")
 _LINE = re.compile(r"([ \t]*+)([^\r\n]*+)(\r\n|\n|\r|\Z)")
-_ATX = re.compile(r"(#{1,6})(?:[ \t]+(.*))?\Z")
+_ATX = re.compile(r"(#{1,6})(?:[ \t]++(.*))?\Z")
 _FENCE = re.compile(r"(`{3,}+)[^`]*\Z|(~{3,}+)")
 _FENCE_END = re.compile(r"[\r\n][ \t]*+(`{3,}+|~{3,}+)[ \t]*+(?=[\r\n]|\Z)")
 _INDENTED = re.compile(rf"(?:(?: {{4}}| {{0,3}}\t)[^\r\n]*+(?:{_NEWLINE}|\Z)|[ \t]*+{_NEWLINE})++")
@@ -43,7 +43,7 @@ _TABLE_ENDERS = "#`~><"
 
 
 def parse_markdown(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
-    """Sections, sentences and left-out spans of a Markdown text of any kind; never raises."""
+    """Sections, sentences and left-out spans of a Markdown text of any kind. Raises DocumentTooLargeError."""
     blocks, marks = read_blocks(content)
     return assemble(content, mask(content, marks), blocks, max_block_chars=max_block_chars)
 
@@ -77,7 +77,7 @@ class _Reader:
             self._leave_out(0, matter.end_char, "front matter")
         while self._at < len(content):
             if not self._in_list:
-                plain_end = self._matched_end(_PLAIN_LINES, self._at)
+                plain_end = self._end_of(_PLAIN_LINES.match(content, self._at))
                 if plain_end > self._at:
                     self._gather(self._at)
                     self._at = plain_end
@@ -85,9 +85,8 @@ class _Reader:
             self._read_line()
         self._close(len(content))
 
-    def _matched_end(self, pattern: re.Pattern[str], at: int) -> int:
-        found = pattern.match(self.content, at)
-        return found.end() if found else at
+    def _end_of(self, match: re.Match[str] | None) -> int:
+        return match.end() if match else self._at
 
     def _read_line(self) -> None:
         line = _LINE.match(self.content, self._at)
@@ -137,7 +136,7 @@ class _Reader:
     def _read_indented(self) -> bool:
         if self._paragraph_above() is not None:
             return False
-        start, end = self._at, self._matched_end(_INDENTED, self._at)
+        start, end = self._at, self._end_of(_INDENTED.match(self.content, self._at))
         self._add(Block(BlockKind.verbatim, start, end))
         self._at = end
         return True
@@ -182,7 +181,7 @@ class _Reader:
         return True
 
     def _read_quote(self) -> bool:
-        end = self._matched_end(_QUOTE, self._at)
+        end = self._end_of(_QUOTE.match(self.content, self._at))
         if end == self._at:
             return False
         self._close(self._at)

@@ -11,7 +11,7 @@ import re
 
 from shoal.models import ParsedDocument
 from shoal.parse.blocks import MAX_BLOCK_CHARS, Block, BlockKind, assemble
-from shoal.parse.headings import NUMBER, plain_heading
+from shoal.parse.headings import MAX_HEADING_CHARS, NUMBER, plain_heading
 from shoal.parse.masking import PARAGRAPH_SEPARATOR, mask, mask_formulas
 
 MAX_CHAPTER_LINE_CHARS = 100
@@ -35,7 +35,7 @@ _WIKI = re.compile(r"(={2,6})[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*(={2,6})[ \t]*\Z")
 _CHAPTER = re.compile(
     rf"""(?:chapter|book|part|volume|vol\.|act|scene|canto|section|letter|appendix)[ \t]+
          (?:the[ \t]+)?(?:{NUMBER}|[A-Z])
-         (?: [ \t]*\Z | [ \t]*[.:—–-]+[ \t]*(?P<marked>\S.*)?\Z | [ \t]+(?P<bare>\S.*)\Z )""",
+         (?: [ \t]*+\Z | [ \t]*+[.:—–-]++[ \t]*+(?P<marked>\S.*)?\Z | [ \t]++(?P<bare>\S.*)\Z )""",
     re.VERBOSE | re.IGNORECASE,
 )
 _NAMED = re.compile(
@@ -51,7 +51,7 @@ _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000
 
 
 def parse_plaintext(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
-    """Sections, sentences and left-out spans of any plain text; never raises."""
+    """Sections, sentences and left-out spans of any plain text. Raises DocumentTooLargeError."""
     masked = mask(mask_formulas(content))
     if _newline_ends_paragraph(content):
         # White space like the newline it replaces, but one that ends a sentence.
@@ -98,8 +98,10 @@ def _marked_lines(content: str) -> list[Block]:
 
 
 def _read(content: str, start: int, end: int, line: str) -> Block | None:
-    if line[0] == "=" and (wiki := _WIKI.match(line)) and wiki.group(1) == wiki.group(3):
-        return _heading(start, end, len(wiki.group(1)) - 1, wiki.group(2))
+    if line[0] == "=" and len(line) <= MAX_HEADING_CHARS:
+        wiki = _WIKI.match(line)
+        if wiki and wiki.group(1) == wiki.group(3):
+            return _heading(start, end, len(wiki.group(1)) - 1, wiki.group(2))
     if line[0] in _RULE_MARKS:
         return _underlined(content, start, end, line) or _rule(start, end, line)
     if len(line) > MAX_CHAPTER_LINE_CHARS or not _blank_above(content, start):

@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from shoal.chunking import MAX_GAP_CHARS, score_document
-from shoal.errors import EmptyDocumentError
+from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.models import ScoredDocument
 from shoal.parse.draft import make_draft
 from shoal.settings import Settings
@@ -205,3 +205,20 @@ def test_any_text_becomes_citations_or_is_refused(content: str, format: str) -> 
     except EmptyDocumentError:
         pytest.fail("there is a sentence in it")
     check(document, 2000)
+
+
+@pytest.mark.parametrize(
+    ("limit", "content", "counted"),
+    [
+        ("shoal.parse.blocks.MAX_SECTIONS", "# Geology\nA volcano.\n\n" * 6, "5 headings"),
+        ("shoal.parse.blocks.MAX_SENTENCES", "A volcano erupts. The lava flows. " * 3, "5 sentences"),
+        ("shoal.chunking.MAX_CHUNKS", "# Geology\nA volcano.\n\n" * 6, "5 passages"),
+    ],
+)
+def test_a_document_of_too_many_parts_is_refused(
+    monkeypatch: pytest.MonkeyPatch, limit: str, content: str, counted: str
+) -> None:
+    """Each part takes memory, however short it is."""
+    monkeypatch.setattr(limit, 5)
+    with pytest.raises(DocumentTooLargeError, match=f"more than {counted}.*split it"):
+        scored(content)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -138,3 +139,17 @@ def test_discovery_gives_the_same_rows_again(analysed: Analysed, scorer: ReefSco
 def test_scales_fit_each_other() -> None:
     assert CONTEXT_SCALE % CONTEXT_UNIT == 0
     assert CONTEXT_SCALE % PROFILE_SCALE == 0
+
+
+@pytest.mark.parametrize("repeated", ["zorblax ", "x.y.~", "zorblax, quimble, "])
+def test_a_word_that_fills_its_sentences_takes_no_memory_for_each_time(
+    analysed: Analysed, repeated: str
+) -> None:
+    """A context is a row of reefs: 1.7 kB for each time would be hundreds of times the text."""
+    draft = analysed("The sea is deep. " + repeated * (200_000 // len(repeated)))
+    tracemalloc.start()
+    rows = by_word(discover(draft, Settings()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert max(row.n_occurrences for word, row in rows.items() if word) > 10_000
+    assert peak < 100 * 200_000

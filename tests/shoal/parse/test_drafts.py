@@ -97,6 +97,16 @@ def test_a_title_is_found(content: str, fields: dict[str, Any], title: str) -> N
     assert draft(content, **fields).title == title
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["x = " + "[" * 10_000, "x = " + "1" * 10_000, "x = {" + "a." * 4_000 + "a = 1}", 'title = "not closed'],
+    ids=["nested", "number", "dotted", "open"],
+)
+def test_front_matter_that_cannot_be_read_gives_no_title(field: str) -> None:
+    content = f'+++\ntitle = "From TOML"\n{field}\n+++\n# Heading\n\nText.'
+    assert draft(content, format="markdown").title == "Heading"
+
+
 def test_a_first_line_that_is_a_paragraph_is_shortened_at_a_word() -> None:
     title = draft("word " * 400).title
     assert len(title) <= 121

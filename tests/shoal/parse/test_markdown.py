@@ -219,6 +219,17 @@ def test_a_text_between_rules_is_no_front_matter() -> None:
     assert all(reason != "front matter" for reason, _ in left_out(content))
 
 
+def test_comments_and_blank_lines_may_stand_before_the_first_key() -> None:
+    head = "---\r\n# a comment: with a colon\r\n\r\n  # another\r\n  title: X\r\n---"
+    assert left_out(head + "\r\nText.\r\n") == [("front matter", head)]
+
+
+def test_a_comment_with_a_colon_is_no_key() -> None:
+    content = "---\n# Part one: the sea\nOnce upon a time\nthere was a sea.\n---\nThe end.\n"
+    assert paths(content) == ["Part one: the sea"]
+    assert all(reason != "front matter" for reason, _ in left_out(content))
+
+
 def test_comments_are_left_out_even_over_many_lines() -> None:
     content = "A.\n\n<!-- note\n\n# hidden\n-->\n\nB.\n<!-- x --> C.\n"
     assert paths(content) == [""]

@@ -81,6 +81,14 @@ def test_encyclopedia_headings_nest() -> None:
     assert paths(content) == ["Lead."[:0], "History", "History > Modern times", "See also"]
 
 
+@pytest.mark.parametrize("inside", ["word " * 200, "a" + "_" * 1_000 + "b", "&#" + "1" * 5_000])
+def test_a_long_line_with_the_marks_of_a_heading_is_text(inside: str) -> None:
+    line = f"== {inside.strip()} =="
+    content = f"Lead.\n\n{line}\n\nText.\n"
+    assert paths(content) == [""]
+    assert "".join(sentences(content)).replace(" ", "") == f"Lead.{line}Text.".replace(" ", "")
+
+
 def test_underlined_lines_are_headings() -> None:
     assert paths("Usage\n=====\n\nText.\n\nOptions\n-------\n\nText.\n") == ["Usage", "Usage > Options"]
     assert paths("A line of a paragraph\nUsage\n=====\n\nText.\n") == [""]

@@ -1,0 +1,176 @@
+"""Every regular expression of the code, and how it is used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import lagoon
+import shoal
+import shoal_api
+import shoal_worker
+
+PACKAGES = (shoal, shoal_api, shoal_worker, lagoon)
+# Not needed at run time, and needs more than the tests have.
+LEFT_OUT = ("lagoon.build",)
+
+ANCHORED = frozenset({"match", "fullmatch"})
+SCANNING = frozenset({"search", "finditer", "findall", "sub", "subn", "split"})
+METHODS = ANCHORED | SCANNING
+WAYS = ("match", "fullmatch", "finditer")
+"""How patterns are tried: whatever scans is at most as slow as finding every match."""
+
+
+class Use(NamedTuple):
+    """A pattern and the ways in which the code calls it, of WAYS. `name` says where it is."""
+
+    name: str
+    pattern: re.Pattern[Any]
+    ways: tuple[str, ...]
+
+
+class MadePattern(NamedTuple):
+    """A place where a pattern is made while the program runs."""
+
+    module: str
+    function: str
+
+
+def modules() -> Iterator[ModuleType]:
+    """All modules but those that are left out."""
+    for package in PACKAGES:
+        yield package
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not info.name.startswith(LEFT_OUT) and not info.name.endswith("__main__"):
+                yield importlib.import_module(info.name)
+
+
+def catalogue() -> tuple[list[Use], list[MadePattern]]:
+    """The patterns that modules and their classes hold, and those that are written inside of functions; and the places
+    where patterns are made of other things."""
+    trees = {module.__name__: _tree(module) for module in modules()}
+    elsewhere: dict[str, set[str]] = {}
+    for tree in trees.values():
+        for name, ways in _calls_through_modules(tree).items():
+            elsewhere.setdefault(name, set()).update(ways)
+    uses: dict[tuple[Any, int], Use] = {}
+    made: list[MadePattern] = []
+    for module in modules():
+        methods = _calls(trees[module.__name__])
+        named = [
+            (
+                f"{module.__name__}.{name}",
+                pattern,
+                _ways(methods.get(name, set()) | elsewhere.get(name, set())),
+            )
+            for name, value in _values(module)
+            for pattern in _patterns(value)
+        ]
+        written, made_there = _inside_functions(trees[module.__name__], module.__name__)
+        made += made_there
+        for name, pattern, ways in [*named, *written]:
+            key = (pattern.pattern, pattern.flags)
+            known = uses.get(key)
+            joined = tuple(way for way in WAYS if way in ways or (known and way in known.ways))
+            uses[key] = Use(known.name if known else name, pattern, joined)
+    return list(uses.values()), made
+
+
+def _tree(module: ModuleType) -> ast.Module:
+    assert module.__file__ is not None
+    return ast.parse(Path(module.__file__).read_text("utf-8"))
+
+
+def _values(module: ModuleType) -> Iterator[tuple[str, object]]:
+    for name, value in vars(module).items():
+        yield name, value
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            yield from vars(value).items()
+
+
+def _patterns(value: object) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _patterns(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from _patterns(each)
+
+
+def _ways(methods: set[str] | frozenset[str]) -> tuple[str, ...]:
+    called = {"finditer" if method in SCANNING else method for method in methods}
+    return tuple(way for way in WAYS if way in called)
+
+
+def _calls(tree: ast.Module) -> dict[str, set[str]]:
+    """The methods that are called on each name, or on an entry of what has that name; all of them where the name is
+    used in another way."""
+    direct: dict[str, set[str]] = {}
+    seen: set[int] = set()
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Attribute) and node.attr in METHODS):
+            continue
+        owner = node.value
+        if isinstance(owner, ast.Subscript):
+            owner = owner.value
+        if isinstance(owner, ast.Name):
+            direct.setdefault(owner.id, set()).add(node.attr)
+            seen.add(id(owner))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in seen:
+            direct.setdefault(node.id, set()).update(METHODS)
+    return direct
+
+
+def _calls_through_modules(tree: ast.Module) -> dict[str, set[str]]:
+    """The methods that are called on each name of another module, as in `quotations.ELLIPSIS.split`."""
+    called: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Attribute):
+            called.setdefault(node.value.attr, set()).add(node.attr)
+    return called
+
+
+def _inside_functions(
+    tree: ast.Module, module: str
+) -> tuple[list[tuple[str, re.Pattern[Any], tuple[str, ...]]], list[MadePattern]]:
+    """Patterns that calls of `re` have inside of functions, and the functions where these can't be told."""
+    written: list[tuple[str, re.Pattern[Any], tuple[str, ...]]] = []
+    made: list[MadePattern] = []
+    functions = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    ]
+    for function in functions:
+        name = getattr(function, "name", "lambda")
+        for node in ast.walk(function):
+            if not (isinstance(node, ast.Call) and _is_of_re(node.func)):
+                continue
+            assert isinstance(node.func, ast.Attribute)
+            method = node.func.attr
+            first = node.args[0] if node.args else None
+            plain = len(node.args) <= (1 if method == "compile" else 3) and not node.keywords
+            if isinstance(first, ast.Constant) and plain:
+                ways = METHODS if method == "compile" else frozenset({method})
+                written.append((f"{module}.{name}", re.compile(first.value), _ways(ways)))
+            else:
+                made.append(MadePattern(module, name))
+    return written, made
+
+
+def _is_of_re(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "re"
+        and function.attr in METHODS | {"compile"}
+    )

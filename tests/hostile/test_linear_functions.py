@@ -1,0 +1,108 @@
+"""What takes strangers' text takes time in proportion to it, also on texts that were made to be hard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from linear_time import Texts, assert_linear
+from numpy.typing import NDArray
+
+from lagoon.spans import distinct_spans
+from lagoon.tokens import tokenise
+from shoal.integrations.quotations import find_quotation
+from shoal.models import DocumentDraft
+from shoal.parse.decode import decode
+from shoal.parse.draft import make_draft
+from shoal.parse.headings import plain_heading
+from shoal.parse.plaintext import parse_plaintext
+from shoal.search.highlights import Marked, find_highlights
+from shoal.settings import Settings, shown
+
+ACCENTS = "\u0301\u0327"
+"""Two marks in the order that normalisation has to change."""
+
+
+def draft(text: str) -> DocumentDraft:
+    return make_draft(content=text, format="markdown", settings=Settings(database_url="sqlite:///unused.db"))
+
+
+def quoted(text: str) -> object:
+    re.purge()  # else only the first measurement would make a pattern of the quotation
+    return find_quotation(text, "a b c")
+
+
+HEADS: dict[str, Texts] = {
+    "comments before YAML": lambda n: "---\n" + "# " * n + "\n!\n---\nHello world.\n",
+    "comments before TOML": lambda n: "+++\n" + "# " * n + "\n!\n+++\nHello world.\n",
+    "lines of comments": lambda n: "---\n" + "# \n" * n + "!\n---\nHello world.\n",
+    "blank lines": lambda n: "---\n" + "\n \r\n" * n + "!\n---\nHello world.\n",
+    "blanks behind a key": lambda n: "---\ntitle" + " " * n + "x\n---\nHello world.\n",
+    "a dotted key": lambda n: "+++\na = 1\n" + ".".join("b" * n) + " = 1\n+++\nHello world.\n",
+    "a dotted key in a table": lambda n: "+++\nx = {" + ".".join("a" * n) + " = 1}\n+++\nHello world.\n",
+    "a dotted table": lambda n: "+++\n[" + ".".join("a" * n) + "]\n+++\nHello world.\n",
+    "tables": lambda n: "+++\n" + "[[a.b.c]]\n" * n + "+++\nHello world.\n",
+    "a heading of blanks": lambda n: "# " + " " * n + "\nHello world.\n",
+    "a heading of hashes": lambda n: "# " + "# " * n + "\nHello world.\n",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
+def test_the_head_of_a_document(head: Texts) -> None:
+    assert_linear(draft, head, 4_000)
+
+
+HEADINGS: dict[str, Texts] = {
+    "underscores": lambda n: "== a" + "_" * n + "b ==",
+    "blanks": lambda n: "== a" + " " * n + "{b ==",
+    "brackets": lambda n: "== a" + "[" * n + " ==",
+    "links": lambda n: "== " + "[a](" * n + " ==",
+    "hashes": lambda n: "== " + "# " * n + " ==",
+    "tags": lambda n: "== " + "<a " * n + " ==",
+    "entities": lambda n: "== a &#" + "1" * n + " ==",
+    "equals signs": lambda n: "== a" + "= " * n + "b ==",
+}
+
+
+@pytest.mark.parametrize("heading", HEADINGS.values(), ids=list(HEADINGS))
+def test_a_heading(heading: Texts) -> None:
+    assert_linear(parse_plaintext, heading, 4_000)
+    assert_linear(plain_heading, heading, 1_000)
+
+
+OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
+    "accents on a letter": (tokenise, lambda n: "a" + ACCENTS * n),
+    "accents on a letter in a passage": (
+        lambda text: find_highlights([text], Marked(frozenset(["a"]), frozenset(["a"]), ())),
+        lambda n: "a" + ACCENTS * n,
+    ),
+    "blanks in a quotation": (quoted, lambda n: "a" + " " * n + "b"),
+    "brackets in a quotation": (quoted, lambda n: "a" + "[ " * n + "b"),
+    "blanks in a document that is quoted": (
+        lambda text: find_quotation("a b", text),
+        lambda n: ("a" + " " * 50) * n,
+    ),
+    "addresses in a setting": (lambda text: shown("SHOAL_BROKER_URL", text), lambda n: "://:" * n),
+    "bytes in an unknown encoding": (
+        lambda text: decode(text.encode("cp1250"), max_bytes=10**9, min_confidence=0.0),
+        lambda n: "Příliš žluťoučký kůň úpěl ďábelské ódy. " * n,
+    ),
+}
+
+
+@pytest.mark.parametrize(("work", "texts"), OTHERS.values(), ids=list(OTHERS))
+def test_a_text_for_one_function(work: Callable[[str], object], texts: Texts) -> None:
+    assert_linear(work, texts, 4_000)
+
+
+def test_words_chosen_for_their_keys() -> None:
+    """Equal words are found by their keys, first at a place that follows from the high bits: these have all the same."""
+
+    def keys(n: int) -> NDArray[np.uint64]:
+        return np.arange(n, dtype=np.uint64)
+
+    assert_linear(lambda text: distinct_spans(keys(len(text))), lambda n: "a" * n, 4_000)
+    first, ids = distinct_spans(keys(1_000)[::-1].copy())
+    assert first.tolist() == ids.tolist() == list(range(1_000))
