@@ -108,7 +108,7 @@ class Engine:
 
         Calling it again is cheap.
         """
-        with self.database.snapshot() as snapshot:
+        with self.database.snapshot(limited=False) as snapshot:
             self._postings.load(snapshot, self.scorer.n_reefs)
 
     def close(self) -> None:

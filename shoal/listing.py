@@ -14,9 +14,9 @@ SUFFIXES = tuple(FORMAT_OF_SUFFIX)
 """What a file's name ends with to be taken for a text where only its folder was named."""
 
 WITHOUT_SUFFIX = "without extension"
-LINKED_FOLDER = "linked folder"
-"""What is passed over for another reason than its extension, as it is counted. A link may lead back up, and round and
-round, so links to folders are not followed."""
+LINK = "symbolic link"
+"""What is passed over for another reason than its extension, as it is counted. A link may lead out of the folder, to
+a file that its maker may not read but we may, or back up, and round and round: none is followed."""
 
 KINDS_NAMED = 6
 """Kinds of files named in a line; a folder of logs may hold hundreds."""
@@ -32,18 +32,25 @@ class UnreadableFolder:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is in a folder but for names that begin with a dot. `texts` and `others` in the order of their paths;
-    `others` are files with other extensions, `links` are links to folders."""
+    """What is in a folder but for names that begin with a dot, in the order of the paths.
+
+    `others` are files with other extensions, `links` symbolic links to files or folders, `empty` folders that hold
+    nothing at all.
+    """
 
     texts: tuple[Path, ...]
     others: tuple[Path, ...]
     links: tuple[Path, ...]
     unreadable: tuple[UnreadableFolder, ...]
+    empty: tuple[Path, ...] = ()
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """How many files are no texts by their names, by extension; the most frequent first."""
-        return count_by_suffix(self.others, n_links=len(self.links))
+        """How many files are no texts by their names, by extension, and how many links; the most frequent first."""
+        counts = Counter(path.suffix.lower() or WITHOUT_SUFFIX for path in self.others)
+        if self.links:
+            counts[LINK] = len(self.links)
+        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 
 def list_folder(folder: Path, *, recursive: bool = True) -> Listing:
@@ -52,27 +59,50 @@ def list_folder(folder: Path, *, recursive: bool = True) -> Listing:
     others: list[Path] = []
     links: list[Path] = []
     unreadable: list[UnreadableFolder] = []
+    empty: list[Path] = []
+    # A list and no recursion: folders may be nested deeper than the interpreter's stack.
+    waiting = [folder]
+    while waiting:
+        where = waiting.pop()
+        try:
+            with os.scandir(where) as entries:
+                is_empty = True
+                for entry in entries:
+                    is_empty = False
+                    if entry.name.startswith("."):
+                        continue
+                    path = where / entry.name
+                    if entry.is_symlink():
+                        links.append(path)
+                    elif not entry.is_dir(follow_symlinks=False):
+                        (texts if is_text_name(entry.name) else others).append(path)
+                    elif recursive:
+                        waiting.append(path)
+            if is_empty:
+                empty.append(where)
+        except OSError as error:
+            unreadable.append(UnreadableFolder(where, reason_of(error)))
+    return Listing(
+        texts=tuple(sorted(texts)),
+        others=tuple(sorted(others)),
+        links=tuple(sorted(links)),
+        unreadable=tuple(sorted(unreadable, key=lambda one: one.path)),
+        empty=tuple(sorted(empty)),
+    )
 
-    def note(error: OSError) -> None:
-        unreadable.append(UnreadableFolder(Path(error.filename), reason_of(error)))
 
-    for where, folders, names in os.walk(folder, onerror=note):
-        visible = [name for name in folders if not name.startswith(".")] if recursive else []
-        links += [Path(where, name) for name in visible if Path(where, name).is_symlink()]
-        folders[:] = visible
-        for name in names:
-            if not name.startswith("."):
-                path = Path(where, name)
-                (texts if path.suffix.lower() in FORMAT_OF_SUFFIX else others).append(path)
-    return Listing(tuple(sorted(texts)), tuple(sorted(others)), tuple(sorted(links)), tuple(unreadable))
+def is_text_name(name: str) -> bool:
+    """Whether a file of this name is a text where only its folder was named."""
+    return not name.startswith(".") and Path(name).suffix.lower() in FORMAT_OF_SUFFIX
 
 
-def count_by_suffix(files: tuple[Path, ...], *, n_links: int = 0) -> dict[str, int]:
-    """How many files there are of every extension, the most frequent first."""
-    counts = Counter(path.suffix.lower() or WITHOUT_SUFFIX for path in files)
-    if n_links:
-        counts[LINKED_FOLDER] = n_links
-    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+def may_be_listed(path: str, folder: str) -> bool:
+    """Whether `list_folder` may return a text of this path: below the folder, normalised, and nowhere hidden."""
+    beginning = f"{folder.rstrip('/')}/"
+    if not path.startswith(beginning):
+        return False
+    *folders, name = path.removeprefix(beginning).split("/")
+    return is_text_name(name) and all(part and not part.startswith(".") for part in folders)
 
 
 def passed_over_line(counts: Mapping[str, int]) -> str:

@@ -1,6 +1,6 @@
 """Logs of the services: one line an event, to stderr, JSON wherever no person is watching.
 
-Events of structlog and of the standard `logging` (Celery, gunicorn, Alembic) come out in the same form. The CLI
+Events of structlog and of the standard `logging` (Celery, waitress, Alembic) come out in the same form. The CLI
 talks to people instead and does not use this; library code may log either way and never configures anything.
 """
 

@@ -113,6 +113,14 @@ class Settings:
     )
 
     # Limits of requests
+    max_connections: int = _setting(
+        512,
+        "open connections; beyond, the one that has been idle for longest is closed for a new one",
+        _between(8, 100_000),
+    )
+    max_connections_per_address: int = _setting(
+        256, "the same for the connections of one address; 0 behind a proxy: no limit", _at_least(0)
+    )
     rate_limit: int = _setting(
         0,
         "requests a minute that are answered to one key, or without keys to one address; 0: no limit",
@@ -143,8 +151,14 @@ class Settings:
     # A hundred words take 0.3 s in 100,000 chunks, and tell no more than the first dozens.
     max_query_terms: int = _setting(
         64,
-        "most different words of a query that are searched for; its subject is told from all",
+        "most different words of a query that are searched for, those of phrases included, and most that it excludes; "
+        "its subject is told from all",
         _between(1, 1000),
+    )
+    search_timeout: float = _setting(
+        10.0,
+        "a search, or another read that a request asks for, is stopped after this long, seconds; 0: no limit",
+        _at_least(0),
     )
     max_top_k: int = _setting(100, "most results a search may ask for", _between(1, 10_000))
     max_title_chars: int = _setting(512, "longest title, characters", _at_least(1))
@@ -262,7 +276,15 @@ class Settings:
         "memory of its own that a worker process may take, bytes; 0: no limit. A document of 32 MiB takes 2.2 GB",
         lambda value: None if value == 0 or value >= 256 * MIB else f"must be 0 or at least {256 * MIB}",
     )
-    task_time_limit: float = _setting(3600.0, "a task that runs longer is killed, seconds", _at_least(10))
+    item_time_limit: float = _setting(
+        600.0,
+        "a worker process that works on a document of 32 MiB for longer is killed, seconds. A larger document has more in "
+        "proportion, a smaller one less, but a fifth at least",
+        _at_least(1),
+    )
+    task_time_limit: float = _setting(
+        3600.0, "a worker process that learns from a wave for longer is killed, seconds", _at_least(10)
+    )
     upload_timeout: float = _setting(
         3600.0, "an upload without progress for this long is dropped, seconds", _at_least(1)
     )
@@ -335,7 +357,13 @@ def shown(name: str, text: str) -> str:
     field = _FIELDS.get(name.removeprefix(PREFIX).lower())
     if field is not None and field.metadata["secret"]:
         return "(hidden)" if text else ""
-    return re.sub(r"(://[^:/@\s]*:)\S+@", r"\1***@", text)
+    return re.sub(r"\S++", _without_password, text)
+
+
+def _without_password(word: re.Match[str]) -> str:
+    before, _, host = word.group().rpartition("@")
+    user = re.search(r"://[^:/@]*+:(?=.)", before)
+    return f"{before[: user.end()]}***@{host}" if user else word.group()
 
 
 def describe() -> list[dict[str, str]]:

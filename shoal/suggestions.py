@@ -11,7 +11,8 @@ import string
 from collections.abc import Iterable
 from typing import Any
 
-from shoal.search.query_language import stems_of
+from shoal.search.lexical import expression
+from shoal.search.query_language import MAX_PHRASE_WORDS, Term, stems_of, tokens_of
 from shoal.storage import vocabulary
 from shoal.storage.database import Snapshot
 
@@ -55,9 +56,9 @@ def _headword(word: str, scorer: Any) -> str | None:
 
 
 def count_chunks(snapshot: Snapshot, words: str) -> int:
-    """How many chunks hold these words side by side, in any inflection."""
-    phrase = '"' + words.replace('"', " ") + '"'
-    count: int = snapshot.value(COUNT_WITH, {"word": phrase})
+    """How many chunks hold these words, the first MAX_PHRASE_WORDS of them, side by side and in any inflection."""
+    term = Term(tuple(tokens_of(words)[:MAX_PHRASE_WORDS]))
+    count: int = snapshot.value(COUNT_WITH, {"word": expression(term)})
     return count
 
 

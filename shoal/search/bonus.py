@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.search.lexical import expression
 from shoal.search.query_language import Term
+from shoal.search.spread import Spread
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.packed import packed_columns, packed_ids
 
@@ -25,14 +26,17 @@ ANY_TAGGED = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 PLACES = "title headings"
 
 
-def bonuses(snapshot: Snapshot, terms: Sequence[Term], chunk_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The bonus of each of the chunks, whose ids ascend."""
+def bonuses(snapshot: Snapshot, spread: Spread, chunk_ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The bonus of each of the chunks, whose ids ascend, for the terms of the spread."""
     counts = np.zeros(len(chunk_ids), dtype=np.int64)
+    terms = tuple(spread.counts)
     if not terms:
         return counts.astype(np.float64)
     tags = tags_meant(snapshot, terms)
-    for term in terms:
-        placed = packed_columns(snapshot, PLACED, {"expression": expression(term, PLACES)})[0]
+    for term, n_holding in spread.counts.items():
+        placed = np.empty(0, np.int64)
+        if n_holding:
+            placed = packed_columns(snapshot, PLACED, {"expression": expression(term, PLACES)})[0]
         if term in tags:
             names, parameters = listed("tag", tags[term])
             placed = np.concatenate([placed, packed_ids(snapshot, TAGGED.format(tags=names), parameters)])

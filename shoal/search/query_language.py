@@ -11,14 +11,17 @@ full-text index but letters, digits and marks on them, each term in quotes.
 Signs count only at the start of a word, so 5"x3", well-known and a - b are plain text. In a text of more than
 `MAX_DEMANDING_WORDS` besides them nothing is a sign: quotation marks are those of an author then, and to demand what
 stands in them would leave nothing to find.
+
+The words that are searched for are limited, those of phrases and compounds included: each costs time.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import Stemmer
@@ -28,6 +31,13 @@ from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
 MAX_DEMANDING_WORDS = 16
 """Longer queries are texts. In cacm, whose longest are paragraphs that cite titles, lexical nDCG@10 is 0.437 if these
 are demanded and 0.452 if not; whoever types signs types few words besides."""
+
+MAX_PHRASES = 8
+"""Phrases that are demanded, and as many that are excluded. A phrase of stop words takes as long as four plain words: eight
+of them, and as many excluded, take as long as 64 frequent words."""
+MAX_PHRASE_WORDS = 32
+"""Words of a phrase that are looked for. The full-text index goes through the passages of each, so a phrase takes longer
+the more words it has and the more common they are. Hardly two passages have the same 32 words side by side."""
 
 _PIECE = re.compile(
     r"""[(\[{]+(?=-?(?:title:)?["“])                # brackets around what follows
@@ -62,7 +72,9 @@ class ParsedQuery:
     terms     distinct words, compounds, phrases and title terms, which rank; stop words only as parts of others
     required  those of them that a passage must have
     excluded  terms that no result holds
-    n_ignored words beyond the first `max_terms`, which take no part
+    n_ignored terms beyond a limit, which do not rank and are not demanded
+    n_allowed terms beyond a limit, which are not excluded
+    is_cut    whether a phrase has more words than are looked for
     is_text   whether it is so long that signs in it were not taken for signs
     """
 
@@ -71,11 +83,14 @@ class ParsedQuery:
     required: tuple[Term, ...]
     excluded: tuple[Term, ...]
     n_ignored: int = 0
+    n_allowed: int = 0
+    is_cut: bool = False
     is_text: bool = False
 
 
-def parse_query(query: str, *, max_terms: int) -> ParsedQuery:
-    """Take a query apart; at most `max_terms` of its terms rank. Never fails, linear in its length."""
+def parse_query(query: str, *, max_words: int) -> ParsedQuery:
+    """Take a query apart. The terms that rank have at most `max_words` words together, and so have the excluded ones.
+    Never fails, linear in its length."""
     about = list(query)
     words: list[Term] = []
     required: list[Term] = []
@@ -100,8 +115,8 @@ def parse_query(query: str, *, max_terms: int) -> ParsedQuery:
             n_plain += len(tokens)
     if n_plain > MAX_DEMANDING_WORDS and (required or excluded):
         plain = [term for text in query.split() for term in _words(text, tuple(tokens_of(text)))]
-        return _parsed(query, plain, [], [], max_terms, is_text=True)
-    return _parsed("".join(about), words, required, excluded, max_terms)
+        return _parsed(query, plain, [], [], max_words, is_text=True)
+    return _parsed("".join(about), words, required, excluded, max_words)
 
 
 def _parsed(
@@ -109,20 +124,46 @@ def _parsed(
     words: list[Term],
     required: list[Term],
     excluded: list[Term],
-    max_terms: int,
+    max_words: int,
     *,
     is_text: bool = False,
 ) -> ParsedQuery:
-    demanded = _distinct(required)
-    terms = _distinct([*demanded, *words])
+    longest = min(MAX_PHRASE_WORDS, max_words)
+    demanded = _distinct(_shortened(required, longest))
+    all_excluded = _distinct(_shortened(excluded, longest))
+    within = _few_phrases(demanded)
+    all_terms = _distinct([*within, *_shortened(words, longest)])
+    terms = _first_words(all_terms, max_words)
+    kept_out = _first_words(_few_phrases(all_excluded), max_words)
     return ParsedQuery(
         about=about,
-        terms=tuple(terms[:max_terms]),
-        required=tuple(demanded),
-        excluded=tuple(_distinct(excluded)),
-        n_ignored=max(0, len(terms) - max_terms),
+        terms=terms,
+        required=terms[: len(within)],
+        excluded=kept_out,
+        n_ignored=len(demanded) - len(within) + len(all_terms) - len(terms),
+        n_allowed=len(all_excluded) - len(kept_out),
+        is_cut=any(len(term.tokens) > longest for term in (*required, *words, *excluded)),
         is_text=is_text,
     )
+
+
+def _shortened(terms: Iterable[Term], longest: int) -> Iterator[Term]:
+    """The terms, each with its first `longest` words."""
+    return (Term(term.tokens[:longest], term.in_title) for term in terms)
+
+
+def _few_phrases(terms: Sequence[Term]) -> list[Term]:
+    """The terms without the phrases after the first `MAX_PHRASES`."""
+    n_phrases = itertools.accumulate(len(term.tokens) > 1 for term in terms)
+    return [
+        term for term, n in zip(terms, n_phrases, strict=True) if len(term.tokens) == 1 or n <= MAX_PHRASES
+    ]
+
+
+def _first_words(terms: Sequence[Term], most: int) -> tuple[Term, ...]:
+    """The first of the terms, as many as have `most` words together."""
+    n_words = itertools.accumulate(len(term.tokens) for term in terms)
+    return tuple(term for term, n in zip(terms, n_words, strict=True) if n <= most)
 
 
 def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
@@ -147,8 +188,9 @@ def folded(token: str) -> str:
     """A token in lower case without diacritics."""
     if token.isascii():
         return token.lower()
-    decomposed = unicodedata.normalize("NFD", token.lower())
-    return "".join(one for one in decomposed if not unicodedata.category(one).startswith("M"))
+    # One by one: of a whole token the marks would be put in order, in the square of their number, and then left out.
+    decomposed = (part for one in token.lower() for part in unicodedata.normalize("NFD", one))
+    return "".join(part for part in decomposed if not unicodedata.category(part).startswith("M"))
 
 
 @functools.cache

@@ -141,7 +141,7 @@ def rank(
         by_reefs = _overlaps(snapshot, understood, loaded)
     if mode is not SearchMode.reef:
         known = understood.matches
-        by_words = match_scores(snapshot, understood.parsed.terms) if known is None else known
+        by_words = match_scores(snapshot, understood.spread.standing) if known is None else known
     chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
     lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
     lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores
@@ -159,7 +159,7 @@ def rank(
         keys = reef_raw.astype(np.float64)
     else:
         if weights.bonus:
-            bonus = bonuses(snapshot, understood.parsed.terms, chunk_ids)
+            bonus = bonuses(snapshot, understood.spread, chunk_ids)
         keys = final = blend(lexical, reefs, bonus, weights)
     is_found = (n_shared if mode is SearchMode.reef else keys) > 0
     is_result = is_found & conditions.met_by(snapshot, chunk_ids) if conditions else is_found

@@ -41,6 +41,11 @@ class Spread:
         """The terms that no passage holds."""
         return tuple(term for term, count in self.counts.items() if not count)
 
+    @property
+    def standing(self) -> tuple[Term, ...]:
+        """The terms that some passage holds."""
+        return tuple(term for term, count in self.counts.items() if count)
+
     @functools.cached_property
     def weights(self) -> Mapping[Term, float]:
         """How much of the query each term is, adding up to 1."""

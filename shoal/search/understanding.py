@@ -14,7 +14,14 @@ from shoal.search.company import Company, keep_company
 from shoal.search.lexical import Matches, match_scores
 from shoal.search.matched_terms import spelt
 from shoal.search.profile import QueryProfile, make_profile, moved, named
-from shoal.search.query_language import ParsedQuery, Term, parse_query, stems_of, tokens_of
+from shoal.search.query_language import (
+    MAX_PHRASE_WORDS,
+    ParsedQuery,
+    Term,
+    parse_query,
+    stems_of,
+    tokens_of,
+)
 from shoal.search.reef import any_other_data, count_other_data
 from shoal.search.request import Fusion, SearchRequest
 from shoal.search.spread import NO_SPREAD, Spread, find_spread
@@ -67,7 +74,7 @@ class Understood:
 
 def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest) -> Understood:
     """Read a query in the state of the library that is to be searched."""
-    parsed = parse_query(request.query, max_terms=settings.max_query_terms)
+    parsed = parse_query(request.query, max_words=settings.max_query_terms)
     knowing = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, knowing, reefs_per_query=settings.reefs_per_query)
     weights = ONE_SIGNAL.get(request.mode) or choose_weights(
@@ -86,7 +93,7 @@ def understand(snapshot: Snapshot, scorer: Any, settings: Settings, request: Sea
     matches, company = None, None
     share = settings.company_share if settings.learning else 0.0
     if by_reefs and profile.reefs and share:
-        matches = match_scores(snapshot, parsed.terms)
+        matches = match_scores(snapshot, spread.standing)
         company = keep_company(
             snapshot, profile.reefs, parsed, matches, share=share, other_data_than=other_data
         )
@@ -101,7 +108,7 @@ def _warnings(
     if parsed.excluded and not parsed.about.strip():
         return ["the query only says what to leave out, so nothing can be found"]
     if request.mode is SearchMode.reef:
-        return _of_reefs(profile)
+        return [*_of_reefs(profile), *_of_limits(parsed, ranks_by_words=False)]
     found = _of_missing(parsed, profile, request, weights, spread)
     if not parsed.terms:
         found.append(
@@ -110,12 +117,29 @@ def _warnings(
         )
     if parsed.is_text:
         found.append("the query is a long text, so quotation marks, minus and title: are taken as part of it")
-    if parsed.n_ignored:
-        n = len(parsed.terms)
-        found.append(f"only the first {n:,} different words of the query are searched for")
+    found += _of_limits(parsed, ranks_by_words=True)
     if request.mode is SearchMode.hybrid and parsed.terms:
         found += _of_hybrid(parsed, profile, request, spread)
     return found
+
+
+def _of_limits(parsed: ParsedQuery, *, ranks_by_words: bool) -> list[str]:
+    """What to say of words beyond the limits of a query."""
+    found = []
+    if parsed.n_ignored and ranks_by_words:
+        found.append(f"only {_counted(parsed.terms)} of the query are searched for")
+    if parsed.n_allowed:
+        found.append(f"only {_counted(parsed.excluded)} that the query excludes are left out")
+    if parsed.is_cut:
+        found.append(f"only the first {MAX_PHRASE_WORDS} words of a phrase are searched for")
+    return found
+
+
+def _counted(terms: Sequence[Term]) -> str:
+    n_words = sum(len(term.tokens) for term in terms)
+    n_phrases = sum(len(term.tokens) > 1 for term in terms)
+    phrases = f", {n_phrases} phrases among them," if n_phrases else ""
+    return f"the first {n_words:,} different words{phrases}"
 
 
 def _of_missing(

@@ -7,10 +7,14 @@ once are kept apart by a lock on a file beside the database; the second finds no
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shoal.errors import SchemaError
 from shoal.storage.database import Database
 from shoal.storage.lock import alone
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 HEAD = "0006"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
@@ -62,7 +66,8 @@ def upgrade(database: Database) -> bool:
             return False
         if revision is None and _tables(database):
             raise SchemaError(f"{database.path.name} is a database of something else")
-        _run_alembic(database)
+        with database.write() as connection:
+            apply(connection)
     return True
 
 
@@ -75,12 +80,12 @@ def _tables(database: Database) -> bool:
         return bool(snapshot.value("SELECT COUNT(*) FROM sqlite_master"))
 
 
-def _run_alembic(database: Database) -> None:
+def apply(connection: sa.Connection) -> None:
+    """Run the migrations up to HEAD that the database of a connection lacks, within its transaction."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(script_folder()))
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

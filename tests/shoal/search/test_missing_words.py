@@ -122,7 +122,7 @@ WORDS = " ".join(REEF_WORDS.values()).split()
 @given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, words: list[str]) -> None:
     query = " ".join(words)
-    terms = parse_query(query, max_terms=64).terms
+    terms = parse_query(query, max_words=64).terms
     with engine.database.snapshot() as snapshot:
         weights = spread.find_spread(snapshot, terms).weights
     by_text = {term.text: weight for term, weight in weights.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +16,19 @@ from hypothesis import strategies as st
 from shoal.engine import Engine
 from shoal.models import SearchMode
 from shoal.search.highlights import find_highlights, make_marked
-from shoal.search.query_language import MAX_DEMANDING_WORDS, ParsedQuery, Term, parse_query
+from shoal.search.query_language import (
+    MAX_DEMANDING_WORDS,
+    MAX_PHRASE_WORDS,
+    MAX_PHRASES,
+    ParsedQuery,
+    Term,
+    parse_query,
+)
 from shoal.settings import Settings
 
 
 def parse(query: str) -> ParsedQuery:
-    return parse_query(query, max_terms=64)
+    return parse_query(query, max_words=64)
 
 
 def shown(terms: tuple[Term, ...]) -> list[str]:
@@ -89,8 +97,79 @@ def test_in_a_long_text_nothing_is_a_sign() -> None:
 
 
 def test_of_very_many_words_the_first_are_searched_for() -> None:
-    parsed = parse_query(" ".join(f"w{i}x" for i in range(30)), max_terms=10)
+    parsed = parse_query(" ".join(f"w{i}x" for i in range(30)), max_words=10)
     assert (len(parsed.terms), parsed.n_ignored) == (10, 20)
+
+
+@hypothesis_settings(max_examples=100, deadline=None)
+@given(
+    max_words=st.integers(1, 100),
+    pieces=st.lists(
+        st.tuples(st.sampled_from(["", '"', "-", '-"', "title:", 'title:"', "1-"]), st.integers(1, 80)),
+        max_size=30,
+    ),
+)
+def test_the_words_that_are_searched_for_are_limited(max_words: int, pieces: list[tuple[str, int]]) -> None:
+    typed = [
+        sign
+        + ("-" if sign == "1-" else " ").join(f"w{n}x{i}" for i in range(length))
+        + '"' * sign.endswith('"')
+        for n, (sign, length) in enumerate(pieces)
+    ]
+    parsed = parse_query(" ".join(typed), max_words=max_words)
+    for terms in (parsed.terms, parsed.excluded):
+        assert sum(len(term.tokens) for term in terms) <= max_words
+        assert all(len(term.tokens) <= MAX_PHRASE_WORDS for term in terms)
+    for terms in (parsed.required, parsed.excluded):
+        assert sum(len(term.tokens) > 1 for term in terms) <= MAX_PHRASES
+    assert parsed.terms[: len(parsed.required)] == parsed.required
+
+
+LONG_PHRASE = " ".join(f"w{i}x" for i in range(200))
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (f'"{LONG_PHRASE}"', "only the first 32 words of a phrase are searched for"),
+        (f'rain -"{LONG_PHRASE}"', "only the first 32 words of a phrase are searched for"),
+        ("-".join("ab"[i % 2] for i in range(100)), "only the first 32 words of a phrase are searched for"),
+        (
+            " ".join(f'"w{i}x cold"' for i in range(9)),
+            "only the first 16 different words, 8 phrases among them, of the query are searched for",
+        ),
+        (
+            "rain " + " ".join(f'-"w{i}x cold"' for i in range(9)),
+            "only the first 16 different words, 8 phrases among them, that the query excludes are left out",
+        ),
+        (
+            "rain " + " ".join(f"-w{i}x" for i in range(70)),
+            "only the first 64 different words that the query excludes are left out",
+        ),
+        (
+            " ".join(f"title:w{i}x" for i in range(70)),
+            "only the first 64 different words of the query are searched for",
+        ),
+    ],
+)
+def test_words_beyond_a_limit_are_not_searched_for_which_a_warning_says(
+    engine: Engine, query: str, said: str
+) -> None:
+    expressions: list[str] = []
+    with engine.database.snapshot():
+        pass
+    (connection,) = engine.database._readers
+    connection.set_trace_callback(expressions.append)
+    try:
+        reply, _ = engine.search_and_explain(query, include_scores=True)
+        engine.explain(query, chunk_id=1)
+    finally:
+        connection.set_trace_callback(None)
+    assert said in reply.warnings
+    asked = [re.findall(r"\bMATCH '([^']*)'", one) for one in expressions]
+    words = [len(re.findall(r"w\d+x|\b[ab]\b", one)) for found in asked for one in found]
+    assert words
+    assert max(words) <= 64
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_phrases_and_title_words_are_told_as_they_were_typed(engine: Engine) -> 
 
 
 def test_words_that_do_not_stand_side_by_side_are_no_phrase() -> None:
-    terms = parse_query("B-17", max_terms=10).terms
+    terms = parse_query("B-17", max_words=10).terms
     apart = Citable("Planes", ["Flight"], "Group 17 had a plan B, and 17 planes.", [])
     together = Citable("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
     of_apart, of_together = find_matched_terms(terms, {}, [apart, together])
@@ -91,7 +91,7 @@ def test_a_tag_counts_in_another_case_too(engine: Engine) -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_bonus_is_the_share_of_terms_in_title_headings_or_tags(engine: Engine, query: str) -> None:
-    terms = parse_query(query, max_terms=engine.settings.max_query_terms).terms
+    terms = parse_query(query, max_words=engine.settings.max_query_terms).terms
     for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
         held = result.matched_terms or ()
         placed = [one for one in held if BONUS_PLACES.intersection(one.places)]

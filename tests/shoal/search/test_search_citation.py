@@ -89,7 +89,7 @@ texts = st.lists(st.text(alphabet="abs -'.\nRÉé🌧", max_size=30), max_size=6
 
 @given(texts=texts, query=st.text(alphabet="abs RÉé", max_size=10))
 def test_highlights_lie_on_whole_words_of_their_own_text(texts: list[str], query: str) -> None:
-    marked = make_marked(parse_query(query, max_terms=9), SearchMode.reef)
+    marked = make_marked(parse_query(query, max_words=9), SearchMode.reef)
     found = find_highlights(texts, marked)
     assert len(found) == len(texts)
     for text, spans in zip(texts, found, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -23,6 +24,7 @@ from shoal.search.profile import QueryProfile
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.request import Fusion
+from shoal.search.spread import find_spread
 from shoal.search.understanding import ONE_SIGNAL, Understood
 from shoal.storage.database import Snapshot
 
@@ -47,7 +49,7 @@ fusions = st.sampled_from(Fusion)
 def understood(query: str, reefs: Sequence[QueryReef], mode: SearchMode, chosen: Weights) -> Understood:
     info = QueryInfo(None, 0.0, 1.0, tuple(reefs), ())
     profile = QueryProfile(tuple(reefs), info, matched_words=1)
-    parsed = parse_query(query, max_terms=64)
+    parsed = parse_query(query, max_words=64)
     return Understood(parsed, profile, None, ONE_SIGNAL.get(mode, chosen), None, ())
 
 
@@ -69,6 +71,7 @@ def ranking_of(
     demands = make_conditions(asked, SCORER).and_of_query(
         what.parsed, with_required=mode is not SearchMode.reef
     )
+    what = dataclasses.replace(what, spread=find_spread(snapshot, what.parsed.terms))
     return rank(snapshot, what, demands, load(snapshot) if in_memory else None, mode=mode, fusion=fusion)
 
 

@@ -1,0 +1,76 @@
+"""Errors of SQLite turned into ours, by their codes (https://www.sqlite.org/rescode.html)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from shoal.errors import (
+    DamagedDatabaseError,
+    DatabaseUnavailableError,
+    DiskFullError,
+    ReadOnlyDatabaseError,
+    SchemaError,
+    StorageError,
+)
+
+PRIMARY = 0xFF
+"""The bits of a code that say what kind of error it is; the others say more about it."""
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
+"""`datatype mismatch` and all that the full-text index finds wrong with itself are among them."""
+UNREADABLE = {
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_FSTAT,
+}
+"""Of the errors of input and output those that no space on the disk would cure."""
+
+
+def translated(error: sqlite3.Error, path: Path) -> StorageError:
+    """Our error for one of the database at `path`. Not for an IntegrityError: callers decide what that means."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return _of_module(error)
+    code = extended & PRIMARY
+    if code == sqlite3.SQLITE_IOERR and extended in UNREADABLE:
+        return DatabaseUnavailableError(
+            "the disk of the database cannot be read; the system's log tells more"
+        )
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return DiskFullError("there is no space left on the disk of the database; nothing was stored")
+    if code == sqlite3.SQLITE_CANTOPEN and path.exists() and not os.access(path, os.R_OK):
+        return DatabaseUnavailableError(f"{path.name} may not be read by this user")
+    if code == sqlite3.SQLITE_READONLY or (
+        code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK)
+    ):
+        return ReadOnlyDatabaseError(path)
+    if code in BUSY or code == sqlite3.SQLITE_CANTOPEN:
+        return DatabaseUnavailableError("the database is busy or cannot be opened; try again")
+    if code == sqlite3.SQLITE_NOTADB:
+        return SchemaError("the file is not a Shoal database, or is damaged; `PRAGMA integrity_check` tells")
+    if code in DAMAGE:
+        return DamagedDatabaseError()
+    return _of_statement(error)
+
+
+def _of_statement(error: sqlite3.Error) -> StorageError:
+    """For SQLITE_ERROR, which only its text tells apart: these begin with SQLite's own words."""
+    text = str(error).lower()
+    if text.startswith(("no such table", "no such column")):
+        return SchemaError("the database is not prepared for this version; run `shoal migrate`")
+    if text.startswith("malformed json"):
+        return DamagedDatabaseError()
+    return _refused(error)
+
+
+def _of_module(error: sqlite3.Error) -> StorageError:
+    """For an error without a code, which Python's module raises: a text that is not UTF-8 is one."""
+    if str(error).startswith("Could not decode to UTF-8"):
+        return DamagedDatabaseError()
+    return _refused(error)
+
+
+def _refused(error: sqlite3.Error) -> StorageError:
+    return StorageError(f"the database refused an operation ({type(error).__name__})")

@@ -1,0 +1,101 @@
+"""What is written to a database whose files were removed or replaced would be lost, so it is not accepted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import DatabaseReplacedError
+from shoal.storage.database import Database
+
+NAMES = "SELECT name FROM workers ORDER BY name"
+
+
+def add_worker(database: Database, name: str) -> None:
+    with database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO workers VALUES (?, 'host', 1, 1, '1', 'then', 0)", (name,))
+
+
+def names(database: Database) -> list[str]:
+    with database.snapshot() as snapshot:
+        return [row[0] for row in snapshot.rows(NAMES)]
+
+
+def names_after_a_crash(database: Database, folder: Path) -> list[str]:
+    """What a process finds that starts when the power has been cut."""
+    folder.mkdir()
+    for suffix in ("", "-wal"):
+        path = Path(f"{database.path}{suffix}")
+        if path.exists():
+            shutil.copyfile(path, f"{folder / 'after.db'}{suffix}")
+    restarted = Database(f"sqlite:///{folder / 'after.db'}")
+    try:
+        return names(restarted)
+    finally:
+        restarted.close()
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", ""])
+def test_nothing_is_accepted_once_a_file_is_gone(database: Database, suffix: str) -> None:
+    add_worker(database, "before")
+    assert names(database) == ["before"]
+    database.check_files()
+    Path(f"{database.path}{suffix}").unlink()
+    with pytest.raises(DatabaseReplacedError):
+        add_worker(database, "after")
+    with pytest.raises(DatabaseReplacedError):
+        database.check_files()
+    # What is open can still be read.
+    assert names(database) == ["before"]
+
+
+def test_what_was_accepted_before_the_log_was_removed_is_kept(database: Database, tmp_path: Path) -> None:
+    add_worker(database, "before")
+    assert names(database) == ["before"]
+    Path(f"{database.path}-wal").unlink()
+    with pytest.raises(DatabaseReplacedError):
+        add_worker(database, "after")
+    assert names_after_a_crash(database, tmp_path / "crashed") == ["before"]
+
+
+def test_a_log_that_is_removed_during_a_write_is_noticed(database: Database, tmp_path: Path) -> None:
+    def write() -> None:
+        with database.write() as connection:
+            connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
+            Path(f"{database.path}-wal").unlink()
+
+    assert names(database) == []
+    with pytest.raises(DatabaseReplacedError):
+        write()
+    # It was stored before that was noticed, and so it stays.
+    assert names_after_a_crash(database, tmp_path / "crashed") == ["a"]
+
+
+def test_a_database_that_was_replaced_is_not_written_to(database: Database, tmp_path: Path) -> None:
+    add_worker(database, "before")
+    other = tmp_path / "other.db"
+    shutil.copyfile(database.path, other)
+    other.replace(database.path)
+    with pytest.raises(DatabaseReplacedError):
+        add_worker(database, "after")
+
+
+def test_no_connection_is_opened_to_other_files_than_the_others(database: Database) -> None:
+    with database.snapshot():
+        Path(f"{database.path}-wal").unlink()
+        with pytest.raises(DatabaseReplacedError), database.snapshot():
+            pytest.fail("a second connection was opened")
+    assert not Path(f"{database.path}-wal").exists()
+
+
+def test_a_log_that_the_last_process_removed_is_no_reason(database: Database) -> None:
+    add_worker(database, "a")
+    database.close()
+    assert not Path(f"{database.path}-wal").exists()
+    other = Database(database.url)
+    add_worker(other, "b")
+    add_worker(database, "c")
+    other.close()
+    assert names(database) == ["a", "b", "c"]

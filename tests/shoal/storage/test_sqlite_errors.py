@@ -1,0 +1,88 @@
+"""An error of SQLite says what it means, whatever words are in it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import (
+    DamagedDatabaseError,
+    DatabaseUnavailableError,
+    DiskFullError,
+    SchemaError,
+    ShoalError,
+    StorageError,
+)
+from shoal.storage.database import Database
+from shoal.storage.sqlite_errors import translated
+
+
+def _damage_text(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
+    # No UTF-8, and words that the errors of a busy or full database have.
+    connection.execute("UPDATE workers SET name = CAST(X'6c6f636b6564206469736b2066756c6cff' AS TEXT)")
+
+
+def _damage_index(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE chunk_fts_data SET block = X'ff00ff' WHERE id > 10")
+
+
+def _damage_metadata(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO workers VALUES ('{locked', 'host', 1, 1, '1', 'then', 0)")
+
+
+@pytest.mark.parametrize(
+    ("damage", "statement"),
+    [
+        (_damage_text, "SELECT name FROM workers"),
+        (_damage_index, "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH 'rain'"),
+        (_damage_metadata, "SELECT key FROM workers, json_each(name)"),
+    ],
+)
+def test_a_damaged_value_is_called_damage(
+    database: Database, damage: Callable[[sqlite3.Connection], None], statement: str
+) -> None:
+    with sqlite3.connect(database.path) as connection:
+        connection.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')")
+        connection.execute("INSERT INTO chunk_fts (rowid, title, text) VALUES (1, 'rain', 'rain')")
+        connection.commit()
+        damage(connection)
+    connection.close()
+    with pytest.raises(DamagedDatabaseError, match="shoal doctor"), database.snapshot() as snapshot:
+        snapshot.rows(statement)
+    with pytest.raises(DamagedDatabaseError), database.read() as reading:
+        reading.exec_driver_sql(statement).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (sqlite3.SQLITE_BUSY, DatabaseUnavailableError),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, DatabaseUnavailableError),
+        (sqlite3.SQLITE_LOCKED, DatabaseUnavailableError),
+        (sqlite3.SQLITE_FULL, DiskFullError),
+        (sqlite3.SQLITE_IOERR_WRITE, DiskFullError),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, DiskFullError),
+        (sqlite3.SQLITE_IOERR_READ, DatabaseUnavailableError),
+        (sqlite3.SQLITE_IOERR_SHORT_READ, DatabaseUnavailableError),
+        (sqlite3.SQLITE_CORRUPT, DamagedDatabaseError),
+        (sqlite3.SQLITE_CORRUPT_VTAB, DamagedDatabaseError),
+        (sqlite3.SQLITE_MISMATCH, DamagedDatabaseError),
+        (sqlite3.SQLITE_NOTADB, SchemaError),
+        (sqlite3.SQLITE_TOOBIG, StorageError),
+        (sqlite3.SQLITE_ERROR, StorageError),
+        (None, StorageError),
+    ],
+)
+def test_the_code_of_an_error_decides_and_not_its_text(
+    tmp_path: Path, code: int | None, kind: type[ShoalError]
+) -> None:
+    (tmp_path / "shoal.db").touch()
+    for text in ("", "locked", "disk is full", "unable to open", "malformed", "no such words"):
+        error = sqlite3.OperationalError(text)
+        if code is not None:
+            error.sqlite_errorcode = code
+        assert type(translated(error, tmp_path / "shoal.db")) is kind
