@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
+from shoal.regular_files import is_plain_file
 from shoal.storage import migrate
 
 PAGES = 2000
@@ -31,6 +33,7 @@ Watcher = Callable[[int, int], None]
 
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM documents"
 REVISION = "SELECT version_num FROM alembic_version"
+IS_REVISION = re.compile(r"\d{4}")
 IS_OURS = (
     "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('alembic_version', 'documents')"
 )
@@ -77,7 +80,10 @@ def examine(path: Path) -> Copy:
         with contextlib.closing(open_copy(path)) as connection:
             if connection.execute(IS_OURS).fetchone()[0] < 2:
                 raise BackupError(f"{path.name} is not a Shoal database")
-            schema = str(connection.execute(REVISION).fetchone()[0])
+            revision = connection.execute(REVISION).fetchone()
+            if revision is None or not IS_REVISION.fullmatch(str(revision[0])):
+                raise BackupError(f"{path.name} does not say which schema it has; it is not a Shoal database")
+            schema = str(revision[0])
             if schema > migrate.HEAD:
                 raise BackupError(
                     f"{path.name} was written by a newer Shoal (schema {schema}); this version knows schemas up to "
@@ -110,7 +116,11 @@ def open_copy(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?{how}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    # The file may come from anywhere (sqlite.org/security.html).
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
 
 
 def copy_pages(source: sqlite3.Connection, target: sqlite3.Connection, watch: Watcher | None) -> None:
@@ -136,9 +146,13 @@ def check_target(target: Path, source: Path, *, force: bool) -> None:
         raise BackupError(f"there is no folder {target.parent}")
     if target.is_dir():
         raise BackupError(f"{target} is a folder; name a file in it")
-    if target.exists():
-        if target.samefile(source):
+    if target.is_symlink() or target.exists():
+        if target.exists() and target.samefile(source):
             raise BackupError(f"{target} is the database itself; name another file")
+        if not is_plain_file(target):
+            raise BackupError(
+                f"{target} is no regular file, but a link, a pipe or a device; name another file"
+            )
         if not force:
             raise BackupError(f"{target} exists; choose another name, or --force to replace it")
     needed, free = size_of(source), shutil.disk_usage(target.parent).free
@@ -179,7 +193,7 @@ def _literal(name: str) -> str:
 
 
 def _remove_with_siblings(path: Path) -> None:
-    for suffix in ("", "-journal", "-wal", "-shm"):
+    for suffix in ("", "-journal", "-wal", "-shm", ".migrate-lock"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from shoal.errors import DocumentError, InvalidFieldError, ShoalError
 from shoal.export import FORMAT
 from shoal.models import DocumentDraft
+from shoal.parse.decode import clean
 from shoal.parse.draft import checked_tags, make_draft
 from shoal.settings import MIB, Settings
 
@@ -27,6 +29,13 @@ LINE_BYTES_PER_BYTE = 8
 """How much longer than its document a line may be: JSON can write two bytes of text as six, and adds the structure."""
 READ_BYTES = MIB
 GZIP = b"\x1f\x8b"
+
+MAX_BAD_LINES = 1000
+"""Bad lines that are kept with their reasons; of a file that is no export each may be one, and there may be millions."""
+MAX_REASON_CHARS = 300
+MAX_WARNINGS = 100
+MAX_WARNING_CHARS = 1000
+"""What a document may bring of warnings; our own are a few lines."""
 
 KNOWN = frozenset({"export", "document", "chunk", "custom_word"})
 
@@ -45,13 +54,15 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`stored` and `duplicates`: documents that are new, and those whose text was there before. `is_rescored`: words
-    were learned afresh afterwards, so that the library does not depend on how it came together."""
+    """`stored` and `duplicates`: documents that are new, and those whose text was there before. `bad`: the first of the
+    `n_bad` lines that could not be taken. `is_rescored`: words were learned afresh afterwards, so that the library does
+    not depend on how it came together."""
 
     stored: int
     duplicates: int
     bad: tuple[BadLine, ...]
     is_rescored: bool
+    n_bad: int = 0
 
 
 def import_export(
@@ -70,7 +81,7 @@ def import_export(
     """
     lines = _lines(file, engine.settings)
     _check_head(lines)
-    bad: list[BadLine] = []
+    bad = _BadLines()
     numbers: list[int] = []
     n_bytes = 0
     had_documents = engine.documents(limit=1).total > 0
@@ -79,7 +90,7 @@ def import_export(
             try:
                 draft = _draft(line, engine.settings)
             except (DocumentError, _BadRecordError) as error:
-                bad.append(BadLine(number, str(error)))
+                bad.add(number, str(error))
                 continue
             if draft is not None:
                 intake.add_draft(draft)
@@ -87,7 +98,9 @@ def import_export(
                 n_bytes += draft.n_bytes
         results = intake.finish(processes=processes, watch=watch)
     taken = list(zip(numbers, results, strict=True))
-    bad += [BadLine(number, result.error) for number, result in taken if result.error is not None]
+    for number, result in taken:
+        if result.error is not None:
+            bad.add(number, result.error)
     stored = sum(result.error is None and result.duplicate is None for _, result in taken)
     # One wave in an empty library learns from all at once, as a rescore does.
     in_steps = had_documents or n_bytes > engine.settings.wave_bytes
@@ -95,7 +108,24 @@ def import_export(
     if is_rescored:
         engine.rescore(watch)
     duplicates = sum(result.duplicate is not None for _, result in taken)
-    return Imported(stored, duplicates, tuple(sorted(bad, key=lambda one: one.line)), is_rescored)
+    return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
+
+
+class _BadLines:
+    """Counts bad lines, and keeps some of them: the first that could not be read, and of those read that were refused."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._kept: list[BadLine] = []
+
+    def add(self, line: int, reason: str) -> None:
+        self.n += 1
+        if len(self._kept) < MAX_BAD_LINES:
+            shown = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+            self._kept.append(BadLine(line, shown))
+
+    def first(self) -> tuple[BadLine, ...]:
+        return tuple(sorted(self._kept, key=lambda one: one.line))
 
 
 class _BadRecordError(ValueError):
@@ -114,7 +144,7 @@ def _lines(file: IO[bytes], settings: Settings) -> Iterator[tuple[int, bytes | N
             yield number, line if is_whole else None
             while not is_whole and (rest := opened.readline(READ_BYTES)):
                 is_whole = rest.endswith(b"\n")
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise NotAnExportError(
             f"the compressed file ends in line {number + 1} or is damaged ({error}); nothing of it was stored"
         ) from error
@@ -194,4 +224,8 @@ def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
 def _warnings(given: object) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
         raise InvalidFieldError("warnings", "must be a list of texts")
-    return tuple(given)
+    if len(given) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARS for text in given):
+        raise InvalidFieldError(
+            "warnings", f"are over {MAX_WARNINGS:,}, or one has over {MAX_WARNING_CHARS:,} characters"
+        )
+    return tuple(map(clean, given))

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from shoal import backup
 from shoal.backup import Copy, Watcher
-from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError
+from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, StorageError
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal.storage.schema import missing_parts, triggers, with_content
 
 SIBLINGS = ("-wal", "-shm", "-journal")
 
@@ -45,8 +46,8 @@ class Restored:
 def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restored:
     """Make the library at `path` what the copy `source` is, and bring it to this version's schema.
 
-    Raises NotFoundError, BackupError for a copy that can't be used, DatabaseInUseError and DiskFullError; nothing has
-    changed then.
+    The copy is prepared beside the library first, up to its schema. Raises NotFoundError, BackupError for a copy that
+    can't be used, DatabaseInUseError and DiskFullError; nothing has changed then.
     """
     path = path.absolute()
     if not source.exists():
@@ -55,23 +56,55 @@ def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restor
         raise BackupError(f"there is no folder {path.parent} to hold the database")
     if path.exists() and path.samefile(source):
         raise BackupError(f"{source} is the database itself")
+    if not source.is_file():
+        raise BackupError(f"{source} is no file that `shoal backup` has made")
     found = backup.examine(source)
     _check_space(path, source)
-    with backup.failures("the restored database"):
-        aside = _replace(path, source, watch) if path.exists() else _move_aside(path, source, watch)
-    _upgrade(path)
+    with backup.failures("the restored database"), backup.partial(path) as prepared:
+        _prepare(source, prepared, watch)
+        aside = _replace(path, prepared) if path.exists() else _move_aside(path, prepared)
     return Restored(Copy(path, backup.size_of(path), found.n_documents, found.schema), aside)
 
 
 def _check_space(path: Path, source: Path) -> None:
-    # The old library aside, and a journal of it while it is overwritten.
-    needed = backup.size_of(source) + (2 * backup.size_of(path) if path.exists() else 0)
+    # The new one prepared and in place, the old one aside, and a journal of it while it is overwritten.
+    needed = 2 * backup.size_of(source) + (2 * backup.size_of(path) if path.exists() else 0)
     free = shutil.disk_usage(path.parent).free
     if free < needed:
         raise DiskFullError(f"{path.parent} has {free:,} bytes left; restoring takes about {needed:,}")
 
 
-def _replace(path: Path, source: Path, watch: Watcher | None) -> Path | None:
+def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
+    """Copy a backup, bring the copy to this version's schema and see that it has it. Raises BackupError."""
+    with (
+        contextlib.closing(backup.open_copy(source)) as reading,
+        contextlib.closing(sqlite3.connect(prepared, isolation_level=None)) as writing,
+    ):
+        backup.copy_pages(reading, writing, watch)
+    database = Database(f"sqlite:///{prepared}")
+    try:
+        with database.snapshot() as snapshot:
+            # They would go on changing what is written, and work in the migrations that follow.
+            if names := triggers(snapshot):
+                raise BackupError(
+                    f"{source.name} has triggers, which no Shoal makes: {', '.join(names)}; "
+                    "drop them in a copy of the file to restore it"
+                )
+        migrate.upgrade(database)
+        with database.snapshot() as snapshot:
+            missing = with_content(missing_parts(snapshot))
+        if missing:
+            raise BackupError(f"{source.name} is not a whole library; it has no {', '.join(missing)}")
+    except (DiskFullError, BackupError):
+        raise
+    except StorageError as error:
+        raise BackupError(f"{source.name} cannot be brought to this version's schema: {error}") from error
+    finally:
+        database.close()
+    backup.make_single_file(prepared)
+
+
+def _replace(path: Path, prepared: Path) -> Path | None:
     try:
         with _alone(path) as target:
             if not target.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
@@ -80,26 +113,14 @@ def _replace(path: Path, source: Path, watch: Watcher | None) -> Path | None:
                 raise BackupError(f"{path.name} is a database of something else; `--db` names another file")
             else:
                 aside = _copy_aside(target, path)
-            with contextlib.closing(backup.open_copy(source)) as reading:
-                backup.copy_pages(reading, target, watch)
+            with contextlib.closing(backup.open_copy(prepared)) as reading:
+                backup.copy_pages(reading, target, None)
             return aside
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:
         # It cannot be read, which may be why a copy is restored.
-        return _move_aside(path, source, watch)
-
-
-def _place(path: Path, source: Path, watch: Watcher | None) -> None:
-    """Where there is no library, the copy gets its name once it is whole."""
-    with backup.partial(path) as beside:
-        with (
-            contextlib.closing(backup.open_copy(source)) as reading,
-            contextlib.closing(sqlite3.connect(beside, isolation_level=None)) as writing,
-        ):
-            backup.copy_pages(reading, writing, watch)
-        backup.make_single_file(beside)
-        backup.put_in_place(beside, path, force=False)
+        return _move_aside(path, prepared)
 
 
 @contextlib.contextmanager
@@ -132,7 +153,7 @@ def _copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
     return aside
 
 
-def _move_aside(path: Path, source: Path, watch: Watcher | None) -> Path | None:
+def _move_aside(path: Path, prepared: Path) -> Path | None:
     """As `_replace` without reading what is there; the log of a database that is gone must not become the new one's."""
     aside = _free_name(path)
     with contextlib.ExitStack() as held:
@@ -145,7 +166,7 @@ def _move_aside(path: Path, source: Path, watch: Watcher | None) -> Path | None:
         moved = [suffix for suffix in (*SIBLINGS, "") if Path(f"{path}{suffix}").exists()]
         for suffix in moved:
             Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-        _place(path, source, watch)
+        backup.put_in_place(prepared, path, force=False)
     return aside if "" in moved else None
 
 
@@ -155,11 +176,3 @@ def _free_name(path: Path) -> Path:
         f"{path.name}.before-restore-{now}{suffix}" for suffix in ("", *(f"-{n}" for n in range(2, 100)))
     ]
     return next(free for name in names if not (free := path.with_name(name)).exists())
-
-
-def _upgrade(path: Path) -> None:
-    database = Database(f"sqlite:///{path}")
-    try:
-        migrate.upgrade(database)
-    finally:
-        database.close()

@@ -15,7 +15,7 @@ from shoal.cli.files import write_file
 from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import counted, one_line
 from shoal.errors import DocumentError, NotFoundError
 from shoal.listing import list_folder, no_texts_line, passed_over_line
 from shoal.models import DocFormat
@@ -116,7 +116,7 @@ def ingest_dir(
 ) -> None:
     """Store the texts of a folder.
 
-    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and links to folders
+    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and symbolic links
     are passed over and counted, names that begin with a dot are passed over. A bad file is reported and does not stop
     the rest; exit code 1 if there was one. Running it again takes in what is new: texts stored already are skipped as
     duplicates.
@@ -135,7 +135,9 @@ def ingest_dir(
         session.engine(must_exist=False) as engine,
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
     ):
-        outcomes = intake.take_in(engine, files, split_tags(tags), processes=workers, watch=drawn.follow)
+        outcomes = intake.take_in(
+            engine, files, split_tags(tags), folder=folder, processes=workers, watch=drawn.follow
+        )
     outcomes += unreadable
     for outcome in outcomes:
         _report(session, outcome, name_stored=False)
@@ -217,16 +219,17 @@ def export(
 
 def _report(session: Session, outcome: intake.FileOutcome, *, name_stored: bool) -> None:
     """Tell at once what a person should know about a file; what was stored only where files were named."""
+    path = one_line(outcome.path)
     if outcome.error is not None:
-        session.warn(f"failed: {outcome.path}: {outcome.error}")
+        session.warn(f"failed: {path}: {one_line(outcome.error)}")
     elif outcome.duplicate is not None and name_stored:
-        session.say(f"duplicate: {outcome.path} is stored already as document {outcome.duplicate}")
+        session.say(f"duplicate: {path} is stored already as document {outcome.duplicate}")
     elif name_stored:
         session.say(
-            f"document {outcome.id}: {outcome.title} ({counted(outcome.n_chunks, 'passage')}) from {outcome.path}"
+            f"document {outcome.id}: {outcome.title} ({counted(outcome.n_chunks, 'passage')}) from {path}"
         )
     for warning in outcome.warnings:
-        session.warn(f"warning: {outcome.path}: {warning}")
+        session.warn(f"warning: {path}: {warning}")
 
 
 def _finish(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import counted
 from shoal.collector import relax_collector
-from shoal.errors import DocumentError, DocumentTooLargeError
+from shoal.errors import DocumentError
 from shoal.listing import SUFFIXES, list_folder, reason_of
+from shoal.regular_files import read_file
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -115,19 +116,20 @@ def take_in(
     files: Sequence[Found],
     tags: Sequence[str],
     *,
+    folder: Path | None = None,
     processes: int = 1,
     watch: Watcher | None = None,
 ) -> list[FileOutcome]:
     """Ingest files, one outcome each, in order, under their absolute paths. A file that cannot be read or taken does
     not stop the rest.
 
-    `processes` beyond one share the work. Raises ShoalError if all of them die.
+    `folder` is the one that was listed. `processes` beyond one share the work. Raises ShoalError if all of them die.
     """
     relax_collector()
     with engine.intake() as intake:
         for file in files:
             try:
-                content, encoding = _read(file, engine.settings)
+                content, encoding = _read(file.path, folder, engine.settings)
             except (OSError, DocumentError) as error:
                 intake.refuse(file.path.stem, _reason(error))
                 continue
@@ -143,18 +145,13 @@ def take_in(
     return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
 
 
-def _read(file: Found, settings: Settings) -> Decoded:
+def _read(path: Path, folder: Path | None, settings: Settings) -> Decoded:
     """The text of a file, and its encoding. Raises OSError, DocumentError; a file over the limit is not read."""
     from shoal.parse.decode import decode
 
-    if file.size > settings.max_document_bytes:
-        raise DocumentTooLargeError(
-            f"the file has {file.size:,} bytes; at most {settings.max_document_bytes:,} are allowed"
-        )
+    limit = settings.max_document_bytes
     return decode(
-        file.path.read_bytes(),
-        max_bytes=settings.max_document_bytes,
-        min_confidence=settings.min_charset_confidence,
+        read_file(path, limit, folder), max_bytes=limit, min_confidence=settings.min_charset_confidence
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import counted, one_line
 
 if TYPE_CHECKING:
     from shoal.backup import Watcher
@@ -43,7 +43,8 @@ def doctor(
     was learned. Every finding says what it means and what to do. Works while the service runs; writers wait some
     seconds for a large library.
 
-    Exit code 1 if something is wrong and not repaired.
+    Where the library may only be read, a check that has to write is left out and named. Exit code 1 if something is
+    wrong and not repaired.
     """
     from contextlib import closing
 
@@ -70,7 +71,11 @@ def doctor(
             session.say(f"            - {example}")
         session.say(f"          means: {finding.meaning}")
         session.say(f"          do:    {finding.advice}")
-    session.say(f"{counted(len(report.looked_at), 'check')}: {_verdict(report)}")
+    unseen = sum(finding.is_unseen for finding in report.findings)
+    session.say(
+        f"{counted(len(report.looked_at), 'check')}: {_verdict(report)}"
+        + (f"; {counted(unseen, 'check')} could not be made" if unseen else "")
+    )
     if not report.is_healthy:
         raise typer.Exit(1)
 
@@ -183,16 +188,16 @@ def import_file(
     ):
         done = import_export(engine, lines, rescore=rescore, processes=workers, watch=drawn.follow)
     for bad in done.bad[:MOST_BAD_LINES]:
-        session.warn(f"failed: line {bad.line}: {bad.reason}")
-    if len(done.bad) > MOST_BAD_LINES:
-        session.warn(f"and {len(done.bad) - MOST_BAD_LINES:,} more")
+        session.warn(f"failed: line {bad.line}: {one_line(bad.reason)}")
+    if done.n_bad > MOST_BAD_LINES:
+        session.warn(f"and {done.n_bad - MOST_BAD_LINES:,} more")
     if session.as_json:
         session.emit(json_form(done))
     session.say(
-        f"{done.stored:,} stored, {counted(done.duplicates, 'duplicate')}, {counted(len(done.bad), 'bad line')}"
+        f"{done.stored:,} stored, {counted(done.duplicates, 'duplicate')}, {counted(done.n_bad, 'bad line')}"
         + ("; words were learned afresh" if done.is_rescored else "")
     )
-    if done.bad:
+    if done.n_bad:
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import counted, one_line
 from shoal.listing import no_texts_line, passed_over_line
 
 if TYPE_CHECKING:
@@ -52,16 +53,16 @@ def sync(
     """Make the library follow a folder.
 
     Takes in new .md, .markdown and .txt files, gives documents whose files have changed the new content under their old
-    number, and lets documents follow files that were renamed or moved. A file with another extension that was stored by
-    its name is followed, too; the others are passed over and counted. Names that begin with a dot are passed over. Run
-    it as often as you like: only what differs is touched.
+    number, and lets documents follow files that were renamed or moved. Files with other extensions and symbolic links are
+    passed over and counted, names that begin with a dot are passed over. Run it as often as you like: only what differs
+    is touched.
 
     What is gone stays, unless --delete is given. A file is gone where the system says so, not where it can't be read
     now or is no text any more. Of a folder that is there but empty nothing is deleted, as its disk may not be mounted,
     and never all documents, unless --force is given.
 
-    Files are known by their absolute paths; documents that were stored under relative ones get theirs. Exit code 1 if a
-    file could not be read or stored; the others are. A file that was read but is empty or no text is told, and fails the
+    Files are known by their absolute paths; a document with a relative one gets that of the file whose path ends so and
+    whose text it has. Exit code 1 if a file could not be read or stored; the others are. A file that was read but is empty or no text is told, and fails the
     command only with --strict.
 
     \b
@@ -118,17 +119,16 @@ def _telling_if_interrupted() -> Iterator[None]:
 
 
 def _warn(session: Session, folder: Path, done: Synced, *, force: bool) -> None:
-    from shoal.sync.folder import is_below
-
     for failed in done.failed:
-        session.warn(f"{'not stored' if failed.is_refused else 'failed'}: {failed.name}: {failed.reason}")
+        session.warn(
+            f"{'not stored' if failed.is_refused else 'failed'}: {one_line(failed.name)}: {one_line(failed.reason)}"
+        )
     for doubtful in done.warnings:
-        session.warn(f"warning: {doubtful.name}: {doubtful.warning}")
-    for empty in done.empty:
-        n = sum(is_below(change.name, empty) for change in done.vanished)
-        if n and not force:
+        session.warn(f"warning: {one_line(doubtful.name)}: {doubtful.warning}")
+    for empty, n in _kept_of(done).items():
+        if not force:
             session.warn(
-                f"warning: {empty} is empty, but the library has {counted(n, 'document')} of it: is it mounted? "
+                f"warning: {one_line(empty)} is empty, but the library has {counted(n, 'document')} of it: is it mounted? "
                 "--delete removes them only with --force"
             )
     if not (done.new or done.changed or done.renamed or done.same or done.unchanged or done.failed):
@@ -150,15 +150,19 @@ def _print_changes(session: Session, done: Synced) -> None:
             session.say(f"{what:<10} {_described(change)}")
 
 
-def _is_held(change: Change, done: Synced) -> bool:
-    from shoal.sync.folder import is_below
+def _kept_of(done: Synced) -> Counter[str]:
+    """How many documents of gone files belong to each folder that is empty and may be a disk that is missing."""
+    from shoal.sync.folder import folder_above
 
-    return any(is_below(change.name, empty) for empty in done.empty)
+    empty = frozenset(done.empty)
+    above = (folder_above(change.name, empty) for change in done.vanished)
+    return Counter(folder for folder in above if folder is not None)
 
 
 def _described(change: Change) -> str:
     number = "" if change.document_id is None else f" (document {change.document_id})"
-    return f"{change.name}{number}" + (f", before {change.before}" if change.before else "")
+    before = f", before {one_line(change.before)}" if change.before else ""
+    return f"{one_line(change.name)}{number}{before}"
 
 
 def _summary(done: Synced) -> str:
@@ -178,6 +182,6 @@ def _summary(done: Synced) -> str:
     text = ", ".join(counts)
     if done.vanished:
         text += f"; the files of {counted(len(done.vanished), 'document')} are gone"
-        if len(done.vanished) > sum(_is_held(change, done) for change in done.vanished):
+        if len(done.vanished) > _kept_of(done).total():
             text += ": --delete removes them"
     return f"nothing was done; it would be {text}" if done.dry_run else text

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.cli.session import Session
+from shoal.cli.terminal import one_line
 from shoal.listing import list_folder, no_texts_line, reason_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def choose(session: Session, paths: list[Path]) -> Chosen:
 
     def unread(path: Path, reason: str) -> None:
         nonlocal unreadable
-        session.warn(f"failed: {path}: {reason}")
+        session.warn(f"failed: {one_line(str(path))}: {reason}")
         unreadable += 1
 
     def texts_of(folder: Path) -> Iterator[Path]:
@@ -49,9 +50,10 @@ def choose(session: Session, paths: list[Path]) -> Chosen:
         yield from listing.texts
 
     for path in paths:
-        for file in texts_of(path) if path.is_dir() else (path,):
+        folder = path if path.is_dir() else None
+        for file in texts_of(path) if folder else (path,):
             try:
-                files.append(UploadFile.of(file))
+                files.append(UploadFile.of(file, folder=folder))
             except OSError as error:
                 unread(file, reason_of(error))
     return Chosen(tuple(files), unreadable, dict(passed_over.most_common()))

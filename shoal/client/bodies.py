@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shoal.client.errors import ClientError
+from shoal.regular_files import open_file
 
 CHUNK_BYTES = 256 * 1024
 """How much of a file is read at a time; also how often progress is reported."""
@@ -30,19 +31,23 @@ Sent = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class UploadFile:
-    """A file to send: where it is, the name it goes by, its size in bytes when it was looked at."""
+    """A file to send: where it is, the name it goes by, its size in bytes when it was looked at. `folder`: a folder
+    above it below which no symbolic link is followed."""
 
     path: Path
     name: str
     size: int
+    folder: Path | None = None
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], name: str | None = None) -> UploadFile:
-        """Look at a file, named `name` or as its path is written. Raises OSError if it cannot be read."""
+    def of(
+        cls, path: str | os.PathLike[str], name: str | None = None, folder: Path | None = None
+    ) -> UploadFile:
+        """Look at a regular file, named `name` or as its path is written. Raises OSError if it cannot be read."""
         path = Path(path)
-        with path.open("rb") as file:
+        with open_file(path, folder) as file:
             size = file.seek(0, 2)
-        return cls(path, name or path.as_posix(), size)
+        return cls(path, name or path.as_posix(), size, folder)
 
     @classmethod
     def from_any(cls, given: UploadFile | str | os.PathLike[str]) -> UploadFile:
@@ -164,7 +169,7 @@ def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
     """A file piece by piece as it is sent. Raises ClientError where it is not what it was when it was looked
     at."""
     left = file.size
-    with file.path.open("rb") as opened:
+    with open_file(file.path, file.folder) as opened:
         while left:
             data = opened.read(min(CHUNK_BYTES, left))
             if not data:

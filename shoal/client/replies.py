@@ -169,7 +169,6 @@ class Status:
     jobs: Mapping[str, int]
     workers: int
     schema: str
-    db_path: str
     db_bytes: int
     postings: Mapping[str, int] = field(default_factory=dict)
 

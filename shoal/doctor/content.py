@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from shoal.chunking import ReadDraft, analyse, analyse_cut, cuts_of, scored_document
 from shoal.clock import timestamp
 from shoal.doctor.findings import Check, Finding, Patient, examples
+from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.storage import documents
 from shoal.storage.catalogue import get_draft, tags_of
@@ -26,10 +27,14 @@ WEIGHT_TOLERANCE = 1.0
 """Of a posting, in its unit of a millionth: rounding, and not damage."""
 NORM_TOLERANCE = 1e-3
 
-TEXTS = "SELECT id, content_hash, n_bytes, n_chunks, content FROM documents ORDER BY id"
+# Texts as bytes: one that is not UTF-8 any more could not be read as anything else.
+TEXTS = """
+    SELECT id, content_hash, n_bytes, n_chunks, typeof(content) = 'text' AS is_text, CAST(content AS BLOB)
+    FROM documents ORDER BY id
+"""
 # A chunk whose section is missing or of another document has no section here.
 CHUNKS_OF = """
-    SELECT c.id, c.chunk_index, c.start_char, c.end_char, c.text, s.id AS section
+    SELECT c.id, c.chunk_index, c.start_char, c.end_char, CAST(c.text AS BLOB) AS text, s.id AS section
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
@@ -113,26 +118,30 @@ def _texts(patient: Patient) -> Sequence[Finding]:
 
 
 def _damaged(snapshot: Snapshot) -> Iterator[Damaged]:
-    for document_id, content_hash, n_bytes, n_chunks, content in snapshot.tuples(TEXTS):
-        encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else b""
-        if hashlib.sha256(encoded).hexdigest() != content_hash:
+    for document_id, content_hash, n_bytes, n_chunks, is_text, encoded in snapshot.tuples(TEXTS):
+        if not is_text or hashlib.sha256(encoded).hexdigest() != content_hash:
             yield Damaged(document_id, "the text has another SHA-256", is_lost=True)
             continue
         chunks = snapshot.rows(CHUNKS_OF, {"document_id": document_id})
         if len(encoded) != n_bytes:
-            yield Damaged(document_id, f"{n_bytes:,} bytes are noted, it has {len(encoded):,}")
+            yield Damaged(document_id, f"{n_bytes} bytes are noted, it has {len(encoded)}")
         elif len(chunks) != n_chunks or not chunks:
-            yield Damaged(document_id, f"{n_chunks:,} passages are noted, it has {len(chunks):,}")
-        elif why := next(filter(None, (_fault(i, chunk, content) for i, chunk in enumerate(chunks))), None):
+            yield Damaged(document_id, f"{n_chunks} passages are noted, it has {len(chunks)}")
+        elif why := next(filter(None, _faults(chunks, encoded.decode())), None):
             yield Damaged(document_id, why)
 
 
+def _faults(chunks: Sequence[Any], content: str) -> Iterator[str | None]:
+    return (_fault(i, chunk, content) for i, chunk in enumerate(chunks))
+
+
 def _fault(i: int, chunk: Any, content: str) -> str | None:
+    start, end = chunk["start_char"], chunk["end_char"]
     if chunk["chunk_index"] != i:
         return f"passage #{i} is missing"
     if chunk["section"] is None:
         return f"passage #{i} has no section"
-    if content[chunk["start_char"] : chunk["end_char"]] != chunk["text"]:
+    if not (isinstance(start, int) and isinstance(end, int)) or content[start:end].encode() != chunk["text"]:
         return f"passage #{i} is not the text at its place"
     return None
 
@@ -171,28 +180,40 @@ def _restore_scores(patient: Patient) -> None:
 
 def _make_anew(patient: Patient, document_ids: Sequence[int]) -> None:
     """Cut and score documents again, each in a transaction of its own; passages that are where they were keep their
-    ids."""
+    ids. One that cannot be read does not stop the rest; the first error is raised at the end."""
     vocabularies = Vocabularies(patient.database, patient.scorer) if document_ids else None
+    failed: Exception | None = None
     for document_id in document_ids:
         assert vocabularies is not None, "made for the documents there are"
-        with patient.database.snapshot() as snapshot:
-            draft = get_draft(snapshot, document_id)
-            tags = tags_of(snapshot, [document_id]).get(document_id, ())
-        draft = dataclasses.replace(draft, tags=tags, n_bytes=len(draft.content.encode()))
-        scored = _scored(draft, vocabularies, patient)
-        reefs = json.dumps(list(range(patient.scorer.n_reefs)))
-        with patient.database.write() as connection:
-            one = {"document_id": document_id}
-            rows = connection.execute(sa.text(CHUNKS_OF), one).all()
-            before = {(row.start_char, row.end_char): row.id for row in rows}
-            # What should follow from other rows may be there without them, and would be in the way.
-            if rows:
-                forget = [{"chunk_id": row.id, "reefs": reefs} for row in rows]
-                connection.execute(sa.text(FORGET_POSTINGS_OF_CHUNK), forget)
-            for statement in (documents.FORGET_TEXTS, DELETE_CHUNKS):
-                connection.execute(sa.text(statement), one)
-            kept = [before.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
-            documents.replace_document(connection, document_id, scored, kept, now=timestamp())
+        try:
+            _make_one_anew(patient, document_id, vocabularies)
+        except (DatabaseUnavailableError, DiskFullError):
+            raise
+        except Exception as error:  # whatever a damaged value leads to
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+def _make_one_anew(patient: Patient, document_id: int, vocabularies: Vocabularies) -> None:
+    with patient.database.snapshot() as snapshot:
+        draft = get_draft(snapshot, document_id)
+        tags = tags_of(snapshot, [document_id]).get(document_id, ())
+    draft = dataclasses.replace(draft, tags=tags, n_bytes=len(draft.content.encode()))
+    scored = _scored(draft, vocabularies, patient)
+    reefs = json.dumps(list(range(patient.scorer.n_reefs)))
+    with patient.database.write() as connection:
+        one = {"document_id": document_id}
+        rows = connection.execute(sa.text(CHUNKS_OF), one).all()
+        before = {(row.start_char, row.end_char): row.id for row in rows}
+        # What should follow from other rows may be there without them, and would be in the way.
+        if rows:
+            forget = [{"chunk_id": row.id, "reefs": reefs} for row in rows]
+            connection.execute(sa.text(FORGET_POSTINGS_OF_CHUNK), forget)
+        for statement in (documents.FORGET_TEXTS, DELETE_CHUNKS):
+            connection.execute(sa.text(statement), one)
+        kept = [before.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
+        documents.replace_document(connection, document_id, scored, kept, now=timestamp())
 
 
 def _scored(draft: DocumentDraft, vocabularies: Vocabularies, patient: Patient) -> ScoredDocument:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,12 @@ from shoal.doctor.file import CHECKS as OF_FILE
 from shoal.doctor.findings import Check, Finding, Patient
 from shoal.doctor.jobs import CHECKS as OF_JOBS
 from shoal.doctor.learning import CHECKS as OF_LEARNING
-from shoal.errors import ShoalError, StorageError
+from shoal.doctor.values import CHECKS as OF_VALUES
+from shoal.errors import ReadOnlyDatabaseError, ShoalError
 
-CHECKS: tuple[Check, ...] = (*OF_FILE, *OF_CONTENT, *OF_JOBS, *OF_LEARNING)
-"""What comes later rests on what came before: a document is made whole before its words are counted."""
+CHECKS: tuple[Check, ...] = (*OF_FILE, *OF_CONTENT, *OF_JOBS, *OF_LEARNING, *OF_VALUES)
+"""What comes later rests on what came before: a document is made whole before its words are counted, and only then is
+any value that is left damaged called so."""
 
 Watcher = Callable[[Check], None]
 
@@ -53,7 +54,8 @@ def examine(
             before, found = found, _mend(check, patient)
             left = {finding.problem for finding in found}
             repaired += [finding for finding in before if finding.can_repair and finding.problem not in left]
-        looked_at.append(check.name)
+        if not any(finding.is_unseen for finding in found):
+            looked_at.append(check.name)
         findings += found
         if check.is_vital and any(finding.is_harm for finding in found):
             break
@@ -63,7 +65,9 @@ def examine(
 def _look(check: Check, patient: Patient) -> Sequence[Finding]:
     try:
         return check.look(patient)
-    except (StorageError, sqlite3.Error) as error:
+    except ReadOnlyDatabaseError as error:
+        return [_needs_writing(check, error)]
+    except Exception as error:  # a damaged value may fail any statement and any line that reads it
         return [_unseen(check, error)]
 
 
@@ -71,24 +75,44 @@ def _mend(check: Check, patient: Patient) -> Sequence[Finding]:
     assert check.mend is not None, "whoever calls has looked"
     try:
         check.mend(patient)
-    except (ShoalError, sqlite3.Error) as error:
+    except Exception as error:  # as above; what can be mended after it still is
         return [*_look(check, patient), _unmended(check, error)]
     return _look(check, patient)
+
+
+def _needs_writing(check: Check, error: Exception) -> Finding:
+    return Finding(
+        check.name,
+        f"this was not looked at: {error}",
+        "the check itself has to write; nothing is known of it, and nothing is wrong by that",
+        "run `shoal doctor` as a user who may write to the library, or on a copy of it",
+        is_harm=False,
+        is_unseen=True,
+    )
 
 
 def _unseen(check: Check, error: Exception) -> Finding:
     return Finding(
         check.name,
-        f"this could not be looked at: {error}",
-        "the database did not answer, so nothing is known of it",
+        f"this could not be looked at: {_reason(error)}",
+        "the database did not answer, or with something that no Shoal has stored, so nothing is known of it",
         "see the other findings; if there are none, try again when the database is not busy",
+        is_unseen=True,
     )
 
 
 def _unmended(check: Check, error: Exception) -> Finding:
     return Finding(
         check.name,
-        f"the repair did not come to its end: {error}",
+        f"the repair did not come to its end: {_reason(error)}",
         "what it had done is done; nothing was lost",
         "run `shoal doctor --repair` again, when there is space on the disk and nothing else writes much",
     )
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, with the words of SQLite where it was SQLite's."""
+    if isinstance(error, ShoalError):
+        cause = getattr(error.__cause__, "orig", error.__cause__)
+        return str(error) if cause is None else f"{error} ({cause})"
+    return f"{type(error).__name__}: {error}"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sqlite3
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from shoal.doctor.findings import Check, Finding, Patient, examples
-from shoal.errors import SchemaError, StorageError
+from shoal.errors import DamagedDatabaseError, SchemaError, StorageError
 from shoal.storage import migrate
-from shoal.storage.database import Database
+from shoal.storage.schema import Part, missing_parts, with_content
 
 LOSES_NOTHING = "`shoal backup` and `shoal export` save what can be read before anything else is tried"
 OF_AN_INDEX = re.compile(
@@ -23,8 +20,6 @@ OF_AN_INDEX = re.compile(
 
 INTEGRITY = "PRAGMA integrity_check(100)"
 FOREIGN_KEYS = "PRAGMA foreign_key_check"
-# Rows of a table without a key of its own have no rowid.
-PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
 
 OWNED = {
     "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
@@ -44,13 +39,6 @@ Texts and items of jobs are not among them: what was accepted is never removed h
 
 ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
 """What other checks look at: a chunk without its section still has its text, an item without its job, too."""
-
-DERIVED = ("reef_postings", "chunk_fts")
-"""Tables that hold nothing but what follows from others, and the beginning of the names of those that make one up."""
-
-
-Part = tuple[str, str, str]
-"""Type, name and SQL of a part of the schema."""
 
 
 class Loose(NamedTuple):
@@ -125,7 +113,7 @@ def _integrity(patient: Patient) -> list[str]:
     try:
         with patient.database.snapshot() as snapshot:
             lines = [line for (text,) in snapshot.rows(INTEGRITY) for line in str(text).splitlines()]
-    except SchemaError:
+    except (DamagedDatabaseError, SchemaError):
         return ["the check could not come to its end: a page that it needs is not readable"]
     return [] if lines == ["ok"] else [line for line in lines if not line.startswith("***")]
 
@@ -160,7 +148,7 @@ def _is_current(patient: Patient) -> Sequence[Finding]:
     parts = _missing_parts(patient)
     if not parts:
         return []
-    missing, is_table = [name for _, name, _ in parts], _holds_content(parts)
+    missing, is_table = [name for _, name, _ in parts], bool(with_content(parts))
     return [
         Finding(
             "schema",
@@ -175,25 +163,8 @@ def _is_current(patient: Patient) -> Sequence[Finding]:
 
 
 def _missing_parts(patient: Patient) -> list[Part]:
-    """Tables, views and indexes that a new database of this version has and this one has not."""
-    there = {part[:2] for part in _parts(patient.database)}
-    return [part for part in _expected_parts() if part[:2] not in there]
-
-
-@functools.cache
-def _expected_parts() -> tuple[Part, ...]:
-    with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
-        new = Database(f"sqlite:///{Path(folder, 'new.db')}")
-        try:
-            migrate.upgrade(new)
-            return tuple(_parts(new))
-        finally:
-            new.close()
-
-
-def _parts(database: Database) -> list[Part]:
-    with database.snapshot() as snapshot:
-        return [(kind, name, sql) for kind, name, sql in snapshot.rows(PARTS)]
+    with patient.database.snapshot() as snapshot:
+        return missing_parts(snapshot)
 
 
 def _make_current(patient: Patient) -> None:
@@ -202,7 +173,7 @@ def _make_current(patient: Patient) -> None:
     except SchemaError:
         return
     missing = _missing_parts(patient)
-    if _holds_content(missing):
+    if with_content(missing):
         return
     with patient.database.write() as connection:
         # Views after tables, indexes last; a full-text index brings its own tables.
@@ -211,10 +182,6 @@ def _make_current(patient: Patient) -> None:
                 one for one in missing if one[0] == kind and not one[1].startswith("chunk_fts_")
             ):
                 connection.exec_driver_sql(sql)
-
-
-def _holds_content(missing: Sequence[Part]) -> bool:
-    return any(kind == "table" and not name.startswith(DERIVED) for kind, name, _ in missing)
 
 
 def _belongs(patient: Patient) -> Sequence[Finding]:

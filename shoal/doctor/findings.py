@@ -19,7 +19,7 @@ class Finding:
     """One thing that is not as it should be.
 
     `n` says how many times, `examples` names the first few. `is_harm` is False where nothing is wrong yet, but worth
-    knowing. `can_repair`: `--repair` mends it without losing a document.
+    knowing. `can_repair`: `--repair` mends it without losing a document. `is_unseen`: the check could not be made.
     """
 
     check: str
@@ -30,6 +30,7 @@ class Finding:
     examples: tuple[str, ...] = ()
     is_harm: bool = True
     can_repair: bool = False
+    is_unseen: bool = False
 
 
 class Patient:

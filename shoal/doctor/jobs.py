@@ -142,10 +142,10 @@ REOPEN = sa.text("""
 
 def _leases(patient: Patient) -> Sequence[Finding]:
     now = time.time()
-    with patient.database.read() as connection:
+    with patient.database.snapshot() as snapshot:
         held = [
-            *connection.execute(statements.LEASED_ITEMS).mappings(),
-            *connection.execute(statements.LEASED_WAVES).mappings(),
+            *snapshot.rows(statements.LEASED_ITEMS.text),
+            *snapshot.rows(statements.LEASED_WAVES.text),
         ]
     stale = [row for row in held if row["lease_expires_at"] <= now or lease.is_dead(row["lease_owner"])]
     if not stale:
@@ -372,11 +372,11 @@ def _settle_job(connection: sa.Connection, job_id: int, now: str) -> None:
 
 
 def _leftovers(patient: Patient) -> Sequence[Finding]:
-    with patient.database.read() as connection:
+    with patient.database.snapshot() as snapshot:
         moment = time.time() - patient.settings.upload_timeout
-        silent = connection.execute(statements.SILENT_UPLOADS, {"moment": moment}).scalar_one()
-        held = connection.execute(statements.LOCAL_JOBS).all()
-    n = silent + sum(lease.is_dead(row.local_owner) for row in held)
+        silent = snapshot.value(statements.SILENT_UPLOADS.text, {"moment": moment})
+        held = snapshot.rows(statements.LOCAL_JOBS.text)
+    n = silent + sum(lease.is_dead(row["local_owner"]) for row in held)
     spooled = _old_spool_files(patient.settings)
     found = []
     if n:

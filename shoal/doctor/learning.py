@@ -149,10 +149,10 @@ def _words(patient: Patient) -> Sequence[Finding]:
     return [
         Finding(
             "vocabulary",
-            f"{noted:,} learned words are noted, there are {n:,}",
+            f"{noted} learned words are noted, there are {n:,}",
             "the number that `shoal status` tells is wrong, or words were removed by hand",
             "--repair counts them again; `shoal rescore` learns afresh what is missing",
-            n=abs(noted - n),
+            n=abs(noted - n) if isinstance(noted, int) else 1,
             can_repair=True,
         )
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 ALIKE = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
 """Characters that models write for one another."""
-ELLIPSIS = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…|\. \. \.)\s*\]?)\s*")
+ELLIPSIS = re.compile(r"(?:\[\s*+)?(?:\.{3,}|…|\. \. \.)(?:\s*+\])?")
 """Where a quotation leaves something out."""
 
 
@@ -55,7 +55,7 @@ def _trimmed(part: str) -> str:
 
 
 def _pattern(part: str) -> re.Pattern[str]:
-    text = r"\s+".join("".join(map(_either, word)) for word in part.split())
+    text = r"\s++".join("".join(map(_either, word)) for word in part.split())
     # Not in the middle of a word: "art" is no quotation of "part".
     before = r"(?<!\w)" if part[0].isalnum() else ""
     after = r"(?!\w)" if part[-1].isalnum() else ""

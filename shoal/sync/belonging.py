@@ -1,107 +1,63 @@
-"""Which documents are those of a folder: by their absolute paths, and by relative ones where these can only mean it.
+"""Which documents are those of a folder. Their source paths come from whoever sent them, so these are never opened.
 
-A relative path does not say what it is relative to, and an upload may have sent the same from elsewhere. Documents with
-such paths are the folder's where at least half of those that begin alike have their text in it.
+A document is the folder's where its source path is one that the listing of the folder may return. A relative path does
+not say what it is relative to; such a document is the folder's where the end of a file's path is its path, and the
+file's text its text.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
 from pathlib import Path
 
+from shoal.listing import may_be_listed
 from shoal.storage.database import Snapshot
 from shoal.sync.folder import Folder
 from shoal.sync.plan import Stored
 
-# Documents whose source path lies below a folder; the bounds are the folder with `/` and with what follows `/`.
-BELOW = """
-    SELECT id, source_path, content_hash, source_path FROM documents WHERE source_path >= :first AND source_path < :beyond
-"""
-# Any that is not absolute: it sorts before `/` or after all that begin with it.
-RELATIVE = """
-    SELECT id, source_path, content_hash, source_path FROM documents WHERE source_path < '/' OR source_path >= '0'
-"""
-
-AT_LEAST = 0.5
-"""Share of the documents whose paths begin alike that must have their text in the folder: enough to tell a folder that
-was taken in under a relative name, from others that happen to be called the same."""
+# The bounds are the folder with `/` and with what follows `/`.
+BELOW = "SELECT id, source_path, content_hash FROM documents WHERE source_path >= :first AND source_path < :beyond"
+WITH_TEXT = "SELECT id, source_path FROM documents WHERE content_hash = :content_hash"
 
 
-@dataclass(frozen=True, slots=True)
-class Relatives:
-    """Documents whose relative paths begin alike, as those of a folder. `is_as_called`: the folder is called by that
-    beginning now; `is_named`: the beginning names it at all."""
-
-    documents: tuple[Stored, ...]
-    is_as_called: bool
-    is_named: bool
-
-
-def below(snapshot: Snapshot, root: str) -> list[Stored]:
-    """Documents whose source path lies below a folder, under whatever name that is given."""
-    bounds = {"first": f"{root.rstrip('/')}/", "beyond": f"{root.rstrip('/')}0"}
-    return [Stored(*row) for row in snapshot.tuples(BELOW, bounds)]
-
-
-def relatives_of(snapshot: Snapshot, given: Path, root: str) -> list[Relatives]:
-    """Documents that may be of the folder `root`, called `given`; names are what they would be there."""
-    called = "" if given.is_absolute() else os.path.normpath(given)
-    found = []
-    for name in dict.fromkeys(_names(called, root)):
-        documents = [
-            one._replace(name=f"{root.rstrip('/')}/{one.source_path.removeprefix(f'{name}/')}")
-            for one in (below(snapshot, name) if name else _relative(snapshot))
-            if _leads_down(one.source_path.removeprefix(f"{name}/"))
-        ]
-        if documents:
-            found.append(Relatives(tuple(documents), is_as_called=name == called != "", is_named=bool(name)))
-    return found
+def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[Stored], dict[str, int]]:
+    """The documents of a folder, and the ids of other documents by the hash of the text that they share with a file."""
+    documents = _below(snapshot, folder)
+    files = defaultdict(list)
+    for file in folder.files:
+        files[file.content_hash].append(file.name)
+    elsewhere = {}
+    for content_hash in files.keys() - {document.content_hash for document in documents}:
+        row = snapshot.first(WITH_TEXT, {"content_hash": content_hash})
+        if row is None:
+            continue
+        document_id, path = row
+        name = next((name for name in files[content_hash] if path and name.endswith(f"/{path}")), None)
+        if name is None:
+            elsewhere[content_hash] = document_id
+        else:
+            documents.append(Stored(document_id, name, content_hash, path))
+    return documents, elsewhere
 
 
-def _names(called: str, root: str) -> Iterator[str]:
-    """What the folder may have been called: as now, then by the end of its path, the longest first, or not at all."""
-    if called not in ("", "."):
-        yield called
-    parts = root.strip("/").split("/")
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
-    yield ""
+def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
+    root = folder.root.rstrip("/")
+    rows = snapshot.tuples(BELOW, {"first": f"{root}/", "beyond": f"{root}0"})
+    paths = {file.name: file.path for file in folder.files}
+    folded = {name.casefold(): name for name in sorted(paths)}
+    documents = []
+    for document_id, source_path, content_hash in rows:
+        if may_be_listed(source_path, folder.root):
+            name = source_path if source_path in paths else folded.get(source_path.casefold(), source_path)
+            if name != source_path and not _is_same(source_path, paths[name]):
+                name = source_path
+            documents.append(Stored(document_id, name, content_hash, source_path))
+    return documents
 
 
-def _relative(snapshot: Snapshot) -> list[Stored]:
-    return [Stored(*row) for row in snapshot.tuples(RELATIVE)]
-
-
-def _leads_down(path: str) -> bool:
-    return ".." not in path.split("/") and "://" not in path
-
-
-def those_of(found: Folder, relatives: Sequence[Relatives]) -> list[Stored]:
-    """The documents with relative paths that are the folder's.
-
-    Of those that begin alike, all where most have their text here. Else those whose files are here, where the folder is
-    called by that beginning; a file that is not here says nothing then. Paths that do not name the folder are never
-    taken for those of a file that is gone.
-    """
-    places = {file.name: file.content_hash for file in found.files}
-    hashes = set(places.values())
-    claimed: dict[int, Stored] = {}
-    for one in relatives:
-        # Where nothing names the folder, a text counts only at its place.
-        known = [
-            document
-            for document in one.documents
-            if document.content_hash in (hashes if one.is_named else {places.get(document.name)})
-        ]
-        is_of_folder = len(known) >= AT_LEAST * len(one.documents)
-        for document in one.documents:
-            is_here = document.name in places
-            if one.is_named:
-                is_its_own = is_of_folder or (one.is_as_called and is_here)
-            else:
-                is_its_own = is_of_folder and (is_here or document.content_hash in hashes)
-            if is_its_own:
-                claimed.setdefault(document.id, document)
-    return list(claimed.values())
+def _is_same(name: str, path: Path) -> bool:
+    """Whether the file system takes a name for that of a file, as some do whose names have no capitals."""
+    try:
+        return Path(name).samefile(path)
+    except OSError:
+        return False

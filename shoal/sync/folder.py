@@ -1,32 +1,30 @@
-"""The texts of a folder: where they are and what they say, and what is true of the files that documents came from."""
+"""The texts of a folder: where they are and what they say. The listing alone decides what is read."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.errors import DocumentError, NotFoundError, UnreadableFileError
-from shoal.listing import count_by_suffix, list_folder, reason_of
+from shoal.listing import list_folder
 from shoal.models import DocFormat, DocumentDraft
 from shoal.parse.decode import clean
 from shoal.parse.draft import draft_from_file
 from shoal.settings import Settings
 
-NO_FILE = "is no ordinary file"
-NOWHERE = "is a link that leads nowhere"
-
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file with the SHA-256 (hex) of its text. `name` is its absolute path as a source path is stored."""
+    """A file with the SHA-256 (hex) of its text. `name` is its absolute path as a source path is stored, `folder` the
+    folder that was listed."""
 
     path: Path
     name: str
     content_hash: str
     size: int
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +42,30 @@ class Failed:
 class Folder:
     """What is in a folder, in the order of the names.
 
-    `followed`: names of files that were read only because documents came from them. `known_as`: other spellings of names that lead to files here, where the file system has one for several. `empty`:
-    folders with nothing in them that documents came from, such as those where a disk is missing. `passed_over`: how
-    many files are no texts by their names, by extension.
+    `links`: names of symbolic links, which are not followed. `empty`: folders with nothing in them, such as those where
+    a disk is missing. `passed_over`: how many files are no texts by their names, by extension, and how many links.
     """
 
     root: str
     files: tuple[TextFile, ...]
     failed: tuple[Failed, ...]
-    followed: frozenset[str] = frozenset()
-    known_as: Mapping[str, str] = field(default_factory=dict)
+    links: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)
 
-    def is_unknown(self, name: str) -> bool:
-        """Whether there may be a file of this name that could not be read."""
-        return any(name == one.name or (one.is_folder and is_below(name, one.name)) for one in self.failed)
-
-    def may_be_missing(self, name: str) -> bool:
-        """Whether a file of this name was in a folder that is now empty."""
-        return any(is_below(name, one) for one in self.empty)
+    @property
+    def unseen(self) -> frozenset[str]:
+        """Names that may lead to files which were not read, themselves or as folders."""
+        return frozenset([*(one.name for one in self.failed), *self.links])
 
 
-def is_below(name: str, folder: str) -> bool:
-    """Whether a path leads into a folder."""
-    return name.startswith(f"{folder.rstrip('/')}/")
+def folder_above(name: str, folders: Collection[str]) -> str | None:
+    """The one of some names that is a path or stands above it, the nearest; None where none does."""
+    while name:
+        if name in folders:
+            return name
+        name = name.rpartition("/")[0]
+    return "/" if "/" in folders else None
 
 
 def root_of(folder: Path) -> str:
@@ -80,124 +77,38 @@ def root_of(folder: Path) -> str:
     return clean(root)
 
 
-def look(
-    folder: Path,
-    settings: Settings,
-    stored: Collection[str] = (),
-    watch: Callable[[int], None] = lambda _: None,
-) -> Folder:
-    """Read the texts below a folder; names that begin with a dot are passed over, links to folders are not followed.
+def look(folder: Path, settings: Settings, watch: Callable[[int], None] = lambda _: None) -> Folder:
+    """Read the texts that the listing of a folder names, and nothing else.
 
-    `stored`: names that documents came from. Such a file is read whatever it is called and wherever the path leads, and
-    one that is not there is only gone if the system says so. `watch` is told the bytes of each file. Raises
-    NotFoundError where there is no such folder.
+    Calls `watch` with the bytes of each file. Raises NotFoundError where there is no such folder.
     """
-    name_of_root = root_of(folder)
-    listing = list_folder(Path(os.path.abspath(folder)))  # noqa: PTH100
-    looking = _Looking(settings, watch)
-    looking.failed += [Failed(clean(str(one.path)), one.reason, is_folder=True) for one in listing.unreadable]
-    wanted = set(stored)
+    root = root_of(folder)
+    place = Path(os.path.abspath(folder))  # noqa: PTH100
+    listing = list_folder(place)
+    files: dict[str, TextFile] = {}
+    failed = [Failed(clean(str(one.path)), one.reason, is_folder=True) for one in listing.unreadable]
     for path in listing.texts:
-        looking.take(path)
-    listed = frozenset(looking.seen)
-    followed = tuple(path for path in listing.others if clean(str(path)) in wanted)
-    for path in followed:
-        looking.take(path)
-    for name in sorted(wanted - looking.seen.keys()):
-        looking.probe(name, name_of_root)
-    taken = set(followed)
-    return Folder(
-        root=name_of_root,
-        files=tuple(sorted(looking.files.values(), key=lambda file: file.name)),
-        failed=tuple(looking.failed),
-        followed=frozenset(looking.files) - listed,
-        known_as=looking.known_as,
-        empty=tuple(sorted(looking.empty)),
-        passed_over=count_by_suffix(
-            tuple(path for path in listing.others if path not in taken), n_links=len(listing.links)
-        ),
-    )
-
-
-class _Looking:
-    """What has been found so far. `seen` are all files that are there, read or not, by their names."""
-
-    def __init__(self, settings: Settings, watch: Callable[[int], None]) -> None:
-        self._settings = settings
-        self._watch = watch
-        self.files: dict[str, TextFile] = {}
-        self.failed: list[Failed] = []
-        self.known_as: dict[str, str] = {}
-        self.empty: set[str] = set()
-        self.seen: dict[str, Path] = {}
-        self._spelt: dict[str, str] | None = None
-
-    def take(self, path: Path) -> None:
-        """Read a file that is there."""
         name = clean(str(path))
-        if name in self.seen:
-            self.failed.append(Failed(name, "another file has the same name but for control characters"))
-            return
-        self.seen[name] = path
+        if name in files:
+            failed.append(
+                Failed(name, "another file has the same name but for characters that are not stored")
+            )
+            continue
         try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                # Reading a pipe would wait for someone to write.
-                self.failed.append(Failed(name, NO_FILE, is_refused=True))
-                return
-            draft = read(path, self._settings)
-        except FileNotFoundError:
-            self.failed.append(Failed(name, NOWHERE))
-            return
-        except OSError as error:
-            self.failed.append(Failed(name, reason_of(error)))
-            return
+            draft = read(path, place, settings)
         except (DocumentError, NotFoundError) as error:
-            self.failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
-            return
-        self._watch(draft.n_bytes)
-        self.files[name] = TextFile(path, name, draft.content_hash, draft.n_bytes)
-
-    def probe(self, name: str, root: str) -> None:
-        """Find out about a file that a document came from and that was not listed: only what the system says is not
-        there is gone."""
-        path = Path(name)
-        try:
-            mode = path.stat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            self._miss(path, root)
-        except OSError as error:
-            self.failed.append(Failed(name, reason_of(error)))
-        else:
-            if stat.S_ISREG(mode):
-                self._meet(path, name)
-            elif not stat.S_ISDIR(mode):
-                self.failed.append(Failed(name, NO_FILE, is_refused=True))
-
-    def _meet(self, path: Path, name: str) -> None:
-        """A file that is there: one that was listed under another spelling, or one of its own."""
-        if self._spelt is None:
-            self._spelt = {one.casefold(): one for one in sorted(self.seen)}
-        listed = self._spelt.get(name.casefold())
-        if listed is not None and listed != name and path.samefile(self.seen[listed]):
-            self.known_as[name] = listed
-        else:
-            self.take(path)
-
-    def _miss(self, path: Path, root: str) -> None:
-        """A file that is not there. It is not gone where it, or a folder above it, is a link that leads nowhere, and
-        perhaps not where its folder is empty."""
-        above = [path, *(one for one in path.parents if is_below(str(one), root))]
-        for one in above:
-            if one.is_symlink() and not one.exists():
-                self.failed.append(Failed(str(one), NOWHERE, is_folder=one != path))
-                return
-        nearest = next((one for one in above if one.is_dir()), Path(root))
-        try:
-            with os.scandir(nearest) as entries:
-                if next(entries, None) is None:
-                    self.empty.add(str(nearest))
-        except OSError as error:
-            self.failed.append(Failed(str(nearest), reason_of(error), is_folder=True))
+            failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
+            continue
+        watch(draft.n_bytes)
+        files[name] = TextFile(path, name, draft.content_hash, draft.n_bytes, place)
+    return Folder(
+        root=root,
+        files=tuple(sorted(files.values(), key=lambda file: file.name)),
+        failed=tuple(failed),
+        links=tuple(clean(str(path)) for path in listing.links),
+        empty=tuple(clean(str(path)) for path in listing.empty),
+        passed_over=listing.passed_over,
+    )
 
 
 def is_refusal(error: Exception) -> bool:
@@ -207,9 +118,12 @@ def is_refusal(error: Exception) -> bool:
 
 def read(
     path: Path,
+    folder: Path | None,
     settings: Settings,
     tags: tuple[str, ...] = (),
     format: DocFormat | None = None,  # noqa: A002 - the name that drafts have for it
 ) -> DocumentDraft:
-    """A file as it is now, under its absolute path. Raises DocumentError, NotFoundError."""
-    return draft_from_file(path, settings=settings, tags=tags, format=format, source_path=str(path))
+    """A file of a folder as it is now, under its absolute path. Raises DocumentError, NotFoundError."""
+    return draft_from_file(
+        path, folder=folder, settings=settings, tags=tags, format=format, source_path=str(path)
+    )

@@ -6,9 +6,9 @@ another one at the same work, finds the rest to do.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +23,10 @@ from shoal.parse.draft import checked_tags, make_draft
 from shoal.parse.formats import format_of
 from shoal.settings import Settings
 from shoal.storage import catalogue, documents
-from shoal.storage.database import Database, Snapshot
+from shoal.storage.database import Database
 from shoal.storage.lock import alone
-from shoal.sync.belonging import below, relatives_of, those_of
-from shoal.sync.folder import Failed, Folder, TextFile, is_below, is_refusal, look, read, root_of
+from shoal.sync.belonging import documents_of
+from shoal.sync.folder import Failed, Folder, TextFile, folder_above, is_refusal, look, read
 from shoal.sync.plan import Pair, Plan, Stored, make_plan
 
 if TYPE_CHECKING:
@@ -99,31 +99,26 @@ def sync(
     watch: Watcher | None = None,
     watch_reading: Callable[[int], None] = lambda _: None,
 ) -> Synced:
-    """Make the documents below `folder` those that the library has of it. They are known by their absolute paths; those
-    that were stored under relative ones get theirs (`shoal.sync.belonging`).
+    """Make the documents of a folder follow its files. They are known by their absolute paths; those that were stored
+    under relative ones get theirs (`shoal.sync.belonging`).
 
     `tags` are added to every document of the folder. `delete` removes documents whose files are gone. Without `force` it
     keeps those of a folder that is there but empty, and refuses to leave no document at all: a disk may not be mounted.
     Raises NotFoundError, EmptyFolderError.
     """
     wanted = checked_tags(tags, engine.settings)
-    root = root_of(folder)
     # One after the other: of two that look at once, the slower one would undo what the other has seen change.
     with alone(engine.database.path, "sync"):
+        found = look(folder, engine.settings, watch_reading)
         with engine.database.snapshot() as snapshot:
-            named = below(snapshot, root)
-            relatives = relatives_of(snapshot, folder, root)
-        names = {one.name for group in (named, *(some.documents for some in relatives)) for one in group}
-        found = look(folder, engine.settings, names, watch_reading)
-        stored = [_as_spelt(one, found) for one in (*named, *those_of(found, relatives))]
-        found = _without_strangers(found, stored)
-        with engine.database.snapshot() as snapshot:
-            plan = make_plan(found, stored, _elsewhere(snapshot, found, stored))
+            stored, elsewhere = documents_of(snapshot, found)
+        plan = make_plan(found, stored, elsewhere)
         found = dataclasses.replace(found, empty=_perhaps_missing(found, plan))
         is_all = not found.files or len(plan.vanished) == len(stored)
         if delete and plan.vanished and is_all and not force:
             raise EmptyFolderError(_nothing_left(folder, plan, found))
-        going = [one for one in plan.vanished if delete and (force or not found.may_be_missing(one.name))]
+        kept = () if force else frozenset(found.empty)
+        going = [one for one in plan.vanished if delete and folder_above(one.name, kept) is None]
         if dry_run:
             return _planned(plan, found, going)
         return _carry_out(engine, plan, found, wanted, going, processes=processes, watch=watch)
@@ -144,26 +139,9 @@ def _nothing_left(folder: Path, plan: Plan, found: Folder) -> str:
 
 def _perhaps_missing(found: Folder, plan: Plan) -> tuple[str, ...]:
     """The folders that are empty where so much was that something may not be mounted there."""
-    n_gone = {one: sum(is_below(document.name, one) for document in plan.vanished) for one in found.empty}
-    return tuple(one for one, n in n_gone.items() if n >= MANY or (n and one == found.root))
-
-
-def _without_strangers(found: Folder, stored: Sequence[Stored]) -> Folder:
-    """Leave out files that were read for the sake of documents which turned out not to be of this folder."""
-    own = {one.name for one in stored}
-    files = tuple(file for file in found.files if file.name not in found.followed or file.name in own)
-    return dataclasses.replace(found, files=files)
-
-
-def _as_spelt(document: Stored, found: Folder) -> Stored:
-    return document._replace(name=found.known_as.get(document.name, document.name))
-
-
-def _elsewhere(snapshot: Snapshot, found: Folder, stored: Sequence[Stored]) -> dict[str, int]:
-    own = {one.content_hash for one in stored}
-    hashes = {file.content_hash for file in found.files} - own
-    ids = {one: documents.document_with(snapshot, one) for one in hashes}
-    return {one: document_id for one, document_id in ids.items() if document_id is not None}
+    empty = frozenset(found.empty)
+    n_gone = Counter(folder_above(document.name, empty) for document in plan.vanished)
+    return tuple(one for one in found.empty if n_gone[one] >= MANY or (n_gone[one] and one == found.root))
 
 
 def _planned(plan: Plan, found: Folder, going: Sequence[Stored]) -> Synced:
@@ -210,8 +188,6 @@ def _carry_out(
     tagged = _tag(engine, [*unchanged, *renamed, *(one for one in before.values() if one.document_id)], tags)
     deleted = [one for one in going if _delete(engine, one)]
     staying = [one for one in plan.vanished if one not in going]
-    for one in staying:
-        _name_absolutely(engine, one)
     return Synced(
         new=tuple(taken.new),
         changed=tuple(taken.changed),
@@ -226,15 +202,6 @@ def _carry_out(
         warnings=tuple(taken.warnings),
         passed_over=found.passed_over,
     )
-
-
-def _name_absolutely(engine: Engine, document: Stored) -> None:
-    """Let a document whose file is gone remember where that was: a relative path tells it only as long as others of
-    its folder have one, too."""
-    if document.source_path != document.name:
-        with contextlib.suppress(DocumentError, NotFoundError):
-            content = engine.content(document.id)
-            engine.replace(document.id, content=content, source_path=document.name)
 
 
 def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
@@ -312,7 +279,7 @@ def _add(
     engine: Engine, intake: Intake, file: TextFile, document: Stored | None, tags: tuple[str, ...]
 ) -> None:
     if document is None:
-        intake.add_draft(read(file.path, engine.settings, tags))
+        intake.add_draft(read(file.path, file.folder, engine.settings, tags))
     else:
         intake.replace(document.id, _replacement(engine.database, engine.settings, document.id, file, tags))
 
@@ -331,7 +298,7 @@ def _replacement(
             source_path=stored.source_path,
         )
         is_told = stored.format is format_of(stored.source_path)
-        draft = read(file.path, settings, tags, None if is_told else stored.format)
+        draft = read(file.path, file.folder, settings, tags, None if is_told else stored.format)
         chosen: dict[str, Any] = {"title": draft.title if stored.title == old.title else None}
         given = [tag for tag in stored.tags if tag not in old.tags or tag in tags]
         chosen["tags"] = tuple(dict.fromkeys((*given, *draft.tags)))

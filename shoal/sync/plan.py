@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shoal.sync.folder import Folder, TextFile
+from shoal.sync.folder import Folder, TextFile, folder_above
 
 
 class Stored(NamedTuple):
@@ -85,7 +85,8 @@ def make_plan(folder: Folder, stored: Sequence[Stored], elsewhere: Mapping[str, 
         else:
             new.append(first)
         same += [Same(file, None) for file in holders if file is not first]
-    vanished += [one for left in rest.values() for one in left if not folder.is_unknown(one.name)]
+    unseen = folder.unseen
+    vanished += [one for left in rest.values() for one in left if folder_above(one.name, unseen) is None]
     return Plan(
         kept=_by_name(kept),
         changed=_by_name(changed),

@@ -82,7 +82,7 @@ def test_ctrl_c_tells_what_is_stored_and_running_it_again_goes_on(
     until(lambda: n_stored(database) > 1)
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 130, told
     (line,) = [line for line in told.splitlines() if line.startswith("interrupted")]
     assert (found := re.search(rf"of {N_FILES} .*files? (\d+) (?:is|are) stored.*running it again", line))
     # Files that are named are stored one by one, and one may be just stored and not yet counted.
@@ -137,7 +137,7 @@ def test_ctrl_c_while_files_are_sent_tells_whether_they_are_accepted(
                 pass
             running.send_signal(signal.SIGINT)
             _, error = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 130, told
     assert error.startswith(told)
 
 

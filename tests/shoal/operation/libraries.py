@@ -13,6 +13,7 @@ from typing import Any
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
+from shoal.sync import Synced, sync
 
 TEXTS = {
     "Fire": "# Fire\n\nA volcano throws lava and ash.\n\n## Stone\n\nGranite is a rock. Basalt is a rock.\n",
@@ -73,3 +74,9 @@ def run_until_killed(program: str, *arguments: object) -> None:
         timeout=120,
     )
     assert done.returncode == -9, done.stderr
+
+
+def follow(library: Path, folder: Path, **options: Any) -> Synced:
+    """Let the library follow the folder."""
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        return sync(engine, folder, **options)

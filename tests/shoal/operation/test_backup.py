@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +19,9 @@ from libraries import TEXTS, documents, exported, make, run_until_killed, titles
 from shoal import backup
 from shoal.backup import back_up
 from shoal.cli.app import run
+from shoal.cli.files import write_file
 from shoal.engine import Engine
-from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError
+from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, ShoalError
 from shoal.restoring import restore
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -243,6 +249,76 @@ def test_a_copy_that_cannot_be_used_changes_nothing(library: Path, tmp_path: Pat
         restore(library, library)
     assert exported(library) == expected
     assert not list(tmp_path.glob("*before-restore*"))
+
+
+@pytest.mark.parametrize(
+    ("statements", "match"),
+    [
+        (["CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"], "triggers.*: t;"),
+        (["ALTER TABLE tallies RENAME TO t", "CREATE VIEW tallies AS SELECT * FROM t"], "has no tallies"),
+        (["DROP TABLE jobs"], "has no jobs"),
+        (["DELETE FROM alembic_version"], "does not say which schema"),
+        (["UPDATE alembic_version SET version_num = 'x'"], "does not say which schema"),
+        # It says that it is older than it is, so that its migrations fail half-way.
+        (["UPDATE alembic_version SET version_num = '0001'"], "cannot be brought to this version's schema"),
+    ],
+)
+def test_a_copy_that_was_tampered_with_changes_nothing(
+    library: Path, tmp_path: Path, statements: list[str], match: str
+) -> None:
+    expected = library.read_bytes()
+    copy = make(tmp_path / "copy.db", 1)
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    for target in (library, tmp_path / "new.db"):
+        with pytest.raises(BackupError, match=match):
+            restore(target, copy)
+    assert library.read_bytes() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+@pytest.mark.timeout(60)
+def test_what_is_no_file_is_neither_restored_from_nor_replaced(library: Path, tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link.db"
+    os.mkfifo(pipe)
+    kept = make(tmp_path / "kept.db", 1)
+    link.symlink_to(kept)
+    for source in (pipe, tmp_path):
+        with pytest.raises(BackupError, match="is no file"):
+            restore(library, source)
+    for target in (pipe, link):
+        with pytest.raises(BackupError, match="no regular file"):
+            back_up(library, target, force=True)
+        with pytest.raises(ShoalError, match="no regular file"):
+            write_file(["a line"], target)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert titles(kept) == list(TEXTS)[:1]
+
+
+@pytest.mark.parametrize("command", ["backup", "export"])
+def test_a_disk_that_fills_up_leaves_no_file(library: Path, tmp_path: Path, command: str) -> None:
+    target = tmp_path / "copies" / "copy"
+    target.parent.mkdir()
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        engine.ingest(content="Rain and storm over the sea. " * 5000)
+    program = (
+        "import resource, signal, sys; from shoal.cli.app import run; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--db", str(library), command, str(target)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert re.search("error: (there is no space left|the backup was not made|File too large)", done.stderr)
+    assert list(target.parent.iterdir()) == []
 
 
 def test_a_database_of_something_else_is_not_overwritten(library: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from teaching_texts import about
 
 import lagoon
 from shoal.cli.app import run
-from shoal.doctor import Finding, Patient, Report, examine
+from shoal.doctor import Finding, Patient, Report, examination, examine
 from shoal.engine import Engine
 from shoal.export import export
 from shoal.jobs import lease
@@ -85,7 +85,7 @@ def test_nothing_is_found_in_a_library_that_is_whole(library: Path, settings: Se
     report = look(settings)
     assert report.findings == ()
     assert report.is_healthy
-    assert len(report.looked_at) == 18
+    assert len(report.looked_at) == 19
     assert set(look(settings, quick=True).looked_at) < set(report.looked_at)
 
 
@@ -269,6 +269,80 @@ def test_a_text_that_was_changed_is_told_and_left_alone(library: Path, settings:
     assert "backup" in finding.advice
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         assert "love" in engine.content(1)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "reason"),
+    [
+        ("content = CAST(x'ff41' AS TEXT)", "content is not UTF-8"),
+        ("content = CAST(content AS BLOB)", "content is not stored as TEXT"),
+        ("title = x'ff'", "title is not stored as TEXT"),
+        ("source_path = CAST(x'ff41' AS TEXT)", "source_path is not UTF-8"),
+        ("metadata = '{'", "metadata is not a JSON object"),
+        ("metadata = '[1]'", "metadata is not a JSON object"),
+        ("report = 'x'", "report is not a JSON object"),
+        ("format = 'rich'", "format is none of markdown, plaintext"),
+        ("coverage = 'x'", "coverage is not stored as REAL"),
+    ],
+)
+def test_a_damaged_value_of_a_document_is_named_and_left_alone(
+    library: Path, settings: Settings, assignment: str, reason: str
+) -> None:
+    harm(library, f"UPDATE documents SET {assignment} WHERE id = 2")
+    for repair in (False, True):
+        finding = next(one for one in look(settings, repair=repair).findings if one.check == "values")
+        assert finding.examples == (f"document 2: documents.{reason}",)
+        assert (finding.is_harm, finding.can_repair) == (True, False)
+    with closing(sqlite3.connect(library)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE documents SET n_bytes = 'x', n_chunks = 'y' WHERE id = 2",
+        "UPDATE chunks SET start_char = 'x' WHERE document_id = 2",
+        "UPDATE chunks SET text = CAST(x'ff41' AS TEXT), norm = 'x' WHERE document_id = 2",
+        "UPDATE chunk_reefs SET z_score = 'x' WHERE chunk_id = 2",
+        "UPDATE reef_postings SET weight = x'00' WHERE chunk_id = 2",
+        "UPDATE vocabulary_versions SET n_words = 'x'",
+    ],
+)
+def test_a_damaged_value_that_follows_from_the_texts_is_made_anew(
+    library: Path, settings: Settings, statement: str
+) -> None:
+    before = content(library)
+    harm(library, statement)
+    assert not look(settings).is_healthy
+    assert look(settings, repair=True).is_healthy
+    assert_healthy(settings)
+    assert content(library) == before
+
+
+def test_a_document_that_cannot_be_read_does_not_keep_others_from_repair(
+    library: Path, settings: Settings
+) -> None:
+    harm(library, "UPDATE documents SET n_bytes = 1", "UPDATE documents SET metadata = '{' WHERE id = 1")
+    report = look(settings, repair=True)
+    torn = next(one for one in report.findings if one.check == "texts" and one.can_repair)
+    assert torn.examples == ("document 1: 1 bytes are noted, it has 87",)
+
+
+def test_a_check_that_fails_is_a_finding_with_its_reason_and_the_rest_is_looked_at(
+    library: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Patient) -> list[Finding]:
+        raise ValueError("no such number")
+
+    broken = tuple(
+        dataclasses.replace(check, look=fail) if check.name == "postings" else check
+        for check in examination.CHECKS
+    )
+    monkeypatch.setattr(examination, "CHECKS", broken)
+    report = look(settings)
+    assert "ValueError: no such number" in only(report.findings, "postings").problem
+    assert not report.is_healthy
+    assert len(report.looked_at) == len(broken) - 1
 
 
 def test_passages_that_are_out_of_date_are_no_harm(library: Path, settings: Settings) -> None:
@@ -490,7 +564,7 @@ def test_the_command_says_what_is_wrong_and_what_to_do(
         code = run(["--db", str(learned), "doctor", *options])
         return code, capsys.readouterr().out
 
-    assert doctor() == (0, "18 checks: the library is whole\n")
+    assert doctor() == (0, "19 checks: the library is whole\n")
     harm(learned, "DELETE FROM reef_postings")
     code, text = doctor("--quick")
     assert code == 1

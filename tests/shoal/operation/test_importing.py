@@ -18,7 +18,14 @@ from teaching_texts import about
 
 from shoal.cli.app import run
 from shoal.engine import Engine
-from shoal.importing import BadLine, Imported, NotAnExportError, import_export
+from shoal.importing import (
+    MAX_BAD_LINES,
+    MAX_REASON_CHARS,
+    BadLine,
+    Imported,
+    NotAnExportError,
+    import_export,
+)
 from shoal.settings import Settings
 
 HEAD = b'{"type":"export","format":1}\n'
@@ -144,7 +151,7 @@ KILLED = """
 import os, signal, sys
 from fake_scorer import FakeScorer
 from shoal.engine import Engine
-from shoal.importing import import_export
+from shoal.importing import MAX_BAD_LINES, MAX_REASON_CHARS, import_export
 from shoal.settings import Settings
 seen = []
 def watch(progress):
@@ -210,7 +217,59 @@ def test_a_line_that_no_document_can_have_is_not_read_into_memory(tmp_path: Path
     good = b'{"type":"document","content":"Rain and storm."}\n'
     with Engine(settings=small, scorer=FakeScorer()) as engine:
         done = import_export(engine, io.BytesIO(HEAD + long + good))
-    assert done == Imported(1, 0, (BadLine(2, "the line is longer than any document can be"),), False)
+    assert done == Imported(1, 0, (BadLine(2, "the line is longer than any document can be"),), False, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"warnings": ["a lone surrogate \ud800, an escape \x1b[2J"]},
+        {"title": "\udfff", "tags": ["\ud800a"], "source_path": "\ud800.md"},
+        {"id": 10**400},
+    ],
+)
+def test_values_that_no_text_can_have_are_made_harmless(tmp_path: Path, fields: dict[str, Any]) -> None:
+    line = json.dumps({"type": "document", "content": "Rain and storm.", **fields}).encode() + b"\n"
+    done = take_in(tmp_path / "a.db", HEAD + line)
+    assert (done.stored, done.n_bad) == (1, 0)
+    assert take_in(tmp_path / "b.db", exported(tmp_path / "a.db")).stored == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b'"warnings":[' + b'"x",' * 200 + b'"x"]',
+        b'"warnings":["' + b"x" * 2000 + b'"]',
+        b'"metadata":{"a":NaN}',
+        b'"metadata":{"a":1e999}',
+        b'"metadata":{"\\ud800":1}',
+        b'"metadata":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b'"content":5',
+        b'"tags":[[' + b"1," * 100_000 + b"1]]",
+    ],
+)
+def test_a_hostile_line_is_a_bad_line_with_a_short_reason(tmp_path: Path, fields: bytes) -> None:
+    line = b'{"type":"document","content":"Rain and storm.",' + fields + b"}\n"
+    good = b'{"type":"document","content":"A volcano throws lava."}\n'
+    done = take_in(tmp_path / "a.db", HEAD + line + good)
+    assert (done.stored, [bad.line for bad in done.bad]) == (1, [2])
+    assert len(done.bad[0].reason) <= MAX_REASON_CHARS + 1
+
+
+def test_of_many_bad_lines_the_first_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    n = 3 * MAX_BAD_LINES
+    done = take_in(tmp_path / "a.db", HEAD + b"x\n" * n)
+    assert (done.n_bad, len(done.bad), done.bad[0].line) == (n, MAX_BAD_LINES, 2)
+
+
+def test_damage_in_the_middle_of_a_compressed_export_is_said(library: Path, tmp_path: Path) -> None:
+    whole = gzip.compress(exported(library))
+    # A block of a type that does not exist, after what can be read.
+    data = whole + whole[:10] + b"\x07" * 20
+    with pytest.raises(NotAnExportError, match="nothing of it was stored"):
+        take_in(tmp_path / "a.db", data)
+    with Engine(db_path=tmp_path / "a.db", scorer=FakeScorer()) as engine:
+        assert engine.documents().total == 0
 
 
 @pytest.mark.parametrize(
@@ -256,5 +315,6 @@ def test_the_command_tells_what_it_did(
         "duplicates": 0,
         "bad": [],
         "is_rescored": False,
+        "n_bad": 0,
     }
     assert run(["--db", str(database), "import", str(tmp_path / "none.jsonl")]) == 1

@@ -48,6 +48,22 @@ def test_a_library_that_may_only_be_read_is_read(library: Path) -> None:
     assert json.loads(run_shoal("--db", library, "export").stdout.splitlines()[1])["content"] == TEXT
 
 
+def test_a_library_that_may_only_be_read_is_examined(library: Path) -> None:
+    ran = run_shoal("--db", library, "doctor", "--json")
+    assert ran.returncode == 0
+    report = json.loads(ran.stdout)
+    assert report["healthy"]
+    # The check of the full-text index is a statement that writes.
+    assert [(one["check"], one["is_harm"], one["is_unseen"]) for one in report["findings"]] == [
+        ("full-text words", False, True)
+    ]
+    assert "cannot write to shoal.db" in report["findings"][0]["problem"]
+    assert len(report["looked_at"]) == 18
+    said = run_shoal("--db", library, "doctor", "--repair")
+    assert said.returncode == 0
+    assert "18 checks: the library is whole; 1 check could not be made" in said.stdout
+
+
 def test_what_would_write_says_what_is_in_the_way(library: Path, tmp_path: Path) -> None:
     (tmp_path / "new.md").write_text("A storm and its wind.\n")
     before = library.read_bytes()

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from growth import FACTOR, assert_not_quadratic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from libraries import make, run_until_killed
+from libraries import follow, make, run_until_killed
 
 from shoal.cli.app import run
 from shoal.engine import Engine
@@ -49,11 +50,6 @@ def write(folder: Path, texts: Mapping[str, str]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     return folder
-
-
-def follow(library: Path, folder: Path, **options: Any) -> Synced:
-    with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        return sync(engine, folder, **options)
 
 
 def stored(library: Path) -> dict[str, tuple[int, str]]:
@@ -217,16 +213,17 @@ def test_a_text_that_another_document_has_is_not_stored_twice(library: Path, fol
     assert_nothing_to_do(library, folder, tags=["mine"], delete=True)
 
 
-def test_a_folder_that_was_ingested_before_is_followed_from_there(
+def test_a_folder_that_was_uploaded_before_is_followed_from_there(
     library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.parent)
     take_in_under_relative_paths(library, TEXTS, "notes/")
     ids = sorted(number for number, _ in stored(library).values())
-    write(folder, {"fire.md": "A volcano, and more lava.\n"})
     planned = follow(library, Path("notes"), dry_run=True)
     done = follow(library, Path("notes"), delete=True)
-    assert (len(planned.changed), len(planned.renamed)) == (len(done.changed), len(done.renamed)) == (1, 2)
+    assert len(planned.renamed) == len(done.renamed) == 3
+    write(folder, {"fire.md": "A volcano, and more lava.\n"})
+    assert len(follow(library, Path("notes"), delete=True).changed) == 1
     assert sorted(number for number, _ in stored(library).values()) == ids
     assert texts_of(library, folder) == TEXTS | {"fire.md": "A volcano, and more lava.\n"}
     assert_nothing_to_do(library, Path("notes"), delete=True)
@@ -396,6 +393,16 @@ def test_documents_of_files_that_could_not_be_read_are_not_gone() -> None:
     ]
     plan = make_plan(Folder("/notes", (), unknown), documents, {})
     assert [one.name for one in plan.vanished] == ["/notes/gone.md", "/notes/locked-not/a.md"]
+
+
+def test_many_files_gone_from_a_folder_with_many_that_cannot_be_read_take_linear_time() -> None:
+    def plan(n: int) -> Plan:
+        documents = [Stored(i, f"/n/gone{i}.md", f"text {i}", f"/n/gone{i}.md") for i in range(n)]
+        failed = tuple(Failed(f"/n/sub/{i}", "why", is_folder=True) for i in range(n))
+        return make_plan(Folder("/n", (), failed), documents, {})
+
+    assert len(plan(50).vanished) == 50
+    assert_not_quadratic(lambda: plan(50), lambda: plan(50 * FACTOR))
 
 
 def test_of_several_documents_of_a_file_the_newest_follows_it() -> None:
