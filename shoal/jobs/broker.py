@@ -61,7 +61,6 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         task_store_errors_even_if_ignored=False,
         task_acks_late=True,
         task_reject_on_worker_lost=True,
-        task_time_limit=settings.task_time_limit,
         task_publish_retry=False,
         task_track_started=False,
         worker_prefetch_multiplier=1,
@@ -75,6 +74,8 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         # A worker waits for its broker, however long that is away.
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # An error that the broker answers with is no reason for a worker to end either.
+        broker_channel_error_retry=True,
         broker_pool_limit=4,
     )
     if embedded:
@@ -82,9 +83,9 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         app.conf.broker_transport_options = _folders(settings)
     else:
         # Imported here: the embedded broker does without Redis and its client.
-        from shoal.jobs import redis_acks
+        from shoal.jobs import redis_transport
 
-        redis_acks.install()
+        redis_transport.install()
         app.conf.broker_transport_options = _redis(settings, consumer)
     return app
 

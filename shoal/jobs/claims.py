@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -96,6 +97,18 @@ class Batch:
     more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What is left of a claim: items that have not ended, of `n_bytes` together, or a wave."""
+
+    owner: str
+    expires_at: float
+    job_ids: frozenset[int]
+    item_ids: frozenset[int]
+    n_bytes: int
+    wave: WaveRef | None
+
+
 def claim(
     database: Database, owner: str, settings: Settings, now: float | None = None, *, job_id: int | None = None
 ) -> Batch | None:
@@ -148,26 +161,42 @@ def claimable(connection: sa.Connection, job_id: int | None = None) -> Iterator[
             unlearned.add(wave.job_id)
 
 
-def renew(database: Database, batch: Batch, settings: Settings, now: float | None = None) -> bool:
-    """Extend the lease; False if nothing of the batch is the owner's any more (it ended, or was lost)."""
+def leases(database: Database) -> list[Lease]:
+    """The leases that are held now, one for each claim that has not ended."""
+    with database.read() as connection:
+        items = connection.execute(statements.LEASED_ITEMS).mappings().all()
+        waves = connection.execute(statements.LEASED_WAVES).mappings().all()
+    by_owner: dict[str, list[sa.RowMapping]] = defaultdict(list)
+    for row in items:
+        by_owner[row["lease_owner"]].append(row)
+    held = [
+        Lease(
+            owner=owner,
+            expires_at=min(row["lease_expires_at"] for row in rows),
+            job_ids=frozenset(row["job_id"] for row in rows),
+            item_ids=frozenset(row["id"] for row in rows),
+            n_bytes=sum(row["n_bytes"] for row in rows),
+            wave=None,
+        )
+        for owner, rows in by_owner.items()
+    ]
+    for row in waves:
+        wave = WaveRef(row["job_id"], row["n"], Stage(row["stage"]))
+        jobs = frozenset([wave.job_id])
+        held.append(Lease(row["lease_owner"], row["lease_expires_at"], jobs, frozenset(), 0, wave))
+    return held
+
+
+def renew(database: Database, lease: Lease, settings: Settings, now: float | None = None) -> bool:
+    """Extend a lease; False if its owner holds nothing any more."""
     expires = (time.time() if now is None else now) + settings.lease_seconds
+    renewed = {"owner": lease.owner, "expires": expires}
     with database.write() as connection:
-        if batch.wave is not None:
-            held = connection.execute(
-                statements.RENEW_WAVE,
-                {
-                    "job_id": batch.wave.job_id,
-                    "wave": batch.wave.n,
-                    "owner": batch.owner,
-                    "expires": expires,
-                },
-            )
-        else:
-            held = connection.execute(
-                statements.RENEW_ITEM,
-                [{"item_id": item.id, "owner": batch.owner, "expires": expires} for item in batch.items],
-            )
-        return held.rowcount > 0
+        if lease.wave is not None:
+            row = {"job_id": lease.wave.job_id, "wave": lease.wave.n, **renewed}
+            return connection.execute(statements.RENEW_WAVE, row).rowcount > 0
+        rows = [{"item_id": item_id, **renewed} for item_id in sorted(lease.item_ids)]
+        return connection.execute(statements.RENEW_ITEM, rows).rowcount > 0
 
 
 def release(database: Database, batch: Batch) -> int:

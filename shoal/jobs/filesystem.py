@@ -20,11 +20,10 @@ from typing import Any
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
+from shoal.jobs.messages import is_message
+
 MESSAGE_SUFFIX = ".msg"
 """What kombu's own methods (`_size`, `_purge`) look for, after the name of the queue."""
-
-REQUIRED_KEYS = {"body", "content-encoding", "content-type", "headers", "properties"}
-"""What every message of kombu has."""
 
 STALE_SECONDS = 60.0
 """Leftovers of a process that died between two steps are older than any step takes."""
@@ -81,13 +80,13 @@ class Transport(filesystem.Transport):
         return super().drain_events(connection, most)  # type: ignore[no-untyped-call]
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Any:
     """The message of a file, None for anything that kombu could not take apart."""
     try:
         message = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return message if isinstance(message, dict) and message.keys() >= REQUIRED_KEYS else None
+    return message if is_message(message) else None
 
 
 def remove_leftovers(folder: Path) -> int:

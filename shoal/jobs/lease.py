@@ -10,7 +10,9 @@ the next one of the same process.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import uuid
 from pathlib import Path
@@ -66,6 +68,14 @@ def has_parent(owner: str) -> bool:
     """Whether the process that started the owner lives. False for any owner elsewhere."""
     found = _local(owner)
     return found is not None and not found[1].is_dead
+
+
+def kill(owner: str) -> None:
+    """End the owner's process at once, if it is of this machine and lives."""
+    found = _local(owner)
+    if found is not None and not found[0].is_dead:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found[0].pid, signal.SIGKILL)
 
 
 def _local(owner: str) -> tuple[_Process, _Process] | None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shoal.errors import NotFoundError, ShoalError
 from shoal.jobs import lease, statements
-from shoal.jobs.claims import claim
+from shoal.jobs.claims import claim, leases
 from shoal.jobs.jobs import POLL_SECONDS, get_job
 from shoal.jobs.pipeline import Handlers, process
 from shoal.jobs.reconcile import FREE_PAGES, drop_dead_local_jobs, give_back_lost
 from shoal.jobs.upload import Upload, remove_dropped
+from shoal.jobs.watchdog import Watchdog, renewed, round_seconds
 from shoal.settings import MIB, Settings
 from shoal.storage.database import FREE_PAGES as COUNT_FREE_PAGES
 from shoal.storage.database import Database
@@ -73,7 +74,8 @@ def work_off(
 ) -> None:
     """Work on a job, which no other process does, until it has ended or is gone."""
     large = dataclasses.replace(settings, batch_bytes=BATCH_BYTES, batch_items=BATCH_ITEMS)
-    _work_off(database, job_id, handlers, large, watch)
+    with renewed(database, settings, job_id):
+        _work_off(database, job_id, handlers, large, watch)
 
 
 def _work_off(
@@ -125,32 +127,45 @@ def work_off_in_processes(
     n: int,
     watch: Watcher | None = None,
 ) -> None:
-    """As `work_off`, by `n` processes with lagoon's packaged data. Raises ShoalError once all of them have died."""
+    """As `work_off`, by `n` processes with lagoon's packaged data. One that dies of its work, or is killed for want of
+    progress, is replaced: an item that ends its process fails after `max_attempts`, as in the service. Raises ShoalError
+    once all of them have died of something else.
+    """
     import multiprocessing
 
     # Spawned, not forked: a thread of this process may hold a lock at the moment of a fork.
     context = multiprocessing.get_context("spawn")
-    processes: list[BaseProcess] = [
-        context.Process(target=_work_child, args=(settings, job_id), daemon=True) for _ in range(n)
-    ]
-    for one in processes:
-        one.start()
+
+    def start() -> BaseProcess:
+        process = context.Process(target=_work_child, args=(settings, job_id), daemon=True)
+        process.start()
+        return process
+
+    watchdog, next_round = Watchdog(database, settings), 0.0
+    processes = [start() for _ in range(n)]
     try:
         while not _has_ended(database, job_id):
-            if not any(one.is_alive() for one in processes) and not _has_ended(database, job_id):
+            if time.monotonic() >= next_round:
+                watchdog.watch([held.owner for held in leases(database) if job_id in held.job_ids])
+                next_round = time.monotonic() + round_seconds(settings)
+            # Leases come first: the process that held one is among the dead counted below.
+            n_lost = sum(give_back_lost(database, settings, time.time()))
+            alive = [process for process in processes if process.is_alive()]
+            if n_lost:
+                processes = alive + [start() for _ in range(n - len(alive))]
+            elif not alive and not _has_ended(database, job_id):
                 raise ShoalError(
                     "the processes that did the work have died, perhaps for want of memory; what is stored stays, and "
                     "running the same command again takes in the rest"
                 )
-            give_back_lost(database, settings, time.time())
             if watch is not None:
                 watch(progress(database, job_id))
             time.sleep(POLL_SECONDS)
     finally:
-        for one in processes:
+        for process in processes:
             if not _has_ended(database, job_id):
-                one.kill()
-            one.join()
+                process.kill()
+            process.join()
 
 
 def progress(database: Database, job_id: int) -> LocalProgress:

@@ -1,27 +1,25 @@
 """Working on a batch: prepare each item outside any transaction, then store many results in one.
 
-What a stage does is a handler; this module gives it the protocol: renewed leases, errors turned into the ends of
-items, results stored only while the lease is held, and small documents sharing a transaction.
+What a stage does is a handler; this module gives it the protocol: errors turned into the ends of items, results stored
+only while the lease is held, and small documents sharing a transaction. `watchdog.py` renews the leases meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from types import TracebackType
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from shoal.errors import DocumentError, LeaseLostError, StorageError
 from shoal.jobs import statements
-from shoal.jobs.claims import Batch, WaveRef, WorkItem, release, renew
+from shoal.jobs.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.names import ItemStatus, Stage
 from shoal.jobs.reconcile import ATTEMPT, give_back_wave
 from shoal.jobs.results import Advance, Outcome, finish_items, finish_wave
@@ -32,8 +30,6 @@ WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 32
 """Small documents that share a write transaction: about 60 ms of it, so that whoever accepts documents meanwhile
 gets the write lock soon, and the disk is not waited for once a document."""
-
-RENEWALS_PER_LEASE = 3
 
 STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked or full disk before it is given back."""
@@ -119,17 +115,16 @@ def process(
     with what is still held kept: the process should end, which gives it back.
     """
     handler: Any = handlers[batch.stage]
-    with _Heartbeat(database, batch, settings) as heartbeat:
+    try:
+        if batch.wave is not None:
+            return _process_wave(batch, batch.wave, database, handler, settings)
+        return _Run(batch, database, handler, watch).items()
+    except StorageError:
         try:
-            if batch.wave is not None:
-                return _process_wave(batch, batch.wave, database, handler, settings)
-            return _Run(batch, database, handler, heartbeat, watch).items()
-        except StorageError:
-            try:
-                release(database, batch)
-            except StorageError as error:
-                log.warning("batch kept until its lease ends: %s", error)
-            raise
+            release(database, batch)
+        except StorageError as error:
+            log.warning("batch kept until its lease ends: %s", error)
+        raise
 
 
 class _Run:
@@ -140,14 +135,12 @@ class _Run:
         batch: Batch,
         database: Database,
         handler: ItemHandler,
-        heartbeat: _Heartbeat,
         watch: Callable[[], None],
     ) -> None:
         self._batch = batch
         self._watch = watch
         self._database = database
         self._handler = handler
-        self._heartbeat = heartbeat
         self._advance = Advance()
 
     def items(self) -> Advance:
@@ -162,7 +155,7 @@ class _Run:
                     waiting.extend(storing.result())
                     storing = None
                     self._watch()
-                if self._heartbeat.lost or not (group or waiting):
+                if not (group or waiting):
                     return self._advance
                 if group and waiting:
                     storing = thread.submit(copy_context().run, self._store, group)
@@ -180,8 +173,6 @@ class _Run:
         self._expect(items)
         group: list[tuple[WorkItem, Any]] = []
         for item in items:
-            if self._heartbeat.lost:
-                break
             try:
                 group.append((item, self._prepare(item)))
             except LeaseLostError as error:
@@ -321,34 +312,3 @@ def _failure(error: Exception, item: WorkItem) -> Outcome:
         extra={"trace_id": trace_id, "job_id": item.job_id, "seq": item.seq},
     )
     return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})")
-
-
-class _Heartbeat:
-    """A thread that renews the leases of a batch while it is worked on."""
-
-    def __init__(self, database: Database, batch: Batch, settings: Settings) -> None:
-        self._database = database
-        self._batch = batch
-        self._settings = settings
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="lease-heartbeat", daemon=True)
-        self.lost = False
-
-    def __enter__(self) -> _Heartbeat:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._stop.wait(self._settings.lease_seconds / RENEWALS_PER_LEASE):
-            try:
-                if not renew(self._database, self._batch, self._settings):
-                    self.lost = True
-                    return
-            except StorageError as error:
-                log.warning("lease not renewed: %s", error)

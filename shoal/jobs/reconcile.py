@@ -68,8 +68,8 @@ def give_back_lost(database: Database, settings: Settings, now: float) -> tuple[
     A crash is charged to an item that ran alone; one that shared its worker with others runs alone from now on. It is
     a crash where a worker lost one of its processes. Where it was ended as a whole (restarted, or with its machine; of a
     worker elsewhere no more is known than its silence), that is an interruption, of which it takes `max_attempts` to run
-    alone, and ten times as many to fail. Nothing is charged where the owner lives but has not renewed (a machine that
-    slept, a full disk).
+    alone, and ten times as many to fail. A lease that ran out although its owner lives is an interruption too: a machine
+    that slept or a disk that was full fails no document, but nothing is taken back and claimed again for ever.
     """
     with database.read() as connection:
         if not _lost(connection.execute(statements.LEASED_ITEMS).mappings().all(), now) and not _lost(
@@ -104,19 +104,13 @@ def _lost(rows: Sequence[sa.RowMapping], now: float) -> list[sa.RowMapping]:
     return lost
 
 
-def _is_gone(owner: str) -> bool:
-    """Whether an owner that lost its lease has ended, as far as anyone here can know."""
-    return lease.is_dead(owner) or not lease.is_local(owner)
-
-
 def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
     """Give one item back, or fail it; True if it failed."""
     owner, stage = row["lease_owner"], Stage(row["stage"])
-    is_gone = _is_gone(owner)
-    crashed = is_gone and lease.has_parent(owner)
+    crashed = lease.is_dead(owner) and lease.has_parent(owner)
     was_alone = bool(row["alone"])
     attempts = row["attempts"] + int(crashed and was_alone)
-    interruptions = row["interruptions"] + int(is_gone and not crashed)
+    interruptions = row["interruptions"] + int(not crashed)
     # A restart or two don't make a batch suspicious, and one by one its documents take much longer.
     suspicious = crashed or interruptions >= settings.max_attempts
     taken_back = {
@@ -133,7 +127,7 @@ def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Set
     if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
         error = (
             f"the worker died {attempts + interruptions} times while it processed this document: it needs more "
-            "memory (SHOAL_WORKER_MEMORY_BYTES) or time (SHOAL_TASK_TIME_LIMIT) than there is, or breaks the program"
+            "memory (SHOAL_WORKER_MEMORY_BYTES) or time (SHOAL_ITEM_TIME_LIMIT) than there is, or breaks the program"
         )
         item = ItemRef(row["id"], row["job_id"], row["wave"], stage, row["n_bytes"])
         finish_items(connection, [(item, Outcome(ItemStatus.failed, error=error))], owner)
@@ -145,8 +139,7 @@ def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Set
 def _take_back_wave(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
     wave, owner = WaveRef(row["job_id"], row["n"], Stage(row["stage"])), row["lease_owner"]
     # Giving up would cost all the documents of the wave, so here a crash counts no more than an interruption.
-    charged = INTERRUPTION if _is_gone(owner) else 0
-    return give_back_wave(connection, wave, owner, row["attempts"], charged, settings)
+    return give_back_wave(connection, wave, owner, row["attempts"], INTERRUPTION, settings)
 
 
 def give_back_wave(

@@ -245,7 +245,7 @@ def submit_rescore(
     upload = Upload(database, settings, local_owner=local_owner)
     upload.begin(JobKind.rescore, idempotency_key, request_hash)
     try:
-        with database.snapshot() as snapshot:
+        with database.snapshot(limited=False) as snapshot:
             for head in snapshot.tuples(statements.DOCUMENT_HEADS):
                 upload.add_stored(*head)
         return upload.finish()

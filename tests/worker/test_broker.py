@@ -23,7 +23,14 @@ from shoal.settings import Settings
 
 
 def message(body: Any) -> dict[str, Any]:
-    return {"body": body, "content-encoding": "utf-8", "content-type": "x", "headers": {}, "properties": {}}
+    properties = {"delivery_tag": "x", "delivery_info": {"exchange": "", "routing_key": "q"}}
+    return {
+        "body": body,
+        "content-encoding": "utf-8",
+        "content-type": "x",
+        "headers": {},
+        "properties": properties,
+    }
 
 
 def channel(settings: Settings) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running_service import REDIS_SERVER, RedisServer
+import redis
+from running_service import REDIS_SERVER, RedisServer, descendants, kill
 from waiting import DEADLINE_SECONDS, until
 from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
-from worker_script import DEADLY, GREEDY, STUCK
+from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
 
 from shoal.jobs import jobs
 from shoal.jobs.broker import make_celery, send_nudge
@@ -19,6 +23,9 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 StartWorker = Callable[..., Worker]
+
+QUEUE_KEY = f"{Settings().broker_queue}:{Settings().broker_queue}"
+"""The list in Redis that holds the messages of the default queue."""
 
 TEXT = "A volcano throws out magma and lava. The rain of a monsoon falls on the forest number {}."
 
@@ -52,6 +59,12 @@ def assert_stored_once(database: Database, n: int) -> None:
     # The texts that can be tried again are all that is kept of what was accepted.
     failed = count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'failed'")
     assert count(database, "SELECT COUNT(*) FROM job_item_contents") == failed
+
+
+NONSENSE = (
+    *("", "{", "[1]", "null", "{}"),
+    '{"body": "", "content-encoding": "", "content-type": "", "headers": null, "properties": {}}',
+)
 
 
 def messages(settings: Settings) -> list[Path]:
@@ -188,7 +201,7 @@ def test_messages_may_be_lost_doubled_or_nonsense(
     folder = settings.data_path / "broker" / "messages"
     for i in range(40):
         send_nudge(app, unless_waiting=False)
-        (folder / f"{i:015d}_x.{settings.broker_queue}.msg").write_text(["", "{", "[1]", "null", "{}"][i % 5])
+        (folder / f"{i:015d}_x.{settings.broker_queue}.msg").write_text(NONSENSE[i % len(NONSENSE)])
     job_id = upload(database, settings, texts(30))
     assert ended(database, job_id).progress.duplicate == 10
     until(lambda: messages(settings) == [])
@@ -300,19 +313,142 @@ def test_a_worker_hears_again_from_a_redis_that_came_back_empty(
         server.kill()
 
 
-@pytest.mark.slow
+def answer_read_only(client: redis.Redis) -> None:
+    client.execute_command("REPLICAOF", "127.0.0.1", "1")
+
+
+def answer_wrong_type(client: redis.Redis) -> None:
+    client.delete(QUEUE_KEY)
+    client.hset(QUEUE_KEY, "field", "value")
+
+
+def hold_nonsense(client: redis.Redis) -> None:
+    whole = {"body": "e30=", "content-encoding": "utf-8", "content-type": "application/json"}
+    delivery = {"delivery_tag": "1", "delivery_info": {"exchange": "", "routing_key": "q"}}
+    client.rpush(
+        QUEUE_KEY,
+        "{half",
+        b"\xff\xfe",
+        *map(json.dumps, ([1], None, {}, {"body": 1}, whole | {"headers": {}, "properties": {}})),
+        # A body that is none, and a task of somebody else.
+        json.dumps(
+            whole | {"headers": {}, "properties": delivery | {"body_encoding": "base64"}, "body": "!"}
+        ),
+        json.dumps(whole | {"headers": {"task": "other", "id": "1"}, "properties": delivery}),
+    )
+
+
 @pytest.mark.chaos
-def test_a_task_over_its_time_limit_is_ended_and_its_documents_are_done_by_another(
+@pytest.mark.skipif(REDIS_SERVER is None, reason="there is no redis-server on this machine")
+@pytest.mark.parametrize("spoil", [answer_read_only, answer_wrong_type, hold_nonsense])
+def test_a_worker_outlives_a_redis_that_answers_with_errors_and_works_on(
+    database: Database,
+    settings: Settings,
+    start_worker: StartWorker,
+    tmp_path: Path,
+    spoil: Callable[[redis.Redis], None],
+) -> None:
+    server = RedisServer(tmp_path / "redis")
+    try:
+        settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_url=server.url)
+        worker = start_worker(settings)
+        worker.wait_for("worker process ready")
+        with redis.Redis(port=server.port) as client:
+            until(lambda: "ready." in worker.log.read_text())
+            spoil(client)
+            assert ended(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
+            # Well again, it brings messages as before.
+            client.execute_command("REPLICAOF", "NO", "ONE")
+            client.delete(QUEUE_KEY)
+        assert ended(database, upload(database, settings, texts(20)[10:])).status is JobStatus.succeeded
+        assert worker.process.poll() is None
+        assert worker.stop() == 0
+    finally:
+        server.kill()
+
+
+@pytest.mark.chaos
+def test_a_document_that_holds_the_interpreter_for_ever_fails_and_all_others_are_stored(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    settings = dataclasses.replace(settings, reconcile_seconds=0.5, task_time_limit=10.0)
+    # Two seconds for a small document, and leases that nothing in the process could renew in time.
+    settings = dataclasses.replace(
+        settings,
+        reconcile_seconds=0.5,
+        batch_items=5,
+        lease_seconds=1.0,
+        max_attempts=2,
+        item_time_limit=10.0,
+    )
     worker = start_worker(settings)
-    (child,) = worker.children()
-    job_id = upload(database, settings, stuck_at(7))
-    send_nudge(make_celery(settings))
-    until(lambda: progress(database, job_id) == (0, 40))
-    until(lambda: not lives(child))
-    worker.release()
+    job_id = upload(database, settings, [*texts(3), f"No way out of {ENDLESS}.", *texts(12)[3:]])
+    other = upload(database, settings, ["A whale is an animal of the sea."])
+    assert ended(database, other).status is JobStatus.succeeded
     job = ended(database, job_id)
-    assert (job.status, job.progress.done) == (JobStatus.succeeded, 40)
-    assert_stored_once(database, 40)
+    assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 1, 13)
+    failed = jobs.get_items(database, job_id)[3]
+    assert failed.attempts == 2
+    assert failed.error is not None
+    assert "SHOAL_ITEM_TIME_LIMIT" in failed.error
+    assert_stored_once(database, 13)
+    # Once with its neighbours, twice alone.
+    assert len({event["pid"] for event in worker.events("worker process ready")}) == 4
+    assert worker.stop() == 0
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_worker_whose_process_cannot_hear_ends_and_the_next_one_takes_up_the_work(
+    database: Database, settings: Settings, start_worker: StartWorker, signals: list[signal.Signals]
+) -> None:
+    settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
+    command = [str(HERE / "worker_script.py"), *(["hurried"] if len(signals) == 1 else [])]
+    worker = start_worker(settings, command)
+    (child,) = worker.children()
+    job_id = upload(database, settings, [*texts(3), f"No way out of {ENDLESS}."])
+    send_nudge(make_celery(settings))
+    until(lambda: progress(database, job_id) == (0, 4))
+    for number in signals:
+        worker.process.send_signal(number)
+        until(lambda: "shutdown" in worker.log.read_text())
+    assert worker.process.wait(DEADLINE_SECONDS) == 1
+    assert worker.events("the worker is killed; the next one takes up what it had in hand")
+    until(lambda: not lives(child))
+    assert progress(database, job_id) == (0, 4)
+    # The end of the whole worker is charged to none of them.
+    start_worker(dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1))
+    assert ended(database, job_id).progress.failed == 1
+    assert_stored_once(database, 3)
+
+
+@pytest.mark.chaos
+def test_a_watchdog_that_was_killed_is_replaced_and_ends_with_its_worker(
+    database: Database, settings: Settings, start_worker: StartWorker
+) -> None:
+    settings = dataclasses.replace(settings, lease_seconds=3.0, reconcile_seconds=0.5, batch_items=5)
+    worker = start_worker(settings)
+    worker.wait_for("worker process ready")
+    job_id = upload(database, settings, stuck_at(2))
+    send_nudge(make_celery(settings))
+    until(lambda: progress(database, job_id) == (0, 5))
+    kill(watchdog_of(worker))
+    until(lambda: worker.events("the watchdog ended and is started again"))
+    owner = "SELECT lease_owner FROM job_items WHERE lease_owner IS NOT NULL"
+    with database.read() as connection:
+        before = connection.exec_driver_sql(owner).scalar()
+    time.sleep(2 * settings.lease_seconds)
+    with database.read() as connection:
+        assert connection.exec_driver_sql(owner).scalar() == before
+    second = watchdog_of(worker)
+    worker.process.kill()
+    worker.process.wait()
+    until(lambda: not lives(second))
+
+
+def watchdog_of(worker: Worker) -> int:
+    def find() -> int | None:
+        started = descendants(worker.pid, direct=True).items()
+        return next((pid for pid, line in started if "shoal_worker.watchdog" in line), None)
+
+    pid: int = until(find)
+    return pid

@@ -1,14 +1,16 @@
 """A worker whose scorer can be told by the documents to stand still, to want too much memory or to take its process down.
 
 A document with STUCK in it is held until the file of the RELEASE variable exists, so that a test finds the worker
-in the middle of its work for as long as it looks. With the argument `deaf` no message ever reaches it, and with
-`patient` it does nothing without one.
+in the middle of its work for as long as it looks. A document with ENDLESS in it holds the interpreter for ever, so that
+no other thread of the process runs. With the argument `deaf` no message ever reaches it, and with `patient` it does
+nothing without one. With `hurried` it ends soon after it was told to.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -20,13 +22,13 @@ from fake_scorer import FakeScorer
 
 from shoal.jobs import filesystem
 from shoal.settings import Settings
-from shoal_worker import reconciler
-from shoal_worker.process import main
+from shoal_worker import process, reconciler
 
 DEADLY = "cyanide"
 GREEDY = "locust"
 GREEDY_BYTES = 1 << 40
 STUCK = "amber"
+ENDLESS = "quicksand"
 RELEASE = "SHOAL_TEST_RELEASE"
 LOOK_SECONDS = 0.02
 
@@ -38,6 +40,8 @@ class Moody(FakeScorer):
             os.kill(os.getpid(), signal.SIGKILL)
         if GREEDY in text:
             bytearray(GREEDY_BYTES)
+        if ENDLESS in text:
+            re.match("(?:a|aa)+$", "a" * 200 + "b")
         while STUCK in text and not Path(os.environ[RELEASE]).exists():
             time.sleep(LOOK_SECONDS)
         return super().analyze(sentences, **rest)
@@ -56,4 +60,6 @@ if __name__ == "__main__":
         be_deaf()
     if "patient" in sys.argv:
         reconciler.PATIENCE_SECONDS = math.inf
-    sys.exit(main(Settings.from_environment(), scorer=Moody()))
+    if "hurried" in sys.argv:
+        process.STOP_SECONDS = 2
+    sys.exit(process.main(Settings.from_environment(), scorer=Moody()))

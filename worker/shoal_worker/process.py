@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import mmap
@@ -14,6 +15,7 @@ import time
 import warnings
 from typing import Any
 
+import billiard
 import structlog
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
@@ -21,7 +23,7 @@ from celery.platforms import SecurityWarning
 from shoal import logs
 from shoal.collector import relax_collector
 from shoal.errors import StorageError
-from shoal.jobs import statements
+from shoal.jobs import lease, statements
 from shoal.jobs.broker import make_celery, nudger
 from shoal.jobs.names import TASK_WORK
 from shoal.jobs.pipeline import Handlers, handlers_for
@@ -30,6 +32,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal_worker.reconciler import Reconciler, worker_name
+from shoal_worker.watchdog import Slots, WatchdogProcess
 from shoal_worker.work import work_once
 
 QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
@@ -38,11 +41,17 @@ QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
 OUT_OF_MEMORY = 1
 """Exit code of a child that needed more memory than it may take."""
 
+STOP_SECONDS = 30
+"""How long a worker that is told to end may finish what it has in hand: less than `shoal up` and containers wait."""
+KILLED = 1
+"""Exit code of a worker that was not done by then."""
+
 log = structlog.get_logger(__name__)
 
 
 def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
-    """Work until SIGTERM or Ctrl-C, then end after the batches that are being worked on; the exit code.
+    """Work until SIGTERM or Ctrl-C, then end after the batches that are being worked on, or after STOP_SECONDS; the exit
+    code.
 
     The scorer (lagoon's packaged data unless given) is loaded here, before the fork, so that all children share
     its pages. Raises ShoalError where the settings, the database or the data can't be used.
@@ -51,7 +60,8 @@ def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
     logs.configure(settings, service="worker")
     _check_database(settings)
     scorer = scorer if scorer is not None else _load_scorer()
-    app = make_worker(settings, scorer)
+    watchdog = WatchdogProcess(settings)
+    app = make_worker(settings, scorer, watchdog.slots)
     worker = app.Worker(
         hostname=f"shoal-{os.getpid()}@{socket.gethostname()}",
         pool_cls="prefork",
@@ -65,19 +75,21 @@ def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
     # What is alive now lives as long as the process: the children's collector need not touch (and copy) it.
     gc.collect()
     gc.freeze()
+    watchdog.start()
     worker.start()
+    watchdog.end()
     _sign_off(settings)
     return int(worker.exitcode or 0)
 
 
-def make_worker(settings: Settings, scorer: Any) -> Celery:
+def make_worker(settings: Settings, scorer: Any, slots: Slots) -> Celery:
     """The Celery application with the one task. Opens no database: that is for the children."""
     app = make_celery(settings, consumer=True)
-    child = _Child(settings, scorer, make_celery(settings))
+    child = _Child(settings, scorer, make_celery(settings), slots)
     app.task(child.work, name=TASK_WORK, shared=False)
     signals.worker_process_init.connect(child.start, weak=False)
     signals.worker_process_shutdown.connect(child.stop, weak=False)
-    signals.worker_shutting_down.connect(child.claim_no_more, weak=False)
+    signals.worker_shutting_down.connect(child.end, weak=False)
     # Our logging is set up already.
     signals.setup_logging.connect(_keep_logging, weak=False)
     # It warns of a root user because of pickled messages; ours are JSON and say nothing.
@@ -90,8 +102,9 @@ def make_worker(settings: Settings, scorer: Any) -> Celery:
 class _Child:
     """The state of one worker process, empty until after the fork but for what the parent tells all of them."""
 
-    def __init__(self, settings: Settings, scorer: Any, sender: Celery) -> None:
+    def __init__(self, settings: Settings, scorer: Any, sender: Celery, slots: Slots) -> None:
         self._settings = settings
+        self._slots = slots
         self._scorer = scorer
         self._nudge = nudger(sender)
         self._busy = threading.Lock()
@@ -101,9 +114,15 @@ class _Child:
         # One byte that parent and children share, 1 once the worker is to end.
         self._ending = mmap.mmap(-1, 1)
 
-    def claim_no_more(self, **_: Any) -> None:
-        """In the parent: the worker is to end. A message may be taken a moment later; it finds no one to claim."""
+    def end(self, **_: Any) -> None:
+        """In the parent: the worker is to end. A message may be taken a moment later; it finds no one to claim. A second
+        Ctrl-C, for which Celery would also wait, kills."""
+        if self._ending[0]:
+            return
         self._ending[0] = 1
+        for number in (signal.SIGALRM, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, _kill_worker)
+        signal.alarm(STOP_SECONDS)
 
     def start(self, **_: Any) -> None:
         relax_collector()
@@ -129,8 +148,7 @@ class _Child:
 
     def work(self) -> None:
         """The task: answer one message."""
-        # A task over its time limit gets a SIGTERM and, at once, a SIGKILL. The first would be taken by any of the
-        # threads that work here, and end the process while another of them holds a lock that the whole pool shares.
+        # Should a manager of services send a SIGTERM to every process, the child still finishes its batch.
         others = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             with self._busy:
@@ -151,12 +169,29 @@ class _Child:
         assert self._database is not None, "a child works once it has started"
         if self._ending[0]:
             return False
+        owner, slot = lease.new_owner(), billiard.current_process().index
+        self._slots.set(slot, owner)
         try:
-            return work_once(self._database, self._handlers, self._settings, self._nudge, self._tallies)
+            return work_once(
+                self._database, self._handlers, self._settings, self._nudge, self._tallies, owner=owner
+            )
         except MemoryError:
             # What it held is taken back as after any other crash, and done by a process that begins afresh.
             log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)
             os._exit(OUT_OF_MEMORY)
+        finally:
+            self._slots.set(slot, "")
+
+
+def _kill_worker(*_: Any) -> None:
+    """End this process, the worker's parent, and its children. The next worker takes up what they held."""
+    try:
+        log.critical("the worker is killed; the next one takes up what it had in hand")
+    finally:
+        for child in billiard.active_children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+        os._exit(KILLED)
 
 
 def _check_database(settings: Settings) -> None:

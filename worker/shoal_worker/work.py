@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 
 from shoal.errors import StorageError
-from shoal.jobs import lease
 from shoal.jobs.claims import Batch, claim, has_claimable_work
 from shoal.jobs.jobs import trace_ids
 from shoal.jobs.pipeline import Handlers, process
@@ -26,15 +25,17 @@ def work_once(
     settings: Settings,
     nudge: Callable[[], None],
     tallies: Tallies | None = None,
+    *,
+    owner: str,
 ) -> bool:
-    """Answer one "come and claim"; whether there was anything to do.
+    """Answer one "come and claim" for `owner` (`lease.new_owner()`); whether there was anything to do.
 
     As long as more can be claimed one message is on its way, so that other workers come too: it is sent before
     the work and, since the work itself may have opened a stage or freed duplicates, again after it. A database
     that can't be used is logged; the reconciler sends the next message.
     """
     try:
-        batch = claim(database, lease.new_owner(), settings)
+        batch = claim(database, owner, settings)
         if batch is None:
             return False
         with structlog.contextvars.bound_contextvars(**_whose(database, batch)):

@@ -23,7 +23,7 @@ from job_parts import (
 
 from shoal.errors import DocumentError
 from shoal.jobs import jobs
-from shoal.jobs.claims import has_claimable_work, release, renew
+from shoal.jobs.claims import has_claimable_work, leases, release, renew
 from shoal.jobs.names import ItemStatus
 from shoal.jobs.pipeline import process
 from shoal.jobs.results import Outcome, finish_items
@@ -188,9 +188,11 @@ def test_a_released_batch_is_claimable_again_without_a_charge(database: Database
 def test_a_lease_is_renewed_only_by_who_holds_it(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     batch = must_claim(database, settings, now=1000.0)
-    assert renew(database, batch, settings, now=2000.0)
+    (lease,) = leases(database)
+    assert lease.owner == batch.owner
+    assert renew(database, lease, settings, now=2000.0)
     assert value(database, "SELECT lease_expires_at FROM job_items") == 2000.0 + settings.lease_seconds
-    assert not renew(database, dataclasses.replace(batch, owner="another"), settings)
+    assert not renew(database, dataclasses.replace(lease, owner="another"), settings)
     with database.write() as connection:
         finish_items(connection, [(batch.items[0], Outcome(ItemStatus.failed, error="x"))], batch.owner)
-    assert not renew(database, batch, settings)
+    assert not renew(database, lease, settings)

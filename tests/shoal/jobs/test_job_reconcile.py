@@ -130,18 +130,6 @@ def test_work_of_a_living_local_owner_is_not_taken_before_its_lease_ends(
     assert reconcile(database, settings, now=time.time() + settings.lease_seconds - 5).given_back == 0
 
 
-def test_a_living_local_owner_that_could_not_renew_is_not_charged(
-    database: Database, settings: Settings
-) -> None:
-    job_id = upload(database, settings, ["a"])
-    for _ in range(settings.max_attempts + 1):
-        must_claim(database, settings)
-        assert reconcile(database, settings, now=time.time() + settings.lease_seconds + 1).given_back == 1
-    assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
-    work_off(database, settings)
-    assert statuses(database, job_id) == ["succeeded"]
-
-
 def _end_with_the_parent(settings: Settings) -> None:
     """Claim in a process of this process's own, and end with it."""
     child = SPAWN.Process(target=_claim_and_die, args=(settings,))

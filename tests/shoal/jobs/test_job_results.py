@@ -256,32 +256,6 @@ def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
     assert waiting == ["result waits, for 60 s at most: full", "the result that waited is stored"]
 
 
-def test_long_work_keeps_its_lease(database: Database, settings: Settings) -> None:
-    settings = dataclasses.replace(settings, lease_seconds=1.0)
-    job_id = upload(database, settings, ["slow"])
-    batch = must_claim(database, settings)
-    stop = threading.Event()
-    stolen: list[Batch] = []
-
-    def steal() -> None:
-        while not stop.wait(0.1):
-            reconcile(database, settings)
-            if other := claim_now(database, settings):
-                stolen.append(other)
-
-    def score(document: DocumentDraft) -> ScoredDocument:
-        time.sleep(2.5)
-        return scored(document)
-
-    thief = threading.Thread(target=steal)
-    thief.start()
-    process(batch, database, handlers(database, score), settings)
-    stop.set()
-    thief.join()
-    assert stolen == []
-    assert statuses(database, job_id) == ["succeeded"]
-
-
 class Learner:
     """Handlers of the three stages that note what they did, and check the barriers as they go."""
 

@@ -1,0 +1,268 @@
+"""Work has a deadline: leases are renewed from outside the process that works, and one without progress is killed."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import re
+import signal
+import time
+
+import pytest
+import sqlalchemy as sa
+from job_parts import draft, handlers, must_claim, rows, scored, statuses, upload, value, work_off
+from waiting import until
+
+from shoal.errors import ShoalError
+from shoal.jobs import jobs, lease, local, watchdog
+from shoal.jobs.cancel import cancel
+from shoal.jobs.claims import Batch, claim, leases
+from shoal.jobs.names import ItemStatus, JobStatus, Stage
+from shoal.jobs.pipeline import process
+from shoal.jobs.reconcile import reconcile
+from shoal.jobs.results import Outcome, finish_item
+from shoal.jobs.upload import Upload, submit_rescore
+from shoal.jobs.watchdog import Watchdog, renewed, time_limit
+from shoal.models import DocumentDraft, ScoredDocument
+from shoal.settings import MIB, Settings
+from shoal.storage.database import Database
+
+SPAWN = multiprocessing.get_context("spawn")
+ENDLESS = "endless"
+"""Text of a document that holds the interpreter of its process for ever."""
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watch_for(dog: Watchdog, clock: Clock, owners: list[str], seconds: int) -> list[str]:
+    """Rounds of a second each; the owners that were killed."""
+    killed = []
+    for _ in range(seconds):
+        clock.now += 1
+        killed += dog.watch(owners)
+    return killed
+
+
+def score_or_hold(document: DocumentDraft) -> ScoredDocument:
+    if document.content == ENDLESS:
+        re.match("(?:a|aa)+$", "a" * 200 + "b")
+    return scored(document)
+
+
+def work(settings: Settings) -> None:
+    database = Database(settings.database_url)
+    work_off(database, settings, handlers(database, score_or_hold))
+
+
+def work_on_local_job(settings: Settings, job_id: int) -> None:
+    database = Database(settings.database_url)
+    local._work_off(database, job_id, handlers(database, score_or_hold), settings)
+
+
+def die(_settings: Settings, _job_id: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Owners that would have been killed: in most tests that is the process of the test."""
+    owners: list[str] = []
+    monkeypatch.setattr(lease, "kill", owners.append)
+    return owners
+
+
+def expiry(database: Database) -> float:
+    moment = value(database, "SELECT MIN(lease_expires_at) FROM job_items WHERE lease_owner IS NOT NULL")
+    assert isinstance(moment, float)
+    return moment
+
+
+def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_over(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, lease_seconds=3.0, max_attempts=1)
+    job_id = upload(database, settings, [ENDLESS])
+    clock = Clock()
+    dog = Watchdog(database, settings, clock)
+    limit = int(settings.item_time_limit * watchdog.SMALLEST_SHARE)
+    child = SPAWN.Process(target=work, args=(settings,))
+    child.start()
+    try:
+        (held,) = until(lambda: leases(database))
+        # More than two leases of real time, of which little counts as work on this clock.
+        while time.time() < held.expires_at + 1.1 * settings.lease_seconds:
+            assert dog.watch([held.owner]) == []
+            assert reconcile(database, settings).given_back == 0
+            time.sleep(0.1)
+        assert watch_for(dog, clock, [held.owner], limit) == []
+        assert watch_for(dog, clock, [held.owner], 1) == [held.owner]
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.join()
+    assert reconcile(database, settings).failed == 1
+    (item,) = jobs.get_items(database, job_id)
+    assert item.attempts == 1
+    assert item.error is not None
+    assert "SHOAL_ITEM_TIME_LIMIT" in item.error
+
+
+def test_every_item_that_ends_starts_the_time_anew(
+    database: Database, settings: Settings, killed: list[str]
+) -> None:
+    upload(database, settings, ["a", "b", "c"])
+    batch = must_claim(database, settings)
+    clock = Clock()
+    dog = Watchdog(database, settings, clock)
+    limit = int(time_limit(leases(database)[0], settings))
+    for item in batch.items[:2]:
+        watch_for(dog, clock, [batch.owner], limit)
+        with database.write() as connection:
+            finish_item(connection, item, batch.owner, Outcome(ItemStatus.failed, error="x"))
+    watch_for(dog, clock, [batch.owner], limit + 1)
+    assert killed == []
+    watch_for(dog, clock, [batch.owner], 1)
+    assert killed == [batch.owner]
+
+
+def test_work_on_a_canceled_job_has_a_deadline_too(
+    database: Database, settings: Settings, killed: list[str]
+) -> None:
+    job_id = upload(database, settings, ["a"])
+    batch = must_claim(database, settings)
+    clock = Clock()
+    dog = Watchdog(database, settings, clock)
+    dog.watch([batch.owner])
+    cancel(database, job_id)
+    assert leases(database) == []
+    watch_for(dog, clock, [batch.owner], int(settings.item_time_limit) + 2)
+    assert killed == [batch.owner]
+
+
+def test_a_machine_that_slept_costs_no_process_its_life(
+    database: Database, settings: Settings, killed: list[str]
+) -> None:
+    upload(database, settings, ["a"])
+    batch = must_claim(database, settings)
+    clock = Clock()
+    dog = Watchdog(database, settings, clock)
+    dog.watch([batch.owner])
+    clock.now += 86_400
+    dog.watch([batch.owner])
+    assert killed == []
+
+
+def test_no_lease_of_a_process_that_died_is_renewed(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["a"])
+    batch = must_claim(database, settings, now=time.time() - settings.lease_seconds / 2)
+    before = expiry(database)
+    # The same process id, of a process that began at another time.
+    host, pid, start, rest = batch.owner.split(":", 3)
+    other = f"{host}:{pid}:{int(start) - 1}:{rest}"
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE job_items SET lease_owner = :owner"), {"owner": other})
+    Watchdog(database, settings).watch([other])
+    assert expiry(database) == before
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE job_items SET lease_owner = :owner"), {"owner": batch.owner})
+    Watchdog(database, settings).watch([batch.owner])
+    assert expiry(database) > before
+
+
+def test_only_what_is_worked_on_now_is_renewed(database: Database, settings: Settings) -> None:
+    upload(database, settings, ["a", "b"])
+    one_each = dataclasses.replace(settings, batch_items=1)
+    long_ago = time.time() - settings.lease_seconds / 2
+    kept, working = (must_claim(database, one_each, now=long_ago) for _ in range(2))
+    Watchdog(database, settings).watch([working.owner])
+    by_owner = {held.owner: held.expires_at for held in leases(database)}
+    assert by_owner[working.owner] > by_owner[kept.owner] + settings.lease_seconds / 3
+
+
+def test_larger_documents_have_more_time_and_learning_has_its_own(
+    database: Database, settings: Settings
+) -> None:
+    upload(database, settings, ["a"])
+    must_claim(database, settings)
+    (held,) = leases(database)
+
+    def limit(n_bytes: int) -> float:
+        return time_limit(dataclasses.replace(held, n_bytes=n_bytes), settings)
+
+    assert limit(32 * MIB) == settings.item_time_limit
+    assert limit(64 * MIB) == 2 * settings.item_time_limit
+    assert limit(1) == limit(MIB) == settings.item_time_limit / 5
+    learning = dataclasses.replace(settings, learning=True)
+    submit_rescore(database, learning)
+    wave: Batch = must_claim(database, learning)
+    assert wave.stage is Stage.relearn
+    assert {time_limit(held, learning) for held in leases(database) if held.wave} == {
+        learning.task_time_limit
+    }
+
+
+def test_a_lease_that_runs_out_although_its_worker_lives_is_charged_so_that_there_is_an_end(
+    database: Database, settings: Settings
+) -> None:
+    settings = dataclasses.replace(settings, max_attempts=1)
+    job_id = upload(database, settings, ["a"])
+    for n in range(1, 11):
+        assert statuses(database, job_id) == ["enqueued"]
+        batch = must_claim(database, settings)
+        reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
+        assert rows(database, "SELECT attempts, interruptions FROM job_items") == [(0, n)]
+        # What the old owner comes to is not stored.
+        process(batch, database, handlers(database), settings)
+        assert value(database, "SELECT COUNT(*) FROM documents") == 0
+    assert statuses(database, job_id) == ["failed"]
+
+
+def test_a_process_that_works_by_itself_renews_its_leases(database: Database, settings: Settings) -> None:
+    settings = dataclasses.replace(settings, lease_seconds=1.0)
+    opened = local.open_upload(database, settings).begin()
+    opened.add(draft("a"))
+    job_id = opened.finish()
+    batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+    assert batch is not None
+    before = expiry(database)
+    with renewed(database, settings, job_id):
+        until(lambda: expiry(database) > before + settings.lease_seconds)
+    assert reconcile(database, settings).given_back == 0
+
+
+def local_job(database: Database, settings: Settings, contents: list[str]) -> int:
+    opened: Upload = local.open_upload(database, settings).begin()
+    for content in contents:
+        opened.add(draft(content))
+    return opened.finish()
+
+
+def test_a_document_that_holds_one_of_several_processes_fails_and_the_rest_is_stored(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_work_child", work_on_local_job)
+    settings = dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1, batch_items=2)
+    job_id = local_job(database, settings, ["a", "b", ENDLESS, "c", "d"])
+    local.work_off_in_processes(database, job_id, settings, 2)
+    assert statuses(database, job_id) == ["succeeded", "succeeded", "failed", "succeeded", "succeeded"]
+    assert jobs.get_job(database, job_id).status is JobStatus.partial
+    assert jobs.get_items(database, job_id)[2].attempts == 1
+
+
+def test_processes_that_die_without_work_in_hand_are_not_started_again_for_ever(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_work_child", die)
+    job_id = local_job(database, settings, ["a"])
+    with pytest.raises(ShoalError, match="have died"):
+        local.work_off_in_processes(database, job_id, settings, 2)
