@@ -56,7 +56,8 @@ def register(app: flask.Flask, settings: Settings) -> None:
             raise ProblemError(400, "the header Host is missing")
         if not keys:
             _only_from_here(request, settings)
-        key = _key_of(request, keys)
+        authorization = request.headers.get("Authorization")
+        key = _key_of(keys, authorization)
         flask.g.may_read = not keys or key is not None
         if is_public(request):
             return
@@ -66,7 +67,17 @@ def register(app: flask.Flask, settings: Settings) -> None:
         # Before a wrong key is refused, so that nobody tries keys without end.
         limit.take(f"key {key.name}" if key else request.remote_addr or "")
         if keys and not _is_frame(request):
-            _check_scope(request, key)
+            rule = request.url_rule.rule if request.url_rule else ""
+            _check_scope(key, request.method, rule, authorization)
+
+
+def check_authorization(keys: Sequence[ApiKey], method: str, path: str, authorization: str | None) -> None:
+    """Raise a 401 or 403 problem where a service with these keys refuses such a request.
+
+    For requests that the application has not seen yet. `authorization` is the header, None where it is absent.
+    """
+    if keys:
+        _check_scope(_key_of(keys, authorization), method, path.rstrip("/"), authorization)
 
 
 def shows_frame_only() -> bool:
@@ -87,36 +98,30 @@ def _is_frame(request: flask.Request) -> bool:
     return is_page and request.method in READING and "Authorization" not in request.headers
 
 
-def _key_of(request: flask.Request, keys: Sequence[ApiKey]) -> ApiKey | None:
-    """The key that a request carries; None if it has none, or none that is known."""
-    scheme, _, presented = request.headers.get("Authorization", "").partition(" ")
+def _key_of(keys: Sequence[ApiKey], authorization: str | None) -> ApiKey | None:
+    """The key that a request carries; None if it has none, or an unknown one."""
+    scheme, _, presented = (authorization or "").partition(" ")
     if not keys or scheme.lower() != SCHEME.lower():
         return None
     return find_key(keys, presented.strip())
 
 
-def _check_scope(request: flask.Request, key: ApiKey | None) -> None:
+def _check_scope(key: ApiKey | None, method: str, rule: str, authorization: str | None) -> None:
     if key is None:
-        given = "Authorization" in request.headers
+        is_given = authorization is not None
         raise ProblemError(
             401,
             "this key is not known here; send one of the service's as `Authorization: Bearer KEY`"
-            if given
+            if is_given
             else "this service asks for a key: send it as `Authorization: Bearer KEY`",
-            headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if given else REALM},
+            headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if is_given else REALM},
         )
-    if key.scope is not Scope.write and not _only_reads(request):
+    if key.scope is not Scope.write and method not in READING and rule not in READING_POSTS:
         raise ProblemError(
             403,
             "this key may read and search, but change nothing",
             headers={"WWW-Authenticate": f'{REALM}, error="insufficient_scope", scope="write"'},
         )
-
-
-def _only_reads(request: flask.Request) -> bool:
-    if request.method in READING:
-        return True
-    return request.url_rule is not None and request.url_rule.rule in READING_POSTS
 
 
 def _only_from_here(request: flask.Request, settings: Settings) -> None:

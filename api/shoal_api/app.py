@@ -9,7 +9,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from shoal.engine import Engine
 from shoal.jobs.broker import make_celery
 from shoal.jobs.progress import Paces
-from shoal.settings import MIB, Settings
+from shoal.settings import Settings
 from shoal_api import (
     access,
     bulk,
@@ -28,12 +28,10 @@ from shoal_api import (
 )
 from shoal_api.console import pages as console
 from shoal_api.events import Listeners
+from shoal_api.memory import share_heaps
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
 from shoal_api.waiting import WaitingRoom
-
-MAX_JSON_BYTES = MIB
-"""Of a body that holds no document: a search with ten thousand ids in its filters fits."""
 
 
 class ReadableJSON(DefaultJSONProvider):
@@ -51,13 +49,15 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     The engine opens (and if need be migrates) the database at once and is shared by all threads, so an
     application belongs to the process that made it: make it after a fork. Raises SettingsError, StorageError.
     """
+    share_heaps()
     settings = settings or (engine.settings if engine else Settings.from_environment())
     engine = engine or Engine(settings=settings)
+    engine.database.read_timeout = settings.search_timeout or None
     app = flask.Flask("shoal_api", static_url_path="/static")
     app.json = ReadableJSON(app)
     app.config.update(openapi.configuration())
     # Whoever takes more says so: documents and uploads.
-    app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = limits.MAX_JSON_BYTES
     app.url_map.strict_slashes = False
     metrics = Metrics(engine)
     app.extensions[EXTENSION] = Service(

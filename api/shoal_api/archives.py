@@ -9,18 +9,18 @@ nothing of it is stored.
 from __future__ import annotations
 
 import contextlib
-import gzip
+import hashlib
 import re
 import stat
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 from shoal.settings import MIB, Settings
-from shoal_api.spool import READ_BYTES, Readable
+from shoal_api.spool import READ_BYTES
+from shoal_api.tarball import Entry, Gzip, Kind, MalformedTarballError, Tar
 
 ZIP = ("application/zip", "application/x-zip-compressed")
 GZIP = ("application/gzip", "application/x-gzip")
@@ -52,8 +52,8 @@ MAX_DIRECTORY_BYTES = 64 * MIB
 """Of the directory of a zip archive, which is read at once: 600 bytes for each of 100,000 documents."""
 ENTRY_START = b"PK\x01\x02"
 
-MAX_HEADER_BYTES = MIB
-"""Of the headers of one tar member; with extended ones they can be of any length."""
+ZIP_READS = 2
+"""How often each byte of a zip archive may be read: once for its end and directory, once for its files."""
 
 RATIO_FLOOR = MIB
 """A tar archive is looked at as a whole once it has unpacked to this much: tars of small files are mostly zeros."""
@@ -90,7 +90,8 @@ class Archive:
         self._file = file
         self._is_zip = mimetype in ZIP
         self._settings = settings
-        self._names: set[str] = set()
+        # Digests: 100,000 names of any length take 10 MB.
+        self._names: set[bytes] = set()
         self._unpacked = 0
         self._size = file.seek(0, 2)
         file.seek(0)
@@ -103,9 +104,9 @@ class Archive:
 
     def _of_zip(self) -> Iterator[Member]:
         most = ENTRIES_PER_ITEM * self._settings.max_upload_items
-        with _broken("zip"), zipfile.ZipFile(_Guarded(self._file, most)) as opened:
+        with _broken("zip"), zipfile.ZipFile(_Guarded(self._file, self._size, most)) as opened:
             for info in opened.infolist():
-                name = _zip_name(info)
+                name = self._plain(_zip_name(info))
                 if info.filename.endswith(("/", "\\")) or self._is_junk(name):
                     self.skipped += 1
                     continue
@@ -120,66 +121,53 @@ class Archive:
         kind = stat.S_IFMT(info.external_attr >> 16)
         refusal = (
             self._wrong_name(name)
-            or (_NOT_A_FILE.get(kind, "is no ordinary file") if kind not in (0, stat.S_IFREG) else None)
+            or (_NOT_A_FILE.get(kind, _NO_ORDINARY_FILE) if kind not in (0, stat.S_IFREG) else None)
             or ("is encrypted; send it without a password" if info.flag_bits & ENCRYPTED else None)
             or (_METHOD if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else None)
             or self._wrong_size(info.file_size)
             or self._wrong_ratio(info.file_size, info.compress_size)
         )
-        if refusal is None:
-            try:
-                with opened.open(info) as content:
-                    data = content.read(self._settings.max_document_bytes + 1)
-            except (*_ZIP_ERRORS, EOFError):
-                refusal = "cannot be unpacked: it is damaged"
-            else:
-                self._unpacked += len(data)
-                return self._read(name, info.file_size, data)
-        return Member(name, info.file_size, refusal=refusal)
+        if refusal is not None:
+            return Member(name, info.file_size, refusal=refusal)
+        if not info.file_size:
+            return Member(name, 0)
+        # Counted before: the work is the same where the checksum turns out to be wrong.
+        self._unpacked += info.file_size
+        try:
+            with opened.open(info) as content:
+                data = content.read(self._settings.max_document_bytes + 1)
+        except ArchiveTooLargeError:
+            raise
+        except (*_ZIP_ERRORS, EOFError):
+            return Member(name, info.file_size, refusal="cannot be unpacked: it is damaged")
+        return self._read(name, info.file_size, data)
 
     # Tar: one entry after the other, known only once it is there.
 
     def _of_tar(self) -> Iterator[Member]:
-        source: Any = _Unpacked(self._file, self)
-        n_entries = 0
-        with _broken("tar"), tarfile.open(fileobj=source, mode="r|", tarinfo=_guarded(source)) as opened:
-            while (info := opened.next()) is not None:
-                # It would keep a record of every entry.
-                opened.members.clear()  # type: ignore[attr-defined]
-                n_entries += 1
-                if n_entries > ENTRIES_PER_ITEM * self._settings.max_upload_items:
-                    raise ArchiveTooLargeError(_too_many(n_entries - 1))
-                name = _plain(info.name)
-                if info.isdir() or self._is_junk(name):
+        most = ENTRIES_PER_ITEM * self._settings.max_upload_items
+        with _broken("tar"):
+            source = Gzip(self._file, self._check_ratio)
+            entries = Tar(source)
+            for n_entries, entry in enumerate(entries, 1):
+                if n_entries > most:
+                    raise ArchiveTooLargeError(_too_many(most))
+                name = self._plain(entry.name)
+                if entry.kind is Kind.folder or self._is_junk(name):
                     self.skipped += 1
                 else:
-                    yield self._tar_member(opened, info, name)
-        # To the end, where the checksum is.
-        while source.read(READ_BYTES):
-            pass
+                    yield self._tar_member(entries, entry, name)
+            # To the end, where the checksum is.
+            while source.read(READ_BYTES):
+                pass
 
-    def _tar_member(self, opened: tarfile.TarFile, info: tarfile.TarInfo, name: str) -> Member:
-        refusal = self._wrong_name(name)
-        if refusal is None and (not info.isreg() or info.issparse()):
-            refusal = next(
-                (
-                    reason
-                    for is_such, reason in (
-                        (info.issym() or info.islnk(), _LINK),
-                        (info.ischr() or info.isblk(), _DEVICE),
-                    )
-                    if is_such
-                ),
-                "is no ordinary file",
-            )
-        refusal = refusal or self._wrong_size(info.size)
+    def _tar_member(self, entries: Tar, entry: Entry, name: str) -> Member:
+        refusal = self._wrong_name(name) or _NOT_A_FILE_IN_TAR.get(entry.kind) or self._wrong_size(entry.size)
         if refusal is not None:
-            return Member(name, info.size, refusal=refusal)
-        content = opened.extractfile(info)
-        assert content is not None, "a regular file has content"
-        return self._read(name, info.size, content.read())
+            return Member(name, entry.size, refusal=refusal)
+        return self._read(name, entry.size, entries.content())
 
-    def check_ratio(self, unpacked: int) -> None:
+    def _check_ratio(self, unpacked: int) -> None:
         """Raise ArchiveTooLargeError where so many bytes cannot honestly come from what was read of the file."""
         self._check_total(unpacked)
         if unpacked > RATIO_FLOOR and unpacked > self._settings.max_archive_ratio * self._file.tell():
@@ -193,6 +181,11 @@ class Archive:
             refusal = _NESTED
         return Member(name, size, refusal=refusal) if refusal else Member(name, size, data)
 
+    def _plain(self, name: str) -> str:
+        """A name as `_plain` has it; of one that is much too long the beginning, which is too long as well."""
+        limit = self._settings.max_source_path_chars
+        return _plain(name) if len(name) <= 2 * limit else name[: limit + 1]
+
     def _is_junk(self, name: str) -> bool:
         *folders, file = name.lower().split("/")
         return not any(part == ".." for part in (*folders, file)) and (
@@ -204,13 +197,17 @@ class Archive:
     def _wrong_name(self, name: str) -> str | None:
         if not name:
             return "has no name"
+        limit = self._settings.max_source_path_chars
+        if len(name) > limit:
+            return f"has a name of more than {limit:,} characters, which is the limit"
         if name.startswith("/") or _DRIVE.match(name):
             return "has an absolute name; names must be relative"
         if ".." in name.split("/"):
             return "has a name that leads out of the archive (`..`)"
-        if name in self._names:
+        digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
+        if digest in self._names:
             return "is in the archive more than once; the first one is taken"
-        self._names.add(name)
+        self._names.add(digest)
         return _NESTED if name.lower().endswith(ARCHIVE_SUFFIXES) else None
 
     def _wrong_size(self, size: int) -> str | None:
@@ -239,7 +236,8 @@ _LINK = "is a link; only files are taken"
 _DEVICE = "is a device; only files are taken"
 _METHOD = "is compressed in a way that is not taken here; use deflate"
 _NESTED = "is an archive itself; send it as an upload of its own"
-_CUT_OFF = "the archive is cut off; nothing of it was stored"
+_NO_ORDINARY_FILE = "is no ordinary file"
+_NOT_A_FILE_IN_TAR = {Kind.link: _LINK, Kind.device: _DEVICE, Kind.other: _NO_ORDINARY_FILE}
 _NOT_A_FILE = {stat.S_IFLNK: _LINK, stat.S_IFCHR: _DEVICE, stat.S_IFBLK: _DEVICE}
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, OverflowError)
 
@@ -255,18 +253,22 @@ def _broken(kind: str) -> Iterator[None]:
         yield
     except (BrokenArchiveError, ArchiveTooLargeError):
         raise
-    except (*_ZIP_ERRORS, tarfile.TarError, EOFError, RecursionError) as error:
+    except MalformedTarballError as error:
+        raise BrokenArchiveError(f"{error}; nothing of it was stored") from None
+    except (*_ZIP_ERRORS, EOFError) as error:
         raise BrokenArchiveError(
             f"the body is no {kind} archive, or it is cut off or damaged; nothing of it was stored"
         ) from error
 
 
 class _Guarded:
-    """The file of a zip archive. Its directory is read in one go: not if it is too large, or of too many entries."""
+    """The file of a zip archive. Its directory is read in one go: not if it is too large, or of too many entries. Entries
+    that share their bytes are an error once these were read several times over."""
 
-    def __init__(self, file: IO[bytes], most_entries: int) -> None:
+    def __init__(self, file: IO[bytes], size: int, most_entries: int) -> None:
         self._file = file
         self._most_entries = most_entries
+        self._left = ZIP_READS * size + MIB
         self.tell, self.seekable = file.tell, file.seekable
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -281,69 +283,10 @@ class _Guarded:
         # No other entries are read than those that begin so; what else looks like one does no harm here.
         if data.startswith(ENTRY_START) and data.count(ENTRY_START) > self._most_entries:
             raise ArchiveTooLargeError(_too_many(self._most_entries))
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveTooLargeError("the files in the archive share their bytes, as those of a bomb do")
         return data
-
-
-class _Unpacked:
-    """What a gzip file holds, read forward, within the limits of its archive and of the headers of its tar."""
-
-    def __init__(self, file: Readable, archive: Archive) -> None:
-        self._unpacked = gzip.GzipFile(fileobj=file)  # type: ignore[call-overload]
-        self._archive = archive
-        self._n_bytes = 0
-        self._header: int | None = None
-
-    def read(self, size: int) -> bytes:
-        try:
-            data: bytes = self._unpacked.read(size)
-        except EOFError:
-            raise BrokenArchiveError(_CUT_OFF) from None
-        except (gzip.BadGzipFile, zlib.error):
-            raise BrokenArchiveError(
-                "the body is no gzip file, or it is damaged; nothing of it was stored"
-            ) from None
-        self._n_bytes += len(data)
-        self._archive.check_ratio(self._n_bytes)
-        if self._header is not None:
-            self._header += len(data)
-            if self._header > MAX_HEADER_BYTES:
-                raise BrokenArchiveError("a header of the archive is too large; nothing of it was stored")
-        return data
-
-    @contextlib.contextmanager
-    def header(self) -> Iterator[None]:
-        """While the headers of one entry are read, of which one may contain another."""
-        if self._header is not None:
-            yield
-            return
-        self._header = 0
-        try:
-            yield
-        finally:
-            self._header = None
-
-
-def _guarded(source: _Unpacked) -> type[tarfile.TarInfo]:
-    """Headers that are an error where they are not whole: `tarfile` would take the rest of the archive for its end."""
-
-    class Header(tarfile.TarInfo):
-        @classmethod
-        def fromtarfile(cls, tarfile_: Any) -> Header:
-            try:
-                with source.header():
-                    return super().fromtarfile(tarfile_)
-            except (tarfile.EOFHeaderError, tarfile.EmptyHeaderError):  # type: ignore[attr-defined]
-                raise
-            except tarfile.HeaderError:
-                if tarfile_.offset == 0:
-                    raise BrokenArchiveError(
-                        "the gzip file holds no tar archive; a single text goes to multipart/form-data, unpacked"
-                    ) from None
-                raise BrokenArchiveError(
-                    "the archive is damaged or cut off; nothing of it was stored"
-                ) from None
-
-    return Header
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
@@ -352,7 +295,7 @@ def _zip_name(info: zipfile.ZipInfo) -> str:
     if not info.flag_bits & UTF8_NAME:
         with contextlib.suppress(UnicodeError):
             name = name.encode("cp437").decode()
-    return _plain(name)
+    return name
 
 
 def _plain(name: str) -> str:

@@ -18,13 +18,13 @@ from shoal.jobs import jobs as protocol
 from shoal.jobs.upload import Upload
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
-from shoal_api.incoming import Incoming, Refusal, printable, read_archive, read_form, read_lines
+from shoal_api.incoming import Incoming, Refusal, check_number, printable, read_archive, read_form, read_lines
 from shoal_api.openapi import Blueprint, check_charset
 from shoal_api.paths import DOCUMENTS
 from shoal_api.problems import ProblemError, field_problem
 from shoal_api.schemas.jobs import AcceptedSchema
 from shoal_api.service import Service
-from shoal_api.spool import spool
+from shoal_api.spool import spooled
 
 FORM = "multipart/form-data"
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
@@ -96,10 +96,9 @@ def add_documents() -> Response:
     """
     here = service.current()
     request = flask.request
-    request.max_content_length = here.settings.max_upload_bytes
     key = idempotency.key(request)
     read = _reader(request)
-    with spool(here.settings) as file:
+    with spooled(request, here.settings) as file:
         incoming = read(request, file, here.settings)
         job = idempotency.earlier_job(here, key, incoming.request_hash)
         if job is None:
@@ -132,16 +131,12 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
 
 def _store(here: Service, incoming: Incoming, key: str | None) -> int:
     """Make the documents a job; its id. Nothing is left of them if anything goes wrong on the way."""
-    limit = here.settings.max_upload_items
     upload = Upload(here.engine.database, here.settings).begin(
         idempotency_key=key, request_hash=incoming.request_hash
     )
     try:
         for document in incoming.documents:
-            if upload.n_items >= limit:
-                raise ProblemError(
-                    413, f"an upload holds at most {limit:,} documents; send the rest as another"
-                )
+            check_number(upload.n_items + 1, here.settings)
             if isinstance(document, Refusal):
                 upload.refuse(document.title, document.source_path, document.n_bytes, document.reason)
             else:

@@ -18,10 +18,10 @@ from shoal.jobs.replacing import is_being_replaced, new_content, settle_without_
 from shoal.jobs.upload import submit_delete, submit_duplicate, submit_one, submit_replacement
 from shoal.models import DocumentDraft
 from shoal.parse.draft import make_draft
-from shoal.settings import KIB, Settings
 from shoal.storage import documents as storage
 from shoal.storage.records import DocumentDetail
 from shoal_api import idempotency, jobs, service
+from shoal_api.limits import max_body_bytes
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import CONTENT_TYPE, ProblemError, field_problem
@@ -42,12 +42,6 @@ from shoal_api.schemas.jobs import AcceptedSchema
 from shoal_api.service import Service
 from shoal_api.waiting import preferred_wait
 
-ESCAPED = 3
-"""Bytes of JSON for a byte of text at most, in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
-
-ENVELOPE = 256 * KIB
-"""Room for everything beside the content: title, tags, path and metadata, escaped."""
-
 SUMMARIES = 100
 """Chunks shown with a document; a book has thousands."""
 
@@ -63,11 +57,6 @@ PREFER = {
 }
 
 blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="What is stored")
-
-
-def max_body_bytes(settings: Settings) -> int:
-    """Bytes of JSON that a document within its limits can need."""
-    return ESCAPED * (settings.max_document_bytes + settings.max_metadata_bytes) + ENVELOPE
 
 
 def _allow_documents() -> None:

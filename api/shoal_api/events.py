@@ -1,7 +1,7 @@
 """Server-sent events: a job tells every change of its state by itself, for pages that show it live.
 
-Every listener holds a thread, which sleeps nearly all the time. There are so many more threads than `api_threads` as
-there may be listeners, so that however many of them there are, the others are answered (see `runner.py`).
+Every listener holds a thread, which sleeps nearly all the time. The threads of listeners are a pool of their own (see
+`server.py`), so other requests are answered however many listeners there are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is in the body of a bulk upload: documents one after the other, and those that cannot be taken with the reason.
 
-A body is spooled and looked through once; its documents are read from the spool then, in bounded memory.
+A body is a file that is read twice: for its hash and its fields, then for its documents, in bounded memory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import IO, Any
 
 import flask
@@ -20,15 +19,21 @@ from shoal.models import DocumentDraft
 from shoal.parse.draft import draft_from_bytes, make_draft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
-from shoal_api.documents import max_body_bytes
+from shoal_api.limits import max_beside_content, max_body_bytes
 from shoal_api.openapi import check_address
-from shoal_api.problems import ProblemError, field_problem, flatten
+from shoal_api.problems import ProblemError, field_problem, flatten, shorten
 from shoal_api.schemas.documents import DocumentInputSchema
 from shoal_api.schemas.unknown import closest
-from shoal_api.spool import READ_BYTES, Tee
+from shoal_api.spool import READ_BYTES
 
 FIELDS = ("tags", "metadata", "format")
 """What can be said of all files of a form or an archive."""
+
+MAX_FIELDS = 1000
+"""Parts of a form that are no documents: tags can have a field each, and browsers send one for every empty input."""
+
+LINES_PER_ITEM = 2
+"""Lines for each document an upload may hold: there may be an empty one after each."""
 
 RECORDS = (".ndjson", ".jsonl")
 """Extensions of files that hold a document a line."""
@@ -71,33 +76,58 @@ class Common:
 
 
 def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
-    """Spool a form. Fields may follow the files they apply to, so they are gathered before any file is read."""
+    """Read a form twice: fields may follow the files they apply to, so they are gathered before any file is read."""
     boundary = request.mimetype_params.get("boundary", "")
     if not boundary:
         raise ProblemError(400, "the content type names no multipart boundary")
     fields: dict[str, list[bytes]] = {}
+    n_documents = n_others = n_bytes = 0
+    limit = max_beside_content(settings)
     digest = hashlib.sha256()
     try:
-        for part in multipart.parts(Tee(request.stream, file), boundary):
+        for part in multipart.parts(file, boundary):
             content = hashlib.sha256()
             if part.filename is None:
-                value = part.read(settings.max_metadata_bytes * 2)
+                if part.name not in FIELDS:
+                    raise field_problem(printable(part.name), _not_a_file(part.name))
+                value = part.read(limit - n_bytes)
                 if value is None:
-                    raise ProblemError(413, f"the field {printable(part.name)} is too long")
+                    raise ProblemError(
+                        413, f"the fields of the form have more than {limit:,} bytes, which is the limit"
+                    )
                 fields.setdefault(part.name, []).append(value)
+                n_bytes += len(value)
                 content.update(value)
             else:
                 for data in part:
                     content.update(data)
+            if _is_document(part):
+                n_documents += 1
+            else:
+                n_others += 1
+            check_number(n_documents, settings)
+            if n_others > MAX_FIELDS:
+                raise ProblemError(
+                    413, f"the form has more than {MAX_FIELDS:,} fields and empty parts, which is the limit"
+                )
             digest.update(json.dumps([part.name, part.filename, content.hexdigest()]).encode() + b"\n")
     except multipart.MalformedMultipartError as error:
         raise ProblemError(400, str(error)) from None
-    for name in fields:
-        if name not in FIELDS:
-            raise field_problem(printable(name), _not_a_file(name))
     common = _common(fields, settings)
     file.seek(0)
     return Incoming(digest.hexdigest(), _files(multipart.parts(file, boundary), common, settings))
+
+
+def _is_document(part: multipart.Part) -> bool:
+    """Whether a part that was read is a file: a browser sends one without a name and content for an empty input."""
+    return part.filename is not None and bool(part.filename or part.size)
+
+
+def check_number(n_documents: int, settings: Settings) -> None:
+    """Raise a 413 problem for more documents than an upload may hold."""
+    limit = settings.max_upload_items
+    if n_documents > limit:
+        raise ProblemError(413, f"an upload holds at most {limit:,} documents; send the rest as another")
 
 
 def _files(parts: Iterator[multipart.Part], common: Common, settings: Settings) -> Documents:
@@ -105,7 +135,7 @@ def _files(parts: Iterator[multipart.Part], common: Common, settings: Settings) 
         if part.filename is None:
             continue
         data = part.read(settings.max_document_bytes)
-        if part.filename or part.size:
+        if _is_document(part):
             yield _file(part, data, common, settings)
 
 
@@ -120,8 +150,11 @@ def _file(
 
 
 def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
+    if not data:
+        # Quickly: an archive can have 100,000 of them in a few kilobytes.
+        return _refused(path, 0, "the document has no text")
     # Whoever names a format means the text as it is.
-    if common.format is None and path and PurePosixPath(path).suffix.lower() in RECORDS:
+    if common.format is None and path and path.lower().endswith(RECORDS):
         return _refused(
             path,
             len(data),
@@ -143,11 +176,11 @@ def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) 
 
 def _refused(path: str | None, n_bytes: int, reason: str) -> Refusal:
     name = printable(path or "(a file without a name)")
-    return Refusal(PurePosixPath(name).name or name, path and name, n_bytes, reason)
+    return Refusal(name.rstrip("/").rpartition("/")[2] or name, path and name, n_bytes, reason)
 
 
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
-    """Spool an archive. What its address says of all of its files is part of what was asked."""
+    """Read an archive. What its address says of all of its files is part of the hash."""
     check_address(request)
     fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
     for name in fields:
@@ -158,8 +191,7 @@ def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) ->
             )
     common = _common(fields, settings)
     digest = hashlib.sha256(json.dumps(sorted(request.args.items(multi=True))).encode())
-    body = Tee(request.stream, file)
-    while data := body.read(READ_BYTES):
+    while data := file.read(READ_BYTES):
         digest.update(data)
     archive = archives.Archive(file, request.mimetype, settings)
     return Incoming(digest.hexdigest(), _members(archive, common, settings), archive)
@@ -224,10 +256,9 @@ def _metadata(texts: list[str]) -> dict[str, Any] | None:
 
 
 def read_lines(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
-    """Spool JSON lines."""
+    """Read JSON lines."""
     digest = hashlib.sha256()
-    body = Tee(request.stream, file)
-    while data := body.read(READ_BYTES):
+    while data := file.read(READ_BYTES):
         digest.update(data)
     file.seek(0)
     return Incoming(digest.hexdigest(), _lines(file, settings))
@@ -237,8 +268,11 @@ def _lines(file: IO[bytes], settings: Settings) -> Documents:
     limit = max_body_bytes(settings)
     schema = DocumentInputSchema()
     number = 0
+    most = LINES_PER_ITEM * settings.max_upload_items
     while line := file.readline(limit + 1):
         number += 1
+        if number > most:
+            raise ProblemError(413, f"the upload has more than {most:,} lines; send the rest as another")
         if len(line) > limit:
             size = len(line)
             while not line.endswith(b"\n") and (line := file.readline(READ_BYTES)):
@@ -254,15 +288,14 @@ def _line(
     value: dict[str, Any] = {}
     try:
         # Without its end: a string that is not closed would else seem to hold a line break.
-        value = strict_json.parse_object(line.rstrip(b"\r\n"))
+        value = strict_json.parse_object(line.rstrip(b"\r\n"), max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
         return make_draft(**schema.load(value), settings=settings)
     except (strict_json.MalformedJSONError, strict_json.LoneSurrogateError, DocumentError) as error:
         reason = str(error)
     except ma.ValidationError as error:
-        reason = "; ".join(
-            f"{name}: {', '.join(found)}" for name, found in flatten({"line": error.messages}).items()
-        )
+        messages, _ = shorten(flatten({"line": error.messages}))
+        reason = "; ".join(f"{name}: {', '.join(each)}" for name, each in messages.items())
     title, path = value.get("title"), value.get("source_path")
     shown = printable(title).strip() if isinstance(title, str) else ""
     return Refusal(
@@ -278,5 +311,7 @@ PRINTABLE_CHARS = 512
 
 def printable(text: str) -> str:
     """A name as it may be stored and shown: no control characters, no halves of surrogate pairs, not endless."""
-    kept = "".join(c if c.isprintable() else " " for c in text[:PRINTABLE_CHARS])
-    return kept.encode("utf-8", "replace").decode()
+    text = text[:PRINTABLE_CHARS]
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " for c in text).encode("utf-8", "replace").decode()

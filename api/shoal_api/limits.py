@@ -18,10 +18,17 @@ import flask
 
 from shoal.jobs import jobs
 from shoal.jobs.jobs import Waiting
-from shoal.settings import Settings
+from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import ProblemError
+
+ESCAPED = 3
+"""Bytes of JSON for a byte of text at most, in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
+
+MAX_JSON_BYTES = MIB
+"""Of a body that holds no document, and of one that does beside content and metadata. A search with ten thousand ids in
+its filters fits."""
 
 MAX_CALLERS = 10_000
 """Buckets that are kept; of more callers the one that was silent longest is forgotten, and has a full one again."""
@@ -44,6 +51,16 @@ FILLS_QUEUE = frozenset(
     }
 )
 """Methods and rules that bring documents to be worked on."""
+
+
+def max_body_bytes(settings: Settings) -> int:
+    """Bytes of JSON that a document within its limits can need."""
+    return ESCAPED * settings.max_document_bytes + max_beside_content(settings)
+
+
+def max_beside_content(settings: Settings) -> int:
+    """Bytes of those that may be something other than the content."""
+    return ESCAPED * settings.max_metadata_bytes + MAX_JSON_BYTES
 
 
 class RateLimit:
@@ -128,6 +145,13 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
             raise ProblemError(
                 415, "send the body without Content-Encoding; an archive is taken as one, by its content type"
             )
+
+    @app.before_request
+    def check_address() -> None:
+        try:
+            flask.request.query_string.decode()
+        except UnicodeDecodeError:
+            raise ProblemError(400, "the address is not UTF-8; write other bytes as %XX") from None
 
     @app.before_request
     def check_queue() -> None:

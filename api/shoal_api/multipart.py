@@ -21,11 +21,11 @@ from werkzeug.sansio.multipart import (
     NeedData,
 )
 
-from shoal.settings import MIB
 from shoal_api.spool import READ_BYTES, Readable
 
-MAX_HEADERS = MIB
-"""Bytes the decoder may hold back while it looks for the first boundary or the end of a part's headers."""
+MAX_HEADERS = 2 * READ_BYTES
+"""Bytes the decoder may hold back while it looks for the first boundary or the end of a part's headers: what it was given
+last, and as much before that."""
 
 MAX_PADDING = 64
 """White space that may follow a boundary on its line, by RFC 2046; nobody is known to send any."""
@@ -94,14 +94,18 @@ def _events(body: Readable, boundary: str) -> Iterator[Event]:
 def _pieces(body: Readable, boundary: bytes) -> Iterator[bytes]:
     """The body in pieces of which none ends between a boundary and the end of its line.
 
-    Given such a piece, Werkzeug's decoder (3.1) takes the line break before the boundary for content.
+    Given such a piece, Werkzeug's decoder (3.1) takes the line break before the boundary for content. Raises
+    MalformedMultipartError where more than MAX_PADDING blanks follow a boundary.
     """
+    padded = re.compile(rb"--%s[^\S\r\n]{%d}" % (re.escape(boundary), MAX_PADDING + 1))
     unfinished = re.compile(rb"--%s(?:-|[^\S\r\n]{1,%d})\Z" % (re.escape(boundary), MAX_PADDING))
     reach = len(boundary) + MAX_PADDING + len(b"--")
     tail = b""
     while data := body.read(READ_BYTES):
         while unfinished.search((tail + data[-reach:])[-reach:]) and (more := body.read(1)):
             data += more
+        if padded.search(tail + data):
+            raise MalformedMultipartError(f"more than {MAX_PADDING} blanks follow a boundary of the body")
         tail = (tail + data[-reach:])[-reach:]
         yield data
 

@@ -15,7 +15,7 @@ from marshmallow import fields
 from webargs.flaskparser import FlaskParser
 
 from shoal import __version__
-from shoal_api import access, problems, strict_json
+from shoal_api import access, limits, problems, service, strict_json
 from shoal_api.schemas.common import CommaList, ProblemSchema
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -40,14 +40,14 @@ FAILURES = {
     413: "The body, or a document in it, is larger than the service takes",
     415: "The body has a content type or an encoding that is not taken here",
     422: "A field or parameter cannot be used; `errors` names it and says why",
-    503: "Something that the service needs is away; the answer says what",
+    503: "Something that the service needs is away, or reading took longer than it may; the answer says what",
 }
 """What an error means where an operation names it."""
 
 OTHER_FAILURES = (
     "Any other error: 400 for an address that is not UTF-8, 401 without a known key where keys are asked for, 403 with "
     "a key that may only read or from a page of another site, 405 for a wrong method, 429 for too many requests or a "
-    "full queue, 500 for a mistake of the service, 503 while its database is busy or away, 507 without space"
+    "full queue, 500 for a mistake of the service, 503 while its database is busy or away or when reading takes too long, 507 without space"
 )
 
 
@@ -81,15 +81,20 @@ def check_address(request: flask.Request) -> None:
 
 
 def read_json_object(request: flask.Request) -> dict[str, Any]:
-    """The JSON object a request carries. Raises ProblemError: 415 for another type, 400 where it is not JSON."""
+    """The JSON object a request carries. Raises ProblemError: 415 for another type, 400 where it is not JSON, 413 where it
+    holds too much."""
     check_charset(request)
     if not request.is_json:
         raise problems.ProblemError(415, "send the body as `Content-Type: application/json`")
     try:
-        value = strict_json.parse(request.get_data(cache=False))
+        value = strict_json.parse(
+            request.get_data(cache=False), limits.max_beside_content(service.current().settings)
+        )
         if isinstance(value, dict):
             # The text of a document may hold anything: what cannot be stored becomes a space there.
             strict_json.check_surrogates(value, exempt=frozenset({"content"}))
+    except strict_json.OversizedJSONError as error:
+        raise problems.ProblemError(413, f"the body {error}") from None
     except strict_json.MalformedJSONError as error:
         raise problems.ProblemError(400, f"the body {error}") from None
     except strict_json.LoneSurrogateError as error:

@@ -17,7 +17,8 @@ from shoal_api.openapi import Api
 
 POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _CODE = re.compile(r"`([^`]+)`")
-_PLAIN_LIST = re.compile(r"\[\n\s*([^\[\]{}]*?)\n\s*\]")
+_PLAIN_LIST = re.compile(r"\[\n([^\[\]{}]*+)\]")
+_LINE_BREAK = re.compile(r"\n\s*+")
 METHODS = ("get", "post", "put", "delete")
 
 
@@ -172,7 +173,7 @@ def _shape(spec: dict[str, Any], schema: dict[str, Any]) -> str:
 def _json(value: Any) -> str:
     """JSON for reading: lists of plain values on one line."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return _PLAIN_LIST.sub(lambda found: "[" + re.sub(r"\n\s*", " ", found[1]) + "]", text)
+    return _PLAIN_LIST.sub(lambda found: "[" + _LINE_BREAK.sub(" ", found[1].strip()) + "]", text)
 
 
 def _sketch(spec: dict[str, Any], node: dict[str, Any], about: str = "") -> Any:

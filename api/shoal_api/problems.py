@@ -6,7 +6,7 @@ about a storage failure goes to the log, under the trace id that the answer carr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -21,6 +21,12 @@ from shoal_api.trace import trace_id
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 """What `Retry-After` says while the database is away: about as long as a restart takes."""
+
+MAX_ERRORS = 20
+"""Messages in one answer. A mistake in the first of 100,000 values is most likely in all of them."""
+MAX_NAME_CHARS = 80
+MAX_MESSAGE_CHARS = 1000
+"""Of the name of a field, and of what is said of it: both may repeat what was sent."""
 
 log = structlog.get_logger("shoal.api")
 
@@ -73,8 +79,20 @@ def field_problem(field: str, *messages: str) -> ProblemError:
 
 def fields_problem(wrong: dict[str, list[str]], status: int = 422) -> ProblemError:
     """The reasons stand in `errors` alone, so that whoever shows both does not say everything twice."""
-    names = ", ".join(wrong)
-    return ProblemError(status, f"cannot use {names}", errors=wrong)
+    shown, n_others = shorten(wrong)
+    others = f"; {n_others:,} more errors are not listed" if n_others else ""
+    return ProblemError(status, f"cannot use {', '.join(shown)}{others}", errors=shown)
+
+
+def shorten(wrong: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]], int]:
+    """The first messages about fields, and how many others there are."""
+    shown: dict[str, list[str]] = {}
+    n_messages = 0
+    for name, messages in wrong.items():
+        for message in messages[: max(0, MAX_ERRORS - n_messages)]:
+            shown.setdefault(name[:MAX_NAME_CHARS], []).append(message[:MAX_MESSAGE_CHARS])
+        n_messages += len(messages)
+    return shown, max(0, n_messages - MAX_ERRORS)
 
 
 def register(app: flask.Flask) -> None:
@@ -120,8 +138,21 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
         case errors.DiskFullError():
+            return ProblemError(507, DETAILS[507])
+        case errors.ReadTimeoutError():
+            return ProblemError(503, str(error), headers=retry)
+        case errors.DatabaseReplacedError():
             return ProblemError(
-                507, "there is no space left on the server; nothing of this request was stored"
+                503,
+                "files of the database were removed or replaced while the service ran, so nothing can be stored; the "
+                "service has to be restarted",
+                headers=retry,
+            )
+        case errors.DamagedDatabaseError():
+            return ProblemError(
+                503,
+                "the database is damaged; those who run the service repair it (`shoal doctor`)",
+                headers=retry,
             )
         case errors.DatabaseUnavailableError():
             return ProblemError(503, "the database is busy or away; try again", headers=retry)
@@ -149,6 +180,7 @@ DETAILS = {
     415: "the service cannot read a body of this content type",
     417: "the service does not know what the header `Expect` asks for",
     431: "the headers are too many or too long",
+    507: "there is no space left on the server; nothing of this request was stored",
     501: "the service knows no such transfer coding; send the body plainly or in chunks",
 }
 

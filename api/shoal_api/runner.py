@@ -1,17 +1,20 @@
-"""Serving the application: gunicorn, one process with threads, on a socket bound before anything else.
+"""Serving the application in this process, on a socket bound before anything else.
 
 One process is enough: answering is mostly waiting for SQLite and numpy, which let other threads run, and one
-process holds one copy of the scorer. gunicorn's master restarts it should it ever die.
+process holds one copy of the scorer. `shoal up`, systemd or Docker starts it again should it ever die.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
+import signal
 import socket
-from typing import TYPE_CHECKING
+import sys
+import tempfile
+from typing import Any
 
 import structlog
-from gunicorn.app.base import BaseApplication
 
 from shoal import logs
 from shoal.binding import check_binding
@@ -20,18 +23,13 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal_api.app import create_app
-from shoal_api.bodies import whole_bodies
-from shoal_api.connections import OPTIONS, ConnectionLog, Worker, taking_turns
+from shoal_api.server import Server
 from shoal_api.service import EXTENSION, Service
+from shoal_api.spool import spool_folder
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
-GRACE_SECONDS = 30
-"""How long requests in progress have to end after SIGTERM."""
-
-KEEPALIVE_SECONDS = 5
-BACKLOG = 128
+SWITCH_SECONDS = 0.001
+"""How long a thread holds the interpreter while others wait for it. With Python's five milliseconds, an answer that
+takes a millisecond waits for a second beside eight threads that compute."""
 
 
 class ServiceError(ShoalError):
@@ -41,7 +39,7 @@ class ServiceError(ShoalError):
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Raises SettingsError, ServiceError or StorageError where it cannot start.
 
-    Leaves by SystemExit, as gunicorn does.
+    A second signal ends it without waiting for requests in progress.
     """
     check_binding(settings)
     logs.configure(settings, service="api")
@@ -51,9 +49,44 @@ def serve(settings: Settings) -> None:
         structlog.get_logger("shoal.api").warning(
             "the service has no keys: SHOAL_API_KEY is what commands send, its own are SHOAL_API_KEYS"
         )
+    _keep_bodies_in_data_folder(settings)
+    # It warns whenever a request waits for a thread.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    app = create_app(settings)
+    service: Service = app.extensions[EXTENSION]
+    server = Server(app.wsgi_app, listener, settings)
+    _stop_on_signals(server, service)
     host, port = listener.getsockname()[:2]
     structlog.get_logger("shoal.api").info("listening", url=url(host, port), threads=settings.api_threads)
-    _Gunicorn(settings, listener).run()
+    _warm(service)
+    server.run()
+
+
+def _keep_bodies_in_data_folder(settings: Settings) -> None:
+    """Have waitress keep large bodies beside the database: /tmp is often small, or memory."""
+    try:
+        tempfile.tempdir = str(spool_folder(settings))
+    except OSError as error:
+        raise ServiceError(
+            f"cannot make the folder {settings.data_path} for uploads: {error.strerror}; set SHOAL_DATA_DIR"
+        ) from error
+
+
+def _stop_on_signals(server: Server, service: Service) -> None:
+    signals = [signal.SIGTERM, signal.SIGINT]
+
+    def stop(_number: int, _frame: Any) -> None:
+        for number in signals:
+            signal.signal(number, stop_at_once)
+        service.end()
+        server.stop()
+
+    def stop_at_once(_number: int, _frame: Any) -> None:
+        server.stop(grace_seconds=0)
+
+    for number in signals:
+        signal.signal(number, stop)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -69,7 +102,8 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(BACKLOG)
+        # Taken already means now: the server itself listens later.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise ServiceError(_obstacle(error, host, port)) from error
@@ -102,45 +136,6 @@ def _prepare_database(settings: Settings) -> None:
         migrate.upgrade(database)
     finally:
         database.close()
-
-
-class _Gunicorn(BaseApplication):  # type: ignore[misc]
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
-        self._settings = settings
-        self._listener = listener
-        self._service: Service | None = None
-        super().__init__()
-
-    def stop_waiting(self) -> None:
-        if self._service is not None:
-            self._service.end()
-
-    def load_config(self) -> None:
-        options = {
-            "bind": [f"fd://{self._listener.fileno()}"],
-            "workers": 1,
-            "worker_class": Worker,
-            # Listeners to events sit in threads of their own; `taking_turns` holds the others to `api_threads`.
-            "threads": self._settings.api_threads + self._settings.max_event_streams,
-            "timeout": 120,
-            "graceful_timeout": GRACE_SECONDS,
-            "keepalive": KEEPALIVE_SECONDS,
-            "logger_class": ConnectionLog,
-            "proc_name": "shoal-api",
-            # Newer versions open a socket for remote control in the home folder.
-            "control_socket_disable": True,
-            **OPTIONS,
-        }
-        for name, value in options.items():
-            if name in self.cfg.settings:
-                self.cfg.set(name, value)
-
-    def load(self) -> WSGIApplication:
-        """Called in the process that serves."""
-        app = create_app(self._settings)
-        self._service = app.extensions[EXTENSION]
-        _warm(self._service)
-        return whole_bodies(taking_turns(app.wsgi_app, self._settings.api_threads))
 
 
 def _warm(service: Service) -> None:

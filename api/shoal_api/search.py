@@ -22,7 +22,7 @@ blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, c
 @blueprint.post("/search")
 @blueprint.body(SearchSchema)
 @blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
-@blueprint.fails(400, 413, 415)
+@blueprint.fails(400, 413, 415, 503)
 def search(data: dict[str, Any]) -> dict[str, Any]:
     """Search"""
     query = data.pop("query")
@@ -32,6 +32,7 @@ def search(data: dict[str, Any]) -> dict[str, Any]:
 @blueprint.get("/search")
 @blueprint.parameters(SearchQuerySchema)
 @blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
+@blueprint.fails(503)
 def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     """Search, as an address"""
     query = data.pop("q")
@@ -47,7 +48,7 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
 @blueprint.post("/explain")
 @blueprint.body(ExplainSchema)
 @blueprint.answers(200, ExplanationSchema)
-@blueprint.fails(400, 404, 413, 415)
+@blueprint.fails(400, 404, 413, 415, 503)
 def explain(data: dict[str, Any]) -> Any:
     """Explain how a query is understood, and where a document or chunk ranks and why"""
     query = data.pop("query")

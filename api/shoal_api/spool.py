@@ -1,17 +1,21 @@
-"""Where the body of an upload waits until it is whole.
+"""The body of an upload as a file, whole before anything is read of it.
 
-A body goes to disk as it arrives, so memory does not grow with it, a client that breaks off leaves nothing
-behind, and the database is not kept busy at the speed of somebody's network.
+So memory does not grow with the body, a client that breaks off leaves nothing behind, and the database is not kept
+busy at the speed of a network.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol
+
+import flask
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from shoal.errors import DiskFullError
 from shoal.settings import KIB, Settings
@@ -25,29 +29,36 @@ class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
+def spool_folder(settings: Settings) -> Path:
+    """The folder of temporary files, made where it is missing. Raises OSError."""
+    folder = settings.data_path / "spool"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 @contextlib.contextmanager
-def spool(settings: Settings) -> Iterator[IO[bytes]]:
-    """An empty file without a name: it is gone with the process, however that ends. Raises DiskFullError."""
-    folder: Path = settings.data_path / "spool"
+def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
+    """The body of an upload, at its start. waitress has it in a file already; other servers' bodies go to a file without a
+    name, which is gone with the process.
+
+    Raises DiskFullError, and Werkzeug's errors for a body that is too large or breaks off.
+    """
+    request.max_content_length = settings.max_upload_bytes
+    # Raises for an announced length over the limit.
+    body = request.stream
+    received = request.environ["wsgi.input"]
+    if getattr(received, "seekable", bool)():
+        if received.seek(0, 2) > settings.max_upload_bytes:
+            raise RequestEntityTooLarge
+        received.seek(0)
+        yield received
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder, prefix="upload-") as file:
+        with tempfile.TemporaryFile(dir=spool_folder(settings), prefix="upload-") as file:
+            shutil.copyfileobj(body, file, READ_BYTES)
+            file.seek(0)
             yield file
     except OSError as error:
         if error.errno in DISK_FULL:
-            raise DiskFullError("no space for the spool") from error
+            raise DiskFullError("no space for the body of an upload") from error
         raise
-
-
-class Tee:
-    """Reads a request's body and keeps what was read in a file."""
-
-    def __init__(self, body: Readable, file: IO[bytes]) -> None:
-        self._body = body
-        self._file = file
-
-    def read(self, size: int = READ_BYTES) -> bytes:
-        """The next bytes, b"" at the end. Raises Werkzeug's errors: over the limit, or the client broke off."""
-        data = self._body.read(size)
-        self._file.write(data)
-        return data

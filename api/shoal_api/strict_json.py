@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
@@ -23,6 +24,13 @@ REASONS = {
 """For messages of the parser that send the reader looking for the wrong thing."""
 
 
+SHOWN_CHARS = 80
+"""Of a key in its message."""
+
+_SCAN_STRING: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]
+"""The parser's own: the string that begins at a position, behind its quote, and where it ends."""
+
+
 class MalformedJSONError(ValueError):
     """The bytes are not JSON; the message says what is wrong, for the one who sent them."""
 
@@ -31,21 +39,31 @@ class LoneSurrogateError(ValueError):
     """A string holds half of a surrogate pair, which no encoding can store. `field` is the top-level key."""
 
     def __init__(self, field: str) -> None:
-        self.field = field
+        self.field = field[:SHOWN_CHARS]
         self.message = "holds half of a surrogate pair, which is not a character"
-        super().__init__(f"{field}: {self.message}")
+        super().__init__(f"{self.field}: {self.message}")
 
 
-def parse_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`. Raises MalformedJSONError if it is anything else."""
-    value = parse(data)
+class OversizedJSONError(MalformedJSONError):
+    """The JSON holds too much beside its longest string."""
+
+
+def parse_object(data: bytes, max_beside: int | None = None) -> dict[str, Any]:
+    """The JSON object in `data`, see `parse`. Raises MalformedJSONError if it is anything else."""
+    value = parse(data, max_beside)
     if not isinstance(value, dict):
         raise MalformedJSONError("must be a JSON object")
     return value
 
 
-def parse(data: bytes) -> Any:
-    """The JSON value in `data` (UTF-8, a BOM is allowed). Raises MalformedJSONError."""
+def parse(data: bytes, max_beside: int | None = None) -> Any:
+    """The JSON value in `data` (UTF-8, a BOM is allowed).
+
+    A value takes up to 40 times the memory of its JSON, a string that of its characters: where a body may be large for
+    the sake of one string, `max_beside` bounds the characters of everything else.
+
+    Raises MalformedJSONError.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,6 +71,8 @@ def parse(data: bytes) -> Any:
     if not text.strip():
         raise MalformedJSONError("is empty")
     try:
+        if max_beside is not None and len(text) > max_beside:
+            _check_beside(text, max_beside)
         value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
         )
@@ -62,6 +82,23 @@ def parse(data: bytes) -> Any:
         raise MalformedJSONError(f"is nested deeper than {MAX_DEPTH} levels") from None
     _check_depth(value)
     return value
+
+
+def _check_beside(text: str, limit: int) -> None:
+    """Raise OversizedJSONError if a JSON text has more than `limit` characters beside its longest string."""
+    longest = at = 0
+    while at < len(text):
+        start = text.find('"', at)
+        if start < 0:
+            start = at = len(text)
+        else:
+            _, at = _SCAN_STRING(text, start + 1, True)
+        longest = max(longest, at - start)
+        if at - longest > limit:
+            raise OversizedJSONError(
+                f"has over {limit:,} characters beside its longest text, which is the limit; send less metadata or "
+                "fewer values in lists"
+            )
 
 
 def _reason(error: json.JSONDecodeError) -> str:
@@ -95,7 +132,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = counts.most_common(1)[0][0]
-        raise MalformedJSONError(f"is ambiguous: the key {json.dumps(twice[:80])} comes twice")
+        raise MalformedJSONError(f"is ambiguous: the key {json.dumps(twice[:SHOWN_CHARS])} comes twice")
     return value
 
 

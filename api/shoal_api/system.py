@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from werkzeug.wrappers import Response
 
-from shoal.errors import ShoalError
+from shoal.errors import DatabaseReplacedError, ShoalError
 from shoal.storage import migrate
 from shoal_api import service
 from shoal_api.metrics import CONTENT_TYPE_LATEST
@@ -65,6 +65,7 @@ def get_readiness() -> dict[str, Any]:
 
 def _database(here: Service) -> None:
     migrate.check(here.engine.database)
+    here.engine.database.check_files()
 
 
 def _scorer(here: Service) -> None:
@@ -83,6 +84,7 @@ REASONS = {
     "scorer": "cannot be loaded",
     "broker": "cannot be reached; jobs are accepted and start when it is back",
 }
+REPLACED = "its files were removed or replaced, so nothing can be stored; the service has to be restarted"
 
 
 def _run(name: str, check: Callable[[Service], None], here: Service) -> str | None:
@@ -92,7 +94,7 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
     except Exception as error:
         trace = None if isinstance(error, ShoalError) else error
         log.warning("not ready", check=name, reason=str(error), exc_info=trace)
-        return REASONS[name]
+        return REPLACED if isinstance(error, DatabaseReplacedError) else REASONS[name]
     return None
 
 

@@ -210,3 +210,10 @@ def test_without_a_key_there_is_only_the_frame(keyed: FlaskClient, address: str)
 def test_with_a_key_the_part_is_there(keyed: FlaskClient) -> None:
     key = {"Shoal-Part": "main", "Authorization": f"Bearer {KEY.removeprefix('write:')}"}
     assert "Secret volcano" in text(keyed, "/library", **key)
+
+
+@pytest.mark.parametrize("path", ["/", "/library", "/jobs", "/vocabulary"])
+def test_an_address_of_bytes_that_are_no_text_is_refused(empty: FlaskClient, path: str) -> None:
+    answer = empty.get(path, environ_overrides={"QUERY_STRING": "q=\xff"})
+    assert answer.status_code == 400
+    assert "not UTF-8" in answer.get_json()["detail"]

@@ -136,6 +136,72 @@ def test_a_lost_database_is_told_by_503_and_nothing_more(
     assert 503 in statuses
 
 
+def test_what_would_be_lost_with_the_log_is_not_accepted(client: FlaskClient, engine: Engine) -> None:
+    stored = client.post(f"{API}/documents", json={"content": FLOWER})
+    assert stored.status_code == 202
+    assert client.get("/ready").status_code == 200
+    engine.start()
+    Path(f"{engine.database.path}-wal").unlink()
+    for answer in (
+        client.post(f"{API}/documents", json={"content": VOLCANO}),
+        client.post(
+            f"{API}/documents/bulk", data=b'{"content": "Ash and lava."}', content_type="application/x-ndjson"
+        ),
+        client.delete(f"{API}/documents/1"),
+    ):
+        problem = assert_problem(answer, 503)
+        assert "removed or replaced" in problem["detail"]
+        assert not LEAKS.search(problem["detail"]), problem
+    ready = assert_problem(client.get("/ready"), 503, "database")
+    assert "restarted" in str(ready["errors"])
+    # What was accepted before is in the file that has a name.
+    with sqlite3.connect(f"{engine.database.path.as_uri()}?immutable=1", uri=True) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM job_items").fetchone() == (1,)
+    connection.close()
+
+
+READS = (
+    f"{API}/search?q=lava",
+    f"{API}/documents",
+    f"{API}/documents?q=fire",
+    f"{API}/documents/1",
+    f"{API}/documents/1/chunks",
+    f"{API}/chunks/1",
+    f"{API}/vocabulary",
+    f"{API}/reefs",
+    f"{API}/status",
+    "/?q=lava",
+    "/library",
+)
+
+
+@pytest.mark.parametrize("address", READS)
+def test_a_read_that_takes_too_long_is_stopped(client: FlaskClient, engine: Engine, address: str) -> None:
+    engine.ingest(content=VOLCANO, title="Fire")
+    assert client.get(address).status_code in (200, 404)
+    engine.database.read_timeout = 1e-6
+    answer = client.get(address)
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
+    assert "seconds and was stopped; ask for less" in answer.text
+
+
+def test_a_search_and_an_explanation_that_take_too_long_are_stopped(
+    client: FlaskClient, engine: Engine
+) -> None:
+    engine.database.read_timeout = 1e-6
+    for path in ("search", "explain"):
+        problem = assert_problem(client.post(f"{API}/{path}", json={"query": "lava"}), 503)
+        assert "ask for less" in problem["detail"]
+
+
+def test_the_time_of_reads_is_a_setting(settings: Settings, engine: Engine) -> None:
+    create_app(settings, engine=engine)
+    assert engine.database.read_timeout == 10
+    create_app(replace(settings, search_timeout=0.0), engine=engine)
+    assert engine.database.read_timeout is None
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -95,6 +95,16 @@ def test_a_form_that_breaks_off_is_malformed(data: st.DataObject, contents: list
         _ = [part.read(1000) for part in parts]
 
 
+@pytest.mark.parametrize("piece", [1, 60, 100_000])
+@pytest.mark.parametrize("contents", [[], [b"text"]], ids=["first", "second"])
+def test_a_boundary_in_front_of_many_blanks_is_malformed(contents: list[bytes], piece: int) -> None:
+    """Where the pieces of the body end would decide what is content."""
+    whole = form(contents).removesuffix(b"--\r\n")
+    body = whole + b" " * (multipart.MAX_PADDING + 1) + b"\r\n--" + BOUNDARY.encode() + b"--"
+    with pytest.raises(multipart.MalformedMultipartError, match="blanks"):
+        _ = [part.read(1000) for part in multipart.parts(Trickle(body, piece), BOUNDARY)]
+
+
 @given(st.binary(max_size=300))
 def test_json_is_a_value_or_malformed(data: bytes) -> None:
     # Any other exception fails the test.

@@ -77,7 +77,12 @@ def test_status_counts(client: FlaskClient, store: Store) -> None:
     assert status["lagoon_n_reefs"] == FakeScorer().n_reefs
     assert status["jobs"]["succeeded"] == 1
     assert status["jobs"]["enqueued"] == 1
-    assert {"vocabulary_version", "n_stale_chunks", "n_custom_words", "workers", "db_path"} <= set(status)
+    assert {"vocabulary_version", "n_stale_chunks", "n_custom_words", "workers", "db_bytes"} <= set(status)
+
+
+def test_no_answer_names_a_file_of_the_server(client: FlaskClient, settings: Settings) -> None:
+    for path in (f"{API}/status", "/metrics", "/ready", "/openapi.json", "/"):
+        assert str(settings.database_path.parent) not in client.get(path).get_data(as_text=True), path
 
 
 def test_reefs_show_the_hierarchy(client: FlaskClient, store: Store) -> None:
@@ -170,8 +175,8 @@ def test_the_document_of_the_api_says_which_errors_occur(empty: FlaskClient) -> 
     assert errors("post", f"{API}/documents/bulk") == {"400", "409", "413", "415", "422"}
     assert errors("get", f"{API}/documents/{{document_id}}") == {"404"}
     assert errors("get", f"{API}/jobs/{{job_id}}/items") == {"404", "422"}
-    assert errors("post", f"{API}/search") == {"400", "413", "415", "422"}
-    assert errors("post", f"{API}/explain") == {"400", "404", "413", "415", "422"}
+    assert errors("post", f"{API}/search") == {"400", "413", "415", "422", "503"}
+    assert errors("post", f"{API}/explain") == {"400", "404", "413", "415", "422", "503"}
 
 
 def test_every_parameter_of_a_search_is_described(empty: FlaskClient) -> None:

@@ -117,13 +117,15 @@ def test_an_upload_that_breaks_off_leaves_nothing(
     n_before = len(posts(running))
     content_type, body = bodies()[kind]
     half = body[: len(body) // 2]
-    head = f"POST {BULK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n".encode()
+    head = (
+        f"POST {BULK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nExpect: 100-continue\r\n"
+    )
+    length = f"Content-Length: {len(body)}" if with_length else "Transfer-Encoding: chunked"
     with running.connect() as connection:
-        if with_length:
-            connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + half)
-        else:
-            chunk = f"{len(half):x}\r\n".encode() + half + b"\r\n"
-            connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        connection.sendall(f"{head}{length}\r\n\r\n".encode())
+        # A reset takes from the service what it has not read yet: it has read the head by now.
+        assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(half if with_length else f"{len(half):x}\r\n".encode() + half + b"\r\n")
         if how == "reset":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
@@ -151,7 +153,7 @@ def assert_no_rows(settings: Settings) -> None:
 
 
 def kill(running: Running) -> None:
-    """Both processes of a service: the one that answers, and the one that would start another."""
+    """The process of a service and what it started."""
     pid = running.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for process in (pid, *map(int, children)):

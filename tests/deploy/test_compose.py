@@ -23,7 +23,7 @@ from shoal.cli.app import run
 from shoal.jobs import statements
 from shoal.settings import Settings, describe
 from shoal.storage.database import Database
-from shoal_api.runner import GRACE_SECONDS
+from shoal_api.server import STOP_SECONDS
 
 LONG_RUNNING = {"api", "worker", "redis"}
 
@@ -68,7 +68,7 @@ def test_images_of_others_are_named_to_the_byte(services: dict[str, dict[str, An
 def test_requests_in_progress_have_their_time_to_end(services: dict[str, dict[str, Any]]) -> None:
     given = re.fullmatch(r"(\d+)s", services["api"]["stop_grace_period"])
     assert given
-    assert int(given[1]) > GRACE_SECONDS
+    assert int(given[1]) > STOP_SECONDS
 
 
 def test_every_command_is_one_of_the_cli(

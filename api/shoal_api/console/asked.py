@@ -12,6 +12,8 @@ from shoal.errors import QueryError
 MAX_PAGES = 1_000_000
 """Far behind the last page of any list; a search ends sooner."""
 LIST_SEPARATOR = ","
+MAX_VALUES = 100
+"""In one argument. The page draws a link for each, that leads to the page without it."""
 MAX_DIGITS = 18
 """Of a whole number; SQLite's largest has 19."""
 SHOWN_CHARS = 40
@@ -40,8 +42,10 @@ def wholes(name: str) -> list[int]:
 
 
 def texts(name: str) -> list[str]:
-    """Texts with commas between them."""
+    """Texts with commas between them, each once."""
     given = flask.request.args.get(name, "").split(LIST_SEPARATOR)
+    if len(given) > MAX_VALUES:
+        raise QueryError(name, f"has more than {MAX_VALUES} values, which is the limit")
     return list(dict.fromkeys(each.strip() for each in given if each.strip()))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec
+from urllib.parse import urlencode
 
 import flask
 from werkzeug.wrappers import Response
@@ -23,6 +24,9 @@ POLICY = (
 )
 PART = "Shoal-Part"
 """The header by which the console's scripts ask for the main part of a page."""
+
+PLAIN_IN_QUERY = "!$'()*,/:;?@"
+"""Characters that stand for themselves among the arguments of an address (RFC 3986), where nothing is split at them."""
 
 PAGES = (
     ("console.search", "Search"),
@@ -89,6 +93,12 @@ def turn(number: int) -> str:
 @blueprint.app_template_global()
 def here(**changed: Any) -> str:
     """The address of this page with other arguments; None takes one away. It begins at the first page of a list."""
-    asked: dict[str, Any] = {name: value for name, value in flask.request.args.items() if name != "page"}
+    arguments: dict[str, Any] = {name: value for name, value in flask.request.args.items() if name != "page"}
+    arguments |= changed
+    # Not through `url_for`, which takes `_external`, `_scheme` and others for its own.
+    query = urlencode(
+        {name: value for name, value in arguments.items() if value is not None}, safe=PLAIN_IN_QUERY
+    )
     assert flask.request.endpoint is not None, "a template is drawn for a page"
-    return flask.url_for(flask.request.endpoint, **{**(flask.request.view_args or {}), **asked, **changed})
+    path = flask.url_for(flask.request.endpoint, **(flask.request.view_args or {}))
+    return f"{path}?{query}" if query else path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import marshmallow as ma
@@ -12,6 +13,8 @@ from marshmallow import fields, validate
 
 from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
+from shoal.search.request import MAX_IDS
+from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint
 
@@ -20,6 +23,9 @@ MAX_ID = 2**63 - 1
 
 SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
 """A time and a zone east of Greenwich that has lost its sign."""
+
+MAX_FIELDS = 100
+"""Members of an object with known names, or parameters of an address; no schema has half as many."""
 
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 50
@@ -36,6 +42,12 @@ class Schema(ma.Schema):
         if field_name in MEANINGS and "description" not in field_obj.metadata:
             field_obj.metadata = {**field_obj.metadata, "description": MEANINGS[field_name]}
 
+    @ma.pre_load
+    def _check_number(self, data: Any, **_: Any) -> Any:
+        if isinstance(data, Mapping) and len(data) > MAX_FIELDS:
+            raise ma.ValidationError(f"has {len(data):,} fields; the limit is {MAX_FIELDS:,}")
+        return data
+
     def handle_error(
         self, error: ma.ValidationError, data: Any, *, many: bool | None = None, **kwargs: Any
     ) -> None:
@@ -49,14 +61,29 @@ class Schema(ma.Schema):
             for name, field in self.load_fields.items()
             if isinstance(field, fields.Nested) and not field.many
         }
-        for name, found in messages.items():
-            if found == plain:
-                messages[name] = [hint(str(name), list(self.load_fields), inner)]
+        unknown = [name for name, found in messages.items() if found == plain]
+        for name in unknown[:MAX_ERRORS]:
+            messages[name] = [hint(str(name), list(self.load_fields), inner)]
 
 
 def between(low: int, high: int) -> validate.Range:
     """Both ends allowed; worded as the rest of the service words it."""
     return validate.Range(low, high, error=f"must be between {low:,} and {high:,}")
+
+
+class BoundedList(fields.List[Any]):
+    """A list whose length is checked before its elements: each of these could be an error of its own."""
+
+    def __init__(self, inner: fields.Field[Any], *, max_items: int = MAX_IDS, **kwargs: Any) -> None:
+        length = validate.Length(
+            max=max_items, error=f"has more than {max_items:,} elements, which is the limit"
+        )
+        super().__init__(inner, validate=length, **kwargs)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if isinstance(value, list):
+            self._validate(value)
+        return super()._deserialize(value, attr, data, **kwargs)
 
 
 class StrictBoolean(fields.Boolean):
@@ -117,6 +144,8 @@ class CommaList(fields.String):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         texts = value if isinstance(value, list) else [value]
         joined = ",".join(super(CommaList, self)._deserialize(text, attr, data, **kwargs) for text in texts)
+        if joined.count(",") >= MAX_IDS:
+            raise ma.ValidationError(f"has more than {MAX_IDS:,} elements, which is the limit")
         return [
             self.inner.deserialize(part.strip(), attr, data) for part in joined.split(",") if part.strip()
         ]

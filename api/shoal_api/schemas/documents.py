@@ -9,7 +9,7 @@ from marshmallow import fields, validate
 
 from shoal.models import DocFormat
 from shoal.search.request import MAX_CONTEXT
-from shoal_api.schemas.common import Moment, PageSchema, Records, Schema, between
+from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Records, Schema, between
 
 FORMATS = [each.value for each in DocFormat]
 
@@ -28,7 +28,7 @@ class DocumentInputSchema(Schema):
         load_default=None,
         metadata={"enum": ["markdown", "plaintext", None], "description": "default: from `source_path`"},
     )
-    tags = fields.List(
+    tags = BoundedList(
         fields.String(),
         allow_none=True,
         load_default=(),
@@ -60,7 +60,7 @@ class NewContentSchema(Schema):
         allow_none=True,
         metadata={"enum": ["markdown", "plaintext", None], "description": "instead of the one it has"},
     )
-    tags = fields.List(fields.String(), allow_none=True, metadata={"description": "instead of those it has"})
+    tags = BoundedList(fields.String(), allow_none=True, metadata={"description": "instead of those it has"})
     metadata = fields.Dict(
         keys=fields.String(), allow_none=True, metadata={"description": "instead of what it has"}
     )
@@ -132,7 +132,7 @@ class TagQuerySchema(Schema):
 
 
 class TagsSchema(Schema):
-    tags = fields.List(
+    tags = BoundedList(
         fields.String(),
         required=True,
         metadata={"description": "all that the document is to have, and has then"},

@@ -8,11 +8,12 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import DocFormat, SearchFilters, TagsMatch
-from shoal.search.request import MAX_IDS, MAX_METADATA, N_ARCHIPELAGOS
+from shoal.search.request import MAX_METADATA, N_ARCHIPELAGOS
 from shoal_api import strict_json
 from shoal_api.schemas.common import (
     MAX_ID,
     AddressMoment,
+    BoundedList,
     CommaList,
     Moment,
     Schema,
@@ -43,19 +44,18 @@ ABOUT_FILTERS: dict[str, str] = {
 """What a filter lets through."""
 
 
-class OneOrMany(fields.List[Any]):
+class OneOrMany(BoundedList):
     """A list, or its only element by itself."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         return super()._deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
 
 
-def _ids(**metadata: Any) -> fields.List[int]:
-    return fields.List(
+def _ids(**metadata: Any) -> BoundedList:
+    return BoundedList(
         fields.Integer(strict=True, validate=between(0, MAX_ID)),
         allow_none=True,
         load_default=None,
-        validate=validate.Length(max=MAX_IDS),
         metadata=metadata,
     )
 
@@ -63,7 +63,7 @@ def _ids(**metadata: Any) -> fields.List[int]:
 class FiltersSchema(Schema):
     """Conditions that every result meets; null is no condition."""
 
-    tags = fields.List(
+    tags = BoundedList(
         fields.String(), allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["tags"]}
     )
     tags_match = fields.String(
@@ -102,7 +102,6 @@ class FiltersSchema(Schema):
         fields.String(),
         allow_none=True,
         load_default=None,
-        validate=validate.Length(max=MAX_IDS),
         metadata={
             "type": ["string", "array", "null"],
             "description": ABOUT_FILTERS["source_path"] + "; [] allows nothing",
@@ -174,13 +173,13 @@ class AddressFiltersSchema(Schema):
     )
     created_after = AddressMoment(metadata={"description": ABOUT_FILTERS["created_after"]})
     created_before = AddressMoment(metadata={"description": ABOUT_FILTERS["created_before"]})
-    tag = fields.List(
+    tag = BoundedList(
         fields.String(),
         metadata={
             "description": "as `tags`, each written out by itself and the parameter repeated: for tags with commas"
         },
     )
-    source_path = fields.List(
+    source_path = BoundedList(
         fields.String(), metadata={"description": ABOUT_FILTERS["source_path"] + ", the parameter repeated"}
     )
     metadata = JSONObject(

@@ -33,9 +33,6 @@ class StatusSchema(Schema):
     )
     workers = fields.Integer(required=True, metadata={"description": "that gave a sign of life lately"})
     schema = fields.String(required=True, metadata={"description": "of the database"})
-    db_path = fields.String(
-        required=True, metadata={"description": "the database file, on the service's machine"}
-    )
     db_bytes = fields.Integer(
         required=True, metadata={"description": "of the database, with all of its files"}
     )

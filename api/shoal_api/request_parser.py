@@ -1,0 +1,179 @@
+"""Request heads: strict parsing, and every reason to refuse a request before its body is read.
+
+waitress receives a whole body, into a file where it is large, before a thread works on the request. So whatever a head
+alone can tell is checked here: the form of the head, the announced length, and the key. A caller without a key can
+then send nothing that takes room on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from waitress import utilities
+from waitress.parser import HTTPRequestParser
+from waitress.receiver import ChunkedReceiver
+
+from shoal.keys import ApiKey, parse_keys
+from shoal.settings import KIB, Settings
+from shoal_api.access import check_authorization
+from shoal_api.limits import MAX_JSON_BYTES, max_body_bytes
+from shoal_api.paths import DOCUMENTS
+from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError
+from shoal_api.spool import DISK_FULL
+from shoal_api.trace import SECURITY_HEADERS
+
+MAX_LINE = 8190
+MAX_HEADERS = 64
+MAX_HEADER = 8190
+"""Bytes of the request line and of one header, and headers of a request. Longer queries go into the body of a POST."""
+MAX_HEAD = 64 * KIB
+
+ONCE = (b"host", b"transfer-encoding", b"content-length", b"authorization")
+"""Headers that may come once. waitress would join their values."""
+
+MAX_CHUNK_LINE = KIB
+"""Bytes of the line that begins a chunk. waitress keeps the line in memory until its end has arrived."""
+MAX_TRAILER = MAX_HEADER
+
+SMALL_CHUNKS_FROM = 8 * KIB
+MIN_CHUNK_SHARE = 0.25
+"""From so many bytes on, at least this share of a chunked body must be content. Chunks of one byte, a share of 1/6,
+would keep the thread busy that reads for everybody."""
+
+
+@dataclass
+class Refusal(utilities.Error):  # type: ignore[misc]
+    """A problem that answers a request instead of the application. `detail` is written for the caller."""
+
+    code: int
+    detail: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    trace_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def to_response(self, ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
+        """Status line, headers and body."""
+        phrase = HTTPStatus(self.code).phrase
+        body = {
+            "type": "about:blank",
+            "title": phrase,
+            "status": self.code,
+            "detail": self.detail or DETAILS.get(self.code, phrase.lower()),
+            "trace_id": self.trace_id,
+        }
+        headers = {
+            "Content-Type": CONTENT_TYPE,
+            "X-Trace-Id": self.trace_id,
+            **SECURITY_HEADERS,
+            **self.headers,
+        }
+        return f"{self.code} {phrase}", list(headers.items()), json.dumps(body).encode()
+
+
+class Admission:
+    """Which bodies are received: by the size that a route takes, and by the key of the request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._keys: tuple[ApiKey, ...] = parse_keys(settings.api_keys)
+        self._document_bytes = max_body_bytes(settings)
+        self._upload_bytes = settings.max_upload_bytes
+
+    def max_body(self, path: str) -> int:
+        """Bytes of the largest body that the route of `path` takes."""
+        if path.startswith(f"{DOCUMENTS}/bulk"):
+            return self._upload_bytes
+        return self._document_bytes if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
+
+    def check(self, method: str, path: str, authorization: str | None) -> Refusal | None:
+        """The refusal of a request whose key is missing, unknown or not allowed to do this."""
+        try:
+            check_authorization(self._keys, method, path, authorization)
+        except ProblemError as problem:
+            return Refusal(problem.status, problem.detail, problem.headers)
+        return None
+
+
+class RequestParser(HTTPRequestParser):  # type: ignore[misc]
+    """waitress's parser, stricter. It reads its Admission from `adj.admission`."""
+
+    max_body = 0
+    error: utilities.Error | None = None
+
+    def received(self, data: bytes) -> int:
+        """Take in the next bytes; how many belong to this request. Sets `error` and `completed` to refuse it."""
+        try:
+            consumed: int = super().received(data)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            self.error, consumed = Refusal(507), len(data)
+        if self.body_bytes_received and not isinstance(self.error, Refusal):
+            self.error = Refusal(400, "the body is wrongly chunked") if self.error else self._check_body()
+        if self.error is not None:
+            # waitress would ask for the body with `100 Continue` and wait for it.
+            self.expect_continue = False
+            self.completed = True
+        return consumed
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Parse a head and set `error` where the request is refused. Raises waitress's ParsingError."""
+        refusal = _check_form(header_plus)
+        super().parse_header(header_plus)
+        self.max_body = self.adj.admission.max_body(self.path)
+        self.error = refusal or self._check_head()
+
+    def _check_head(self) -> Refusal | None:
+        headers: dict[str, str] = self.headers
+        has_length = "CONTENT_LENGTH" in headers
+        if (
+            self.version not in ("1.0", "1.1")
+            or "TRANSFER_ENCODING" in headers
+            or (self.chunked and has_length)
+        ):
+            return Refusal(400)
+        if headers.get("EXPECT", "100-continue").lower() != "100-continue":
+            return Refusal(417)
+        if self.content_length > self.max_body:
+            return Refusal(413)
+        if not (self.content_length or self.chunked):
+            return None
+        admission: Admission = self.adj.admission
+        return admission.check(self.command, self.path, headers.get("AUTHORIZATION"))
+
+    def _check_body(self) -> Refusal | None:
+        if self.body_bytes_received > self.max_body:
+            return Refusal(413)
+        chunks = self.body_rcv
+        if not isinstance(chunks, ChunkedReceiver):
+            return None
+        if len(chunks.control_line) > MAX_CHUNK_LINE or len(chunks.trailer) > MAX_TRAILER:
+            return Refusal(400)
+        is_large = self.body_bytes_received > SMALL_CHUNKS_FROM
+        if is_large and len(chunks) < MIN_CHUNK_SHARE * self.body_bytes_received:
+            return Refusal(400, "the chunks of the body are too small; send chunks of at least 1 KiB")
+        return None
+
+
+def _check_form(head: bytes) -> Refusal | None:
+    """The refusal of a head that is too long, or that proxies may read in another way."""
+    request_line, *headers = head.split(b"\r\n")
+    if len(request_line) > MAX_LINE:
+        return Refusal(414)
+    if sum(map(bool, headers)) > MAX_HEADERS or any(len(header) > MAX_HEADER for header in headers):
+        return Refusal(431)
+    names = Counter(header.partition(b":")[0].lower() for header in headers)
+    is_folded = any(header.startswith((b" ", b"\t")) for header in headers)
+    has_codings = any(
+        header.lower().startswith(b"transfer-encoding:") and b"," in header for header in headers
+    )
+    return Refusal(400) if is_folded or has_codings or any(names[name] > 1 for name in ONCE) else None
+
+
+def refusal_of(error: Any) -> Refusal:
+    """waitress's own error as a problem like any other."""
+    return error if isinstance(error, Refusal) else Refusal(error.code)

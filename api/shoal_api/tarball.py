@@ -1,0 +1,288 @@
+"""Tar archives compressed by gzip, read forward in time and memory that their size bounds.
+
+The readers of the standard library are not made for input from strangers: `tarfile` applies every global header to
+every entry and searches extended headers with regular expressions, `gzip` reads the names in its headers byte by byte.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from shoal.settings import KIB, MIB
+from shoal_api.spool import READ_BYTES, Readable
+
+BLOCK = 512
+
+MAX_HEADER_BYTES = MIB
+"""Of one extended header, which holds a name or the attributes of a file. An attribute can have 64 KiB."""
+
+MAX_HEADERS_BYTES = 64 * MIB
+"""Of all extended headers: 600 bytes for each of 100,000 documents."""
+
+MAX_RECORDS = 2_000_000
+"""In all extended headers: 10 for each entry of an archive with 100,000 documents."""
+
+MAX_EXTENSIONS = 4
+"""Extended headers before an entry: one of each kind."""
+
+MAX_DIGITS = 20
+"""Of a number in decimal; a file has at most 2^64 bytes."""
+
+MAX_GZIP_MEMBERS = 200_000
+"""Parts that a gzip file is made of. Tools that write many put 64 KiB into each, so 2 GiB have 32,768."""
+
+GZIP_FORMAT = 16 + zlib.MAX_WBITS
+PACKED_BYTES = 8 * KIB
+"""Bytes that are inflated at a time. What is left of them is copied once for each gzip member in them."""
+
+_CUT_OFF = "the archive is cut off"
+_DAMAGED = "the archive is damaged or cut off"
+_NO_TAR = "the gzip file holds no tar archive (a single text goes to multipart/form-data, unpacked)"
+
+
+class MalformedTarballError(ValueError):
+    """The bytes are no tar archive in a gzip file, or one beyond the limits of this module."""
+
+
+class Gzip:
+    """The content of a gzip file, read forward."""
+
+    def __init__(self, file: Readable, check_size: Callable[[int], None]) -> None:
+        """`check_size` takes the number of bytes unpacked so far, and raises what it likes."""
+        self._file = file
+        self._check_size = check_size
+        self._inflater = zlib.decompressobj(GZIP_FORMAT)
+        self._packed = b""
+        self._n_bytes = 0
+        self._n_members = 1
+
+    def read(self, size: int = READ_BYTES, /) -> bytes:
+        """At least one and at most `size` bytes; none at the end."""
+        data = b""
+        while not data and not self._is_at_end():
+            packed = self._packed or self._file.read(PACKED_BYTES)
+            if not packed:
+                raise MalformedTarballError(_CUT_OFF)
+            try:
+                data = self._inflater.decompress(packed, size)
+            except zlib.error:
+                raise MalformedTarballError("the body is no gzip file, or it is damaged") from None
+            self._packed = self._inflater.unused_data or self._inflater.unconsumed_tail
+        self._n_bytes += len(data)
+        self._check_size(self._n_bytes)
+        return data
+
+    def _is_at_end(self) -> bool:
+        """Whether nothing follows. Begins the next member where the last has ended."""
+        if not self._inflater.eof:
+            return False
+        # Padding, as on tapes.
+        self._packed = self._packed.lstrip(b"\0")
+        while not self._packed and (packed := self._file.read(READ_BYTES)):
+            self._packed = packed.lstrip(b"\0")
+        if not self._packed:
+            return True
+        self._n_members += 1
+        if self._n_members > MAX_GZIP_MEMBERS:
+            raise MalformedTarballError(
+                f"the gzip file has more than {MAX_GZIP_MEMBERS:,} members, which is the limit"
+            )
+        self._inflater = zlib.decompressobj(GZIP_FORMAT)
+        return False
+
+
+class Kind(enum.Enum):
+    """What an entry is."""
+
+    file = enum.auto()
+    folder = enum.auto()
+    link = enum.auto()
+    device = enum.auto()
+    other = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a tar archive. `size` is in bytes; bytes of `name` that are not UTF-8 are lone surrogates."""
+
+    name: str
+    size: int
+    kind: Kind
+
+
+_KINDS = {
+    **dict.fromkeys((b"0", b"\0", b"7"), Kind.file),
+    **dict.fromkeys((b"1", b"2"), Kind.link),
+    **dict.fromkeys((b"3", b"4"), Kind.device),
+    b"5": Kind.folder,
+}
+_WITHOUT_CONTENT = b"123456"
+_POSIX = b"ustar\0"
+_USED = (b"path", b"size")
+_SPARSE = b"GNU.sparse."
+
+
+class Tar:
+    """The entries of a tar archive in order."""
+
+    def __init__(self, source: Readable) -> None:
+        self._source = source
+        self._is_first = True
+        self._n_header_bytes = 0
+        self._n_records = 0
+        # Of the current entry: bytes of its content, and of that with what fills the last block, not yet read.
+        self._size = 0
+        self._left = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Raises MalformedTarballError, and what reading the source raises."""
+        while (entry := self._next()) is not None:
+            yield entry
+
+    def content(self) -> bytes:
+        """The content of the entry that came last; once."""
+        self._left -= self._size
+        return self._exactly(self._size)
+
+    def _next(self) -> Entry | None:
+        """The next entry with what the extended headers before it say; None at the end."""
+        records: dict[bytes, bytes] = {}
+        is_extended = False
+        for _ in range(MAX_EXTENSIONS + 1):
+            self._skip()
+            header = self._header()
+            if header is None:
+                if is_extended:
+                    raise MalformedTarballError(_CUT_OFF)
+                return None
+            kind, size = header[156:157], _octal(header[124:136])
+            if kind in (b"x", b"X"):
+                records |= self._records(self._extension(size))
+            elif kind == b"L":
+                records[b"path"] = self._extension(size).split(b"\0", 1)[0]
+            elif kind in (b"g", b"K"):
+                # Of the whole archive, or the target of a link: nothing that is needed here.
+                self._account(size)
+                self._begin(size)
+            else:
+                return self._entry(header, kind, size, records)
+            is_extended = True
+        raise MalformedTarballError(f"more than {MAX_EXTENSIONS} extended headers in a row")
+
+    def _entry(self, header: bytes, kind: bytes, size: int, records: dict[bytes, bytes]) -> Entry:
+        name = header[:100].split(b"\0", 1)[0]
+        prefix = header[345:500].split(b"\0", 1)[0]
+        if prefix and header[257:263] == _POSIX:
+            name = prefix + b"/" + name
+        name = records.get(b"GNU.sparse.name", records.get(b"path", name))
+        if b"size" in records:
+            size = _decimal(records[b"size"])
+        meaning = _KINDS.get(kind, Kind.other)
+        if kind == b"\0" and name.endswith(b"/"):
+            meaning = Kind.folder
+        if any(key.startswith(_SPARSE) for key in records):
+            meaning = Kind.other
+        is_continued = kind == b"S" and header[482] != 0
+        while is_continued:
+            is_continued = self._extension(BLOCK)[504] != 0
+        self._begin(0 if kind in _WITHOUT_CONTENT else size)
+        return Entry(name.decode("utf-8", "surrogateescape"), size, meaning)
+
+    def _header(self) -> bytes | None:
+        """The next block, a header; None where it says that the archive ends, or nothing follows the last entry."""
+        block = self._exactly(BLOCK, or_fewer=True)
+        is_first, self._is_first = self._is_first, False
+        if len(block) == BLOCK and not block.strip(b"\0"):
+            return None
+        if not block and not is_first:
+            return None
+        if len(block) < BLOCK or not _is_sound(block):
+            raise MalformedTarballError(_NO_TAR if is_first else _DAMAGED)
+        return block
+
+    def _extension(self, size: int) -> bytes:
+        self._account(size)
+        self._begin(size)
+        return self.content()
+
+    def _records(self, data: bytes) -> dict[bytes, bytes]:
+        """Those records of an extended header by POSIX that are needed, by key: `LENGTH KEY=VALUE` and a line break."""
+        records = {}
+        start = 0
+        while start < len(data) and data[start]:
+            space = data.find(b" ", start, start + MAX_DIGITS + 1)
+            end = start + _decimal(data[start : max(start, space)])
+            key, equals, value = data[space + 1 : end - 1].partition(b"=")
+            if not equals or data[end - 1 : end] != b"\n":
+                raise MalformedTarballError(_DAMAGED)
+            if key in _USED or key.startswith(_SPARSE):
+                records[key] = value
+            start = end
+            self._n_records += 1
+            if self._n_records > MAX_RECORDS:
+                raise MalformedTarballError(
+                    f"the extended headers of the archive have more than {MAX_RECORDS:,} records, which is the limit"
+                )
+        return records
+
+    def _account(self, size: int) -> None:
+        """Count the bytes of an extended header."""
+        self._n_header_bytes += size
+        if size > MAX_HEADER_BYTES:
+            raise MalformedTarballError(
+                f"a header of the archive is too large: it has {size:,} bytes; the limit is {MAX_HEADER_BYTES:,}"
+            )
+        if self._n_header_bytes > MAX_HEADERS_BYTES:
+            raise MalformedTarballError(
+                f"the extended headers of the archive have more than {MAX_HEADERS_BYTES:,} bytes, which is the limit"
+            )
+
+    def _begin(self, size: int) -> None:
+        self._size = size
+        self._left = -(-size // BLOCK) * BLOCK
+
+    def _skip(self) -> None:
+        while self._left:
+            data = self._source.read(min(self._left, READ_BYTES))
+            if not data:
+                raise MalformedTarballError(_CUT_OFF)
+            self._left -= len(data)
+
+    def _exactly(self, size: int, *, or_fewer: bool = False) -> bytes:
+        pieces = []
+        while size and (data := self._source.read(min(size, READ_BYTES))):
+            pieces.append(data)
+            size -= len(data)
+        if size and not or_fewer:
+            raise MalformedTarballError(_CUT_OFF)
+        return b"".join(pieces)
+
+
+def _is_sound(header: bytes) -> bool:
+    """Whether the checksum of a header is right. It counts itself as spaces; old tools add up signed bytes."""
+    others = header[:148] + b" " * 8 + header[156:]
+    try:
+        checksum = _octal(header[148:156])
+    except MalformedTarballError:
+        return False
+    total = sum(others)
+    return checksum == total or checksum == total - 256 * sum(byte > 127 for byte in others)
+
+
+def _octal(field: bytes) -> int:
+    """A number in a header: octal digits, or binary where the first bit is set."""
+    if field[0] == 0o200:
+        return int.from_bytes(field[1:], "big")
+    digits = field.split(b"\0", 1)[0].strip(b" ")
+    if digits.strip(b"01234567"):
+        raise MalformedTarballError(_DAMAGED)
+    return int(digits or b"0", 8)
+
+
+def _decimal(digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > MAX_DIGITS:
+        raise MalformedTarballError(_DAMAGED)
+    return int(digits)
