@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo run test test-all lint format bench docs lock dist clean
+.PHONY: help install install-dev demo run test test-all fuzz lint format bench docs lock dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ test: lint ## the linters and the whole test suite
 test-all: lint ## as test, with the long chaos runs, then the wheel and the tests under every Python found
 	SHOAL_TEST_LONG=1 $(BIN)/pytest --timeout 1800
 	$(BIN)/python tests/python_versions.py
+
+fuzz: install-dev ## an hour of generated input to everything that reads input; findings go to build/fuzz
+	$(BIN)/python tests/hostile/fuzz.py --seconds 3600
 
 bench: install-dev ## print the numbers that the documentation quotes
 	$(BIN)/python -m benchmarks

@@ -23,6 +23,7 @@ from shoal.search.conditions import Conditions
 from shoal.search.lexical import HEADINGS_WEIGHT, MATCHES, TEXT_WEIGHT, TITLE_WEIGHT, UNIT, Matches, any_of
 from shoal.search.profile import make_profile
 from shoal.search.query_language import Term, parse_query
+from shoal.search.spread import find_spread
 from shoal.storage.packed import packed_columns
 from shoal.vocabularies import scorer_for
 
@@ -88,7 +89,7 @@ class JudgedLibrary:
         ]
 
     def _understand(self, snapshot: Any, number: int, text: str) -> Query:
-        parsed = parse_query(text, max_terms=self.engine.settings.max_query_terms)
+        parsed = parse_query(text, max_words=self.engine.settings.max_query_terms)
         profile = make_profile(
             parsed.about,
             scorer_for(parsed.about, snapshot, self.engine.scorer),
@@ -120,7 +121,10 @@ class JudgedLibrary:
     def bonus(self) -> Doubles:
         """(q, c): the bonus of every chunk."""
         with self.engine.database.snapshot() as snapshot:
-            found = [bonuses(snapshot, query.terms, self.chunk_ids) for query in self.queries]
+            found = [
+                bonuses(snapshot, find_spread(snapshot, query.terms), self.chunk_ids)
+                for query in self.queries
+            ]
         return np.stack(found) * self.demanded
 
     def overlap(self, profiles: Doubles) -> Doubles:
