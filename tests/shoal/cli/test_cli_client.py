@@ -119,8 +119,9 @@ def test_doubts_about_a_text_are_told_when_its_job_has_ended(
 
 
 def test_the_items_of_a_job_are_listed_with_their_warnings(
-    server: ScriptedService, capsys: pytest.CaptureFixture[str]
+    server: ScriptedService, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     items = [{**ITEMS[0], **REST_OF_ITEM, "warnings": [DOUBT]}]
     server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 1}))
     assert run(["jobs", "7", "--server", server.url]) == 0

@@ -31,6 +31,7 @@ def ended_process() -> int:
         (None, socket.gethostname(), False),
         (None, "another-host", True),
     ],
+    ids=["this process", "an ended process", "another host"],
 )
 def test_a_second_service_on_a_library_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], pid: int | None, hostname: str, is_told: bool
