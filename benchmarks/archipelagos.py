@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lagoon
-from shoal.chunking import score_document
+from shoal.chunking.analysis import score_document
+from shoal.formats.drafts import draft_from_file
 from shoal.models import Chunk
-from shoal.parse.draft import draft_from_file
 from shoal.settings import Settings
 
 WANTED_SHARE = 0.8

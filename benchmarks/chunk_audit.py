@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lagoon
-from shoal.chunking import score_document
+from shoal.chunking.analysis import score_document
+from shoal.formats import plaintext
+from shoal.formats.drafts import draft_from_file
+from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.formats.markdown import read_blocks
+from shoal.formats.masking import mask, mask_formulas
+from shoal.formats.parsing import parse
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
-from shoal.parse import plaintext
-from shoal.parse.draft import draft_from_file
-from shoal.parse.formats import FORMAT_OF_SUFFIX
-from shoal.parse.markdown import read_blocks
-from shoal.parse.masking import mask, mask_formulas
-from shoal.parse.sections import parse
 from shoal.settings import Settings
 
 

@@ -35,8 +35,8 @@ import numpy as np
 
 from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling
-from shoal.search.blend import HALF_TRUSTED, PRESETS, RRF_K, parts
-from shoal.search.company import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
+from shoal.search.feedback import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
+from shoal.search.fusion import HALF_TRUSTED, PRESETS, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
 from shoal.search.request import Fusion, Preset
 from shoal.settings import Settings
@@ -69,7 +69,7 @@ class Blend(NamedTuple):
 
 
 def in_company(library: JudgedLibrary, kept: Kept) -> Doubles:
-    """(q, reefs): as `shoal.search.company` moves the profiles."""
+    """(q, reefs): as `shoal.search.feedback` moves the profiles."""
     moved = []
     for query, own in zip(library.queries, library.own, strict=True):
         found = library.matches(query.terms)

@@ -18,14 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import DocFormat, Engine
-from shoal.search.bonus import bonuses
-from shoal.search.conditions import Conditions
-from shoal.search.lexical import HEADINGS_WEIGHT, MATCHES, TEXT_WEIGHT, TITLE_WEIGHT, UNIT, Matches, any_of
-from shoal.search.profile import make_profile
+from shoal.learning.scorers import scorer_for
+from shoal.search.field_boost import bonuses
+from shoal.search.filters import Conditions
+from shoal.search.lexical_ranking import (
+    HEADINGS_WEIGHT,
+    MATCHES,
+    TEXT_WEIGHT,
+    TITLE_WEIGHT,
+    UNIT,
+    Matches,
+    any_of,
+)
 from shoal.search.query_language import Term, parse_query
-from shoal.search.spread import find_spread
-from shoal.storage.packed import packed_columns
-from shoal.vocabularies import scorer_for
+from shoal.search.query_profile import make_profile
+from shoal.search.term_statistics import find_spread
+from shoal.storage.packed_columns import packed_columns
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -111,7 +119,7 @@ class JudgedLibrary:
         return scores * self.demanded
 
     def matches(self, terms: Sequence[Term], columns: Columns = COLUMNS) -> Matches:
-        """As `shoal.search.lexical.match_scores`, with other weights of the columns."""
+        """As `shoal.search.lexical_ranking.match_scores`, with other weights of the columns."""
         if not terms:
             return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
         asked = {"expression": any_of(terms), "weights": f"bm25({', '.join(map(str, columns))})"}

@@ -19,13 +19,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.search_plans import measure
-from shoal.clock import timestamp
-from shoal.search.conditions import make_conditions
+from shoal.search.filters import make_conditions
 from shoal.search.request import make_filters
 from shoal.settings import Settings
 from shoal.storage import migrate
-from shoal.storage.compact import compact_json
 from shoal.storage.database import Database
+from shoal.storage.json_text import compact_json
+from shoal.support.clock import timestamp
 
 SEED = 7
 DOCUMENTS = """

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import lagoon
-from shoal.backup import back_up, size_of
-from shoal.doctor import Patient, examine
 from shoal.engine import Engine
-from shoal.importing import import_export
-from shoal.restoring import restore
+from shoal.maintenance.backup import back_up, size_of
+from shoal.maintenance.doctor import Patient, examine
+from shoal.maintenance.import_export import import_export
+from shoal.maintenance.restore import restore
+from shoal.maintenance.sync import sync
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.sync import sync
 
 TOUCH = "UPDATE learning SET revision = revision"
 """A write that changes nothing."""

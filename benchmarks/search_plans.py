@@ -19,10 +19,10 @@ from typing import Any
 
 from shoal import Engine
 from shoal.models import SearchFilters
-from shoal.search import bonus, citation, lexical, postings, reef
-from shoal.search.conditions import Conditions, make_conditions
+from shoal.search import field_boost, lexical_ranking, postings, reef_ranking, results
+from shoal.search.filters import Conditions, make_conditions
+from shoal.search.query_analysis import understand
 from shoal.search.request import make_request
-from shoal.search.understanding import understand
 from shoal.storage.database import Snapshot, listed
 
 QUERY = "how do bees and other insects find their way home"
@@ -85,29 +85,29 @@ def main() -> int:
         what = understand(snapshot, engine.scorer, engine.settings, request)
         terms = what.parsed.terms
         by_words = {
-            "expression": lexical.any_of(terms),
-            "weights": f"bm25({lexical.TITLE_WEIGHT}, {lexical.HEADINGS_WEIGHT}, {lexical.TEXT_WEIGHT})",
+            "expression": lexical_ranking.any_of(terms),
+            "weights": f"bm25({lexical_ranking.TITLE_WEIGHT}, {lexical_ranking.HEADINGS_WEIGHT}, {lexical_ranking.TEXT_WEIGHT})",
         }
-        best = lexical.match_scores(snapshot, terms).chunk_ids[:10].tolist()
+        best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
         ids, cited = listed("id", best)
         reefs, in_query = listed("reef", (one.reef_id for one in what.reefs))
         tagged = make_conditions(SearchFilters(tags=("book",)), engine.scorer)
-        drawn = reef.POSTINGS_OF.format(radix=reef.RADIX, reefs=reefs)
+        drawn = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=reefs)
         nothing = Conditions({}, {})
-        scored = EVERY_OVERLAP.format(scored=reef._scored(what.reefs, nothing))
+        scored = EVERY_OVERLAP.format(scored=reef_ranking._scored(what.reefs, nothing))
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
-            "every match by words": (lexical.MATCHES, by_words),
+            "every match by words": (lexical_ranking.MATCHES, by_words),
             "the best thousand of them, as rows": (BEST_THOUSAND, by_words),
             "words in title and headings": (
-                bonus.PLACED,
-                {"expression": lexical.expression(terms[0], bonus.PLACES)},
+                field_boost.PLACED,
+                {"expression": lexical_ranking.expression(terms[0], field_boost.PLACES)},
             ),
             "every posting of the query's reefs": (drawn, in_query),
-            "every overlap, added up in SQL": (scored, reef._parameters(what.reefs, nothing)),
+            "every overlap, added up in SQL": (scored, reef_ranking._parameters(what.reefs, nothing)),
             "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
-            "ten citations": (citation.CITE.format(ids=ids), cited),
+            "ten citations": (results.CITE.format(ids=ids), cited),
             "their shared reefs": (
-                citation.SHARED_REEFS.format(ids=ids, reefs=reefs),
+                results.SHARED_REEFS.format(ids=ids, reefs=reefs),
                 {**cited, **in_query, "data_checksum": engine.scorer.data_checksum},
             ),
         }
@@ -116,7 +116,9 @@ def main() -> int:
             name: measure_statement(snapshot, statement, parameters, asked.runs)
             for name, (statement, parameters) in statements.items()
         }
-        found["overlaps from SQL, ms"] = measure(lambda: reef.overlaps(snapshot, what.reefs), asked.runs)
+        found["overlaps from SQL, ms"] = measure(
+            lambda: reef_ranking.overlaps(snapshot, what.reefs), asked.runs
+        )
         found["overlaps from memory, ms"] = measure(lambda: postings.overlaps(whole, what.reefs), asked.runs)
         found["reading the postings of 1,000 new chunks, ms"] = measure_reading(
             snapshot, whole, n_reefs, asked.runs

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cli.intake import find_files
-from shoal.collector import relax_collector
 from shoal.engine import Engine
-from shoal.jobs import local, scoring
-from shoal.parse.decode import decode
+from shoal.formats.decoding import decode
+from shoal.jobs import embedded
+from shoal.jobs.stages import score
 from shoal.settings import MIB, Settings
+from shoal.support.garbage_collection import relax_collector
 
 
 def documents(source: Path) -> Iterator[dict[str, Any]]:
@@ -53,7 +54,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     relax_collector()
     stages: Counter[str] = Counter()
     analysed = Counter[str]()
-    process, analyse_cut, analyse_cuts = local.process, scoring.analyse_cut, scoring.analyse_cuts
+    process, analyse_cut, analyse_cuts = embedded.process, score.analyse_cut, score.analyse_cuts
 
     def timed(batch: Any, *arguments: Any) -> Any:
         began = time.process_time()
@@ -70,8 +71,8 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
         analysed["again"] += len(drafts)
         return analyse_cuts(drafts, *arguments)
 
-    local.process = timed
-    scoring.analyse_cut, scoring.analyse_cuts = counted, counted_together
+    embedded.process = timed
+    score.analyse_cut, score.analyse_cuts = counted, counted_together
     with Engine(settings=settings) as engine:
         engine.start()
         began, cpu, of_thread = time.perf_counter(), time.process_time(), time.thread_time()

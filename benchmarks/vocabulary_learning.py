@@ -29,12 +29,12 @@ import numpy as np
 
 import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
-from shoal.chunking import analyse
+from shoal.chunking.analysis import analyse
 from shoal.errors import DocumentError
+from shoal.formats.drafts import draft_from_file, make_draft
+from shoal.formats.file_types import FORMAT_OF_SUFFIX
 from shoal.learning import Evidence, EvidenceRow, Kind, LearnedWord, discover, learn, with_vocabulary
 from shoal.models import DocumentDraft
-from shoal.parse.draft import draft_from_file, make_draft
-from shoal.parse.formats import FORMAT_OF_SUFFIX
 from shoal.settings import Settings
 
 KEEP = 38

@@ -1,4 +1,4 @@
-"""A rival of shoal.search.company: a query moved towards the company of each of its words, not of all of them together.
+"""A rival of shoal.search.feedback: a query moved towards the company of each of its words, not of all of them together.
 
 The dictionary says what a word is about anywhere; the library says what it is about here. For each word of a
 query the mean profile of chunks that hold it is compared with the average chunk, as `associations` does for

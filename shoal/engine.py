@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from shoal.clock import timestamp
 from shoal.errors import NotFoundError, QueryError, SettingsError
 from shoal.models import (
     DocFormat,
@@ -29,18 +28,19 @@ from shoal.models import (
     SearchResponse,
 )
 from shoal.settings import Settings
-from shoal.storage import catalogue, chunks, migrate
+from shoal.storage import chunk_queries, document_queries, migrate
 from shoal.storage.database import MAX_ID, Database
+from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
-    from shoal.audit import AuditLog
-    from shoal.explain import Explanation
-    from shoal.intake import Intake
-    from shoal.jobs.local import Watcher
-    from shoal.jobs.pipeline import Handlers
-    from shoal.learned_words import LearnedWord, WordPage
+    from shoal.jobs.embedded import Watcher
+    from shoal.jobs.ingestion import Intake
+    from shoal.jobs.stages.runner import Handlers
+    from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.search.audit import AuditLog
+    from shoal.search.explain.explanation import Explanation
     from shoal.search.postings import KeptPostings
-    from shoal.search.similar import SimilarChunk
+    from shoal.search.similar_chunks import SimilarChunk
     from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
 
 SQLITE = "sqlite:///"
@@ -88,7 +88,7 @@ class Engine:
     def _audit(self) -> AuditLog | None:
         if self.settings.audit == "off":
             return None
-        from shoal.audit import AuditLog
+        from shoal.search.audit import AuditLog
 
         return AuditLog.of(self.settings)
 
@@ -140,7 +140,7 @@ class Engine:
         Format and title are told from `source_path` and the text unless given. Raises a DocumentError that says
         what is wrong with the document; nothing is stored then.
         """
-        from shoal.parse.draft import make_draft
+        from shoal.formats.drafts import make_draft
 
         return self._take_one(
             make_draft(
@@ -167,7 +167,7 @@ class Engine:
 
         Raises NotFoundError where there is no such file.
         """
-        from shoal.parse.draft import draft_from_file
+        from shoal.formats.drafts import draft_from_file
 
         return self._take_one(
             draft_from_file(
@@ -204,7 +204,7 @@ class Engine:
         DuplicateContentError where another document has this content, or another DocumentError; the document is then as
         it was.
         """
-        from shoal.jobs.replacing import new_content
+        from shoal.jobs.stages.replace import new_content
 
         with self.database.snapshot() as snapshot:
             draft = new_content(
@@ -231,7 +231,7 @@ class Engine:
         metadata: Mapping[str, Any] | None = None,
     ) -> IngestResult:
         """As `replace`, with the text of a file; its path becomes `source_path` and tells the format."""
-        from shoal.parse.draft import draft_from_file
+        from shoal.formats.drafts import draft_from_file
 
         stored = self.document(document_id).document
         draft = draft_from_file(
@@ -245,7 +245,7 @@ class Engine:
         return self._replace(document_id, draft)
 
     def _replace(self, document_id: int, draft: DocumentDraft) -> IngestResult:
-        from shoal.jobs.replacing import settle_without_work
+        from shoal.jobs.stages.replace import settle_without_work
 
         if settle_without_work(self.database, document_id, draft):
             detail = self.document(document_id)
@@ -259,7 +259,7 @@ class Engine:
 
     def intake(self) -> Intake:
         """Takes documents one by one; `ingest_many` for whoever doesn't have them at hand, or wants to watch."""
-        from shoal.intake import Intake
+        from shoal.jobs.ingestion import Intake
 
         return Intake(self.database, self._handlers, self.settings)
 
@@ -270,7 +270,7 @@ class Engine:
 
     @functools.cached_property
     def _handlers(self) -> Handlers:
-        from shoal.jobs.pipeline import handlers_for
+        from shoal.jobs.stages.runner import handlers_for
 
         return handlers_for(self.database, self.scorer, self.settings)
 
@@ -307,8 +307,8 @@ class Engine:
 
         Raises QueryError naming the argument that cannot be used.
         """
-        from shoal.search.answer import answer
         from shoal.search.request import make_request
+        from shoal.search.searching import answer
 
         request = make_request(
             query,
@@ -348,7 +348,7 @@ class Engine:
 
         `search` takes the arguments of `search`. Raises QueryError, NotFoundError.
         """
-        from shoal.explain import explain
+        from shoal.search.explain.explanation import explain
         from shoal.search.request import check_id, make_request
 
         return explain(
@@ -366,7 +366,7 @@ class Engine:
     ) -> tuple[SearchResponse, Explanation]:
         """`search` and `explain` of one query, for whoever shows both: it is understood once, and both are of one
         state of the library. `search` takes the arguments of `search`. Raises QueryError."""
-        from shoal.explain import search_and_explain
+        from shoal.search.explain.explanation import search_and_explain
         from shoal.search.request import make_request
 
         return search_and_explain(
@@ -384,7 +384,7 @@ class Engine:
 
         Raises NotFoundError.
         """
-        from shoal.search.similar import similar
+        from shoal.search.similar_chunks import similar
 
         if not 0 < chunk_id <= MAX_ID:
             raise NotFoundError(f"there is no chunk {chunk_id}")
@@ -411,22 +411,27 @@ class Engine:
         for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
             whole_characters(field, text or "")
         with self.database.snapshot() as snapshot:
-            return catalogue.list_documents(
+            return document_queries.list_documents(
                 snapshot, tag=tag, q=q, source_path=source_path, limit=limit, offset=offset
             )
 
     def document(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
         with self.database.snapshot() as snapshot:
-            return catalogue.get_detail(snapshot, _storable(document_id))
+            return document_queries.get_detail(snapshot, _storable(document_id))
 
     def chunks(
-        self, document_id: int, *, limit: int | None = None, offset: int = 0, n_reefs: int = chunks.ALL_REEFS
+        self,
+        document_id: int,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        n_reefs: int = chunk_queries.ALL_REEFS,
     ) -> ChunkPage:
         """Chunks of a document in order, with their `n_reefs` strongest reefs and islands. Raises NotFoundError."""
         _check_page(0 if limit is None else limit, offset)
         with self.database.snapshot() as snapshot:
-            return chunks.get_chunks(
+            return chunk_queries.get_chunks(
                 snapshot, _storable(document_id), limit=limit, offset=offset, n_reefs=n_reefs
             )
 
@@ -441,19 +446,19 @@ class Engine:
         if not 0 < chunk_id <= MAX_ID:
             raise NotFoundError(f"there is no chunk {chunk_id}")
         with self.database.snapshot() as snapshot:
-            return chunks.get_chunk(snapshot, chunk_id, context=context)
+            return chunk_queries.get_chunk(snapshot, chunk_id, context=context)
 
     def content(self, document_id: int) -> str:
         """The text of a document as it was stored. Raises NotFoundError."""
         with self.database.snapshot() as snapshot:
-            return catalogue.get_content(snapshot, _storable(document_id))
+            return document_queries.get_content(snapshot, _storable(document_id))
 
     def status(self) -> dict[str, Any]:
         """Counts, versions, sizes: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`,
         `lagoon_checksum`, `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by
         status), `workers` (seen lately), `schema`, `db_path`, `db_bytes`, `postings` (that this process keeps in memory for
         searches: `n_chunks`, `bytes`)."""
-        from shoal.storage.status import get_counts, size_on_disk
+        from shoal.storage.statistics import get_counts, size_on_disk
 
         with self.database.snapshot() as snapshot:
             counts = get_counts(snapshot, data_checksum=self.scorer.data_checksum)
@@ -476,7 +481,7 @@ class Engine:
     def reefs(self) -> dict[str, Any]:
         """The hierarchy: archipelagos, islands and reefs. A reef has its typical words and `n_chunks`, the number
         of chunks whose strongest reef it is."""
-        from shoal.storage.status import chunks_by_reef
+        from shoal.storage.statistics import chunks_by_reef
 
         with self.database.snapshot() as snapshot:
             n_chunks = chunks_by_reef(snapshot)
@@ -501,7 +506,7 @@ class Engine:
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> WordPage:
         """The words that the library has learned, with their reefs and evidence, those met most often first; with
         `q`, those that hold it, however it is spelt. Raises QueryError for a negative limit or offset."""
-        from shoal.learned_words import list_words
+        from shoal.learning.word_details import list_words
         from shoal.search.request import whole_characters
 
         _check_page(limit, offset)
@@ -512,7 +517,7 @@ class Engine:
     def learned_word(self, word: str) -> LearnedWord:
         """One learned word, however it is spelt, in singular or plural. Raises NotFoundError, which says whether it
         is in the dictionary, QueryError."""
-        from shoal.learned_words import find_one
+        from shoal.learning.word_details import find_one
         from shoal.search.request import whole_characters
 
         with self.database.snapshot() as snapshot:
@@ -520,7 +525,7 @@ class Engine:
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON; `canonical` leaves out ids, times and versions."""
-        from shoal.export import export
+        from shoal.maintenance.export import export
 
         return export(self.database, canonical=canonical)
 
@@ -528,26 +533,26 @@ class Engine:
 
     def set_tags(self, document_id: int, tags: Sequence[str]) -> tuple[str, ...]:
         """Replace a document's tags; the tags as stored. Raises NotFoundError, InvalidFieldError."""
-        from shoal.parse.draft import checked_tags
-        from shoal.storage import documents
+        from shoal.formats.drafts import checked_tags
+        from shoal.storage import document_writer
 
         checked = checked_tags(tags, self.settings)
         with self.database.write() as connection:
-            documents.set_tags(connection, _storable(document_id), checked, now=timestamp())
+            document_writer.set_tags(connection, _storable(document_id), checked, now=timestamp())
         with self.database.snapshot() as snapshot:
-            return catalogue.get_document(snapshot, document_id).tags
+            return document_queries.get_document(snapshot, document_id).tags
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
         """Learn afresh from all that is stored, and bring the scores of every chunk up to date with it; chunks and
         their ids stay as they are. Interrupted, it goes on where it was when called again."""
-        from shoal.rescore import rescore
+        from shoal.maintenance.rescore import rescore
 
         return rescore(self.database, self._handlers, self.settings, watch or (lambda _: None))
 
     def delete_document(self, document_id: int) -> bool:
         """Remove a document and everything derived from it; False if there is none. Words that were learned from it
         alone are forgotten by the next learn or rescore."""
-        from shoal.jobs.discovery import Discovery, delete_document, rows_to_withdraw
+        from shoal.jobs.stages.discover import Discovery, delete_document, rows_to_withdraw
 
         if not 0 < document_id <= MAX_ID:
             return False

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from shoal.columns import Columns
+from shoal.support.columns import Columns
 
 
 class DocFormat(enum.StrEnum):

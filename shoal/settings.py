@@ -56,7 +56,7 @@ def _database(value: str) -> str | None:
 
 def _keys(value: str) -> str | None:
     # Imported here: most runs of the CLI have no keys to read.
-    from shoal.keys import parse_keys
+    from shoal.support.api_keys import parse_keys
 
     try:
         parse_keys(value)

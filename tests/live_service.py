@@ -12,9 +12,9 @@ from typing import Any
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.pipeline import handlers_for, process
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal_api import create_app
 
 HOST = "127.0.0.1"

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.columns import Columns
 from shoal.models import (
     Chunk,
     DocFormat,
@@ -18,6 +17,7 @@ from shoal.models import (
     ScoredDocument,
     Section,
 )
+from shoal.support.columns import Columns
 
 CHECKSUM = "f" * 64  # as of the fake scorer
 Reefs = Mapping[int, float]

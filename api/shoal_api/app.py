@@ -7,8 +7,8 @@ from flask.json.provider import DefaultJSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from shoal.engine import Engine
-from shoal.jobs.broker import make_celery
-from shoal.jobs.progress import Paces
+from shoal.jobs.queue.progress import Paces
+from shoal.jobs.transport.broker import make_celery
 from shoal.settings import Settings
 from shoal_api import (
     access,
@@ -31,7 +31,7 @@ from shoal_api.events import Listeners
 from shoal_api.memory import share_heaps
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
-from shoal_api.waiting import WaitingRoom
+from shoal_api.wait_limits import WaitingRoom
 
 
 class ReadableJSON(DefaultJSONProvider):

@@ -14,8 +14,8 @@ import structlog
 from werkzeug.wrappers import Response
 
 from shoal.errors import ShoalError
-from shoal.jobs import jobs as protocol
-from shoal.jobs.upload import Upload
+from shoal.jobs.queue import queries as protocol
+from shoal.jobs.queue.submission import Upload
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
 from shoal_api.incoming import Incoming, Refusal, check_number, printable, read_archive, read_form, read_lines

@@ -8,18 +8,18 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
 from shoal.errors import NotFoundError
-from shoal.jobs import jobs as protocol
-from shoal.jobs.duplicates import not_taken
-from shoal.jobs.names import ItemStatus, JobKind
-from shoal.jobs.replacing import is_being_replaced, new_content, settle_without_work
-from shoal.jobs.upload import submit_delete, submit_duplicate, submit_one, submit_replacement
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import queries as protocol
+from shoal.jobs.queue.duplicates import not_taken
+from shoal.jobs.queue.states import ItemStatus, JobKind
+from shoal.jobs.queue.submission import submit_delete, submit_duplicate, submit_one, submit_replacement
+from shoal.jobs.stages.replace import is_being_replaced, new_content, settle_without_work
 from shoal.models import DocumentDraft
-from shoal.parse.draft import make_draft
-from shoal.storage import documents as storage
+from shoal.storage import document_writer as storage
 from shoal.storage.records import DocumentDetail
+from shoal.support.clock import timestamp
 from shoal_api import idempotency, jobs, service
 from shoal_api.limits import max_body_bytes
 from shoal_api.openapi import Blueprint
@@ -40,7 +40,7 @@ from shoal_api.schemas.documents import (
 )
 from shoal_api.schemas.jobs import AcceptedSchema
 from shoal_api.service import Service
-from shoal_api.waiting import preferred_wait
+from shoal_api.wait_limits import preferred_wait
 
 SUMMARIES = 100
 """Chunks shown with a document; a book has thousands."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shoal.errors import NotFoundError, StorageError
-from shoal.jobs import jobs
-from shoal.jobs.jobs import Job
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.queries import Job
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal_api.problems import ProblemError
@@ -92,7 +92,7 @@ class Listeners:
                 silent_since = now
             patience = min(SLICE_SECONDS, self._heartbeat, until - now)
             try:
-                job = jobs.wait_for_change(database, job.id, told, patience, poll=POLL_SECONDS)
+                job = queries.wait_for_change(database, job.id, told, patience, poll=POLL_SECONDS)
             except NotFoundError:
                 yield _event("end", {"status": None})
                 return

@@ -9,7 +9,7 @@ from typing import Any
 import flask
 
 from shoal.errors import IdempotencyError
-from shoal.jobs import jobs
+from shoal.jobs.queue import queries
 from shoal_api.problems import field_problem
 from shoal_api.service import Service
 
@@ -39,14 +39,14 @@ def fingerprint(operation: str, value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> jobs.Job | None:
+def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> queries.Job | None:
     """The job this key was accepted for. Raises IdempotencyError if that was for another request."""
     if idempotency_key is None:
         return None
-    found = jobs.find_by_key(service.engine.database, idempotency_key)
+    found = queries.find_by_key(service.engine.database, idempotency_key)
     if found is None:
         return None
     job_id, accepted_hash = found
     if accepted_hash != request_hash:
         raise IdempotencyError(idempotency_key)
-    return jobs.get_job(service.engine.database, job_id)
+    return queries.get_job(service.engine.database, job_id)

@@ -15,8 +15,8 @@ import flask
 import marshmallow as ma
 
 from shoal.errors import DocumentError
+from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.models import DocumentDraft
-from shoal.parse.draft import draft_from_bytes, make_draft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes

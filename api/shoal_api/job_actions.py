@@ -8,11 +8,11 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.errors import JobStateError
-from shoal.jobs import jobs as protocol
-from shoal.jobs.cancel import cancel
-from shoal.jobs.names import JobStatus
-from shoal.jobs.retry import retry
-from shoal.jobs.upload import submit_rescore
+from shoal.jobs.queue import queries as protocol
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.retry import retry
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.queue.submission import submit_rescore
 from shoal_api import idempotency, service
 from shoal_api.jobs import accepted
 from shoal_api.openapi import Blueprint

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import flask
 
-from shoal.jobs import jobs
-from shoal.jobs.jobs import Waiting
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.queries import Waiting
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 from shoal_api.paths import DOCUMENTS, ID
@@ -129,7 +129,7 @@ class QueueLimit:
         now = time.monotonic()
         if self._counted is not None and now - self._counted[1] < COUNT_AGE_SECONDS:
             return self._counted[0]
-        waiting = jobs.waiting(self._database)
+        waiting = queries.waiting(self._database)
         self._counted = (waiting, now) if waiting.jobs > MANY_JOBS else None
         return waiting
 
@@ -161,7 +161,7 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
             return
         key = request.headers.get("Idempotency-Key")
         # What was accepted is told again, however full the queue is by now.
-        if key is None or jobs.find_by_key(database, key) is None:
+        if key is None or queries.find_by_key(database, key) is None:
             queue.check()
 
 

@@ -24,9 +24,9 @@ from prometheus_client.registry import Collector
 import shoal
 from shoal.engine import Engine
 from shoal.errors import StorageError
-from shoal.jobs import tallies
-from shoal.jobs.names import JobStatus
-from shoal.storage.measures import Work, measure
+from shoal.jobs.queue import counters
+from shoal.jobs.queue.metrics import Work, measure
+from shoal.jobs.queue.states import JobStatus
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
@@ -163,7 +163,7 @@ def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "shoal_items_bytes", "Their text, bytes of UTF-8, whatever their end", value=work.ended_bytes
     )
-    removed = work.counted.get(tallies.REMOVED_JOBS, {})
+    removed = work.counted.get(counters.REMOVED_JOBS, {})
     open_jobs = (JobStatus.enqueued, JobStatus.processing)
     ended = {
         status.value: jobs.get(status, 0) + removed.get(status, 0)
@@ -171,7 +171,7 @@ def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
         if status not in open_jobs
     }
     yield _counters("shoal_jobs_ended", "Jobs that ended, by their end", "status", ended)
-    lost = sum(work.counted.get(tallies.LEASES_LOST, {}).values())
+    lost = sum(work.counted.get(counters.LEASES_LOST, {}).values())
     yield CounterMetricFamily(
         "shoal_leases_lost", "Claims taken back from workers that died or were silent", value=lost
     )
@@ -180,7 +180,7 @@ def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
 def _of_stages(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     """Workers' batches. Counts are whole in the table, as each bound's own; Prometheus wants them added up."""
     found: dict[str, dict[str, float]] = {}
-    for label, n in counted.get(tallies.STAGE_BATCHES, {}).items():
+    for label, n in counted.get(counters.STAGE_BATCHES, {}).items():
         stage, _, bound = label.partition(" ")
         found.setdefault(stage, {})[bound] = n
     batches = HistogramMetricFamily(
@@ -188,15 +188,15 @@ def _of_stages(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     )
     for stage, by_bound in sorted(found.items()):
         buckets, so_far = [], 0.0
-        for limit in (*tallies.SECONDS, math.inf):
-            so_far += by_bound.get(tallies.bound_text(limit), 0)
+        for limit in (*counters.SECONDS, math.inf):
+            so_far += by_bound.get(counters.bound_text(limit), 0)
             buckets.append(("+Inf" if math.isinf(limit) else str(limit), so_far))
-        seconds = counted.get(tallies.STAGE_SECONDS, {}).get(stage, 0.0)
+        seconds = counted.get(counters.STAGE_SECONDS, {}).get(stage, 0.0)
         batches.add_metric([stage], buckets=buckets, sum_value=seconds)
     yield batches
     for name, tally, meaning in (
-        ("shoal_batch_items", tallies.STAGE_ITEMS, "Documents that workers took through a stage"),
-        ("shoal_batch_bytes", tallies.STAGE_BYTES, "Their text, bytes of UTF-8"),
+        ("shoal_batch_items", counters.STAGE_ITEMS, "Documents that workers took through a stage"),
+        ("shoal_batch_bytes", counters.STAGE_BYTES, "Their text, bytes of UTF-8"),
     ):
         yield _counters(name, meaning, "stage", counted.get(tally, {}))
 

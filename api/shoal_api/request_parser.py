@@ -19,8 +19,8 @@ from waitress import utilities
 from waitress.parser import HTTPRequestParser
 from waitress.receiver import ChunkedReceiver
 
-from shoal.keys import ApiKey, parse_keys
 from shoal.settings import KIB, Settings
+from shoal.support.api_keys import ApiKey, parse_keys
 from shoal_api.access import check_authorization
 from shoal_api.limits import MAX_JSON_BYTES, max_body_bytes
 from shoal_api.paths import DOCUMENTS

@@ -16,12 +16,12 @@ from typing import Any
 
 import structlog
 
-from shoal import logs
-from shoal.binding import check_binding
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal.support import log_setup
+from shoal.support.listen_address import check_binding
 from shoal_api.app import create_app
 from shoal_api.server import Server
 from shoal_api.service import EXTENSION, Service
@@ -42,7 +42,7 @@ def serve(settings: Settings) -> None:
     A second signal ends it without waiting for requests in progress.
     """
     check_binding(settings)
-    logs.configure(settings, service="api")
+    log_setup.configure(settings, service="api")
     listener = bind(settings.host, settings.port)
     _prepare_database(settings)
     if settings.api_key and not settings.api_keys:

@@ -8,12 +8,12 @@ from typing import Any
 import flask
 
 from shoal.engine import Engine
-from shoal.jobs.broker import nudger
-from shoal.jobs.progress import Paces
+from shoal.jobs.queue.progress import Paces
+from shoal.jobs.transport.broker import nudger
 from shoal.settings import Settings
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
-from shoal_api.waiting import WaitingRoom
+from shoal_api.wait_limits import WaitingRoom
 
 EXTENSION = "shoal"
 

@@ -11,7 +11,7 @@ import flask
 import structlog
 from werkzeug.wrappers import Response
 
-from shoal.tracing import KEY_NAME, TRACE_ID
+from shoal.support.request_context import KEY_NAME, TRACE_ID
 from shoal_api.metrics import Metrics
 
 SECURITY_HEADERS = {

@@ -17,7 +17,7 @@ from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted, one_line
 from shoal.errors import DocumentError, NotFoundError
-from shoal.listing import list_folder, no_texts_line, passed_over_line
+from shoal.formats.folder_listing import list_folder, no_texts_line, passed_over_line
 from shoal.models import DocFormat
 
 Tags = Annotated[
@@ -167,7 +167,7 @@ def rescore(
     if wait:
         raise typer.BadParameter("is for --server; without it the command waits anyway", param_hint="--wait")
     from shoal.cli.progress import bar
-    from shoal.collector import relax_collector
+    from shoal.support.garbage_collection import relax_collector
 
     began = time.monotonic()
     relax_collector()

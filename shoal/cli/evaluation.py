@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from shoal.evaluation import Evaluation, Way
+    from shoal.maintenance.evaluation import Evaluation, Way
 
 DEFAULT_WAYS = ("balanced", "precise", "conceptual", "lexical", "reef")
 
@@ -68,8 +68,8 @@ def evaluate(
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
         SHOAL_COMPANY_SHARE=0 shoal evaluate queries.jsonl --way balanced
     """
-    from shoal.evaluation import evaluate as judge
-    from shoal.evaluation import read_judged
+    from shoal.maintenance.evaluation import evaluate as judge
+    from shoal.maintenance.evaluation import read_judged
 
     ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
     with queries.open(encoding="utf-8-sig", errors="replace") as lines:
@@ -93,7 +93,7 @@ def evaluate(
 
 def parse_way(text: str) -> Way:
     """A way by its name. Raises typer.BadParameter."""
-    from shoal.evaluation import Way
+    from shoal.maintenance.evaluation import Way
 
     if text in PRESETS:
         return Way(text, {"preset": text})

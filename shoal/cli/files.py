@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.errors import ShoalError
-from shoal.regular_files import is_plain_file
+from shoal.support.regular_files import is_plain_file
 
 
 def write_file(lines: Iterable[str], path: Path) -> int:

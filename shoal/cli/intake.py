@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import counted
-from shoal.collector import relax_collector
 from shoal.errors import DocumentError
-from shoal.listing import SUFFIXES, list_folder, reason_of
-from shoal.regular_files import read_file
+from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
+from shoal.support.garbage_collection import relax_collector
+from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
-    from shoal.jobs.local import Watcher
+    from shoal.formats.decoding import Decoded
+    from shoal.jobs.embedded import Watcher
     from shoal.models import IngestResult
-    from shoal.parse.decode import Decoded
     from shoal.settings import Settings
 
 __all__ = ["SUFFIXES", "FileOutcome", "Found", "absolute", "find_files", "measured", "size_of", "take_in"]
@@ -63,7 +63,7 @@ class FileOutcome:
 def telling_if_interrupted(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
     """Where Ctrl-C ends the block, tell how many of the files are stored: those of `outcomes`, and what an intake had
     come to. Raises InterruptedCommandError then."""
-    from shoal.intake import IntakeInterrupted
+    from shoal.jobs.ingestion import IntakeInterrupted
 
     try:
         yield
@@ -147,7 +147,7 @@ def take_in(
 
 def _read(path: Path, folder: Path | None, settings: Settings) -> Decoded:
     """The text of a file, and its encoding. Raises OSError, DocumentError; a file over the limit is not read."""
-    from shoal.parse.decode import decode
+    from shoal.formats.decoding import decode
 
     limit = settings.max_document_bytes
     return decode(

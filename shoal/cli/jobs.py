@@ -17,7 +17,7 @@ from shoal.cli.session import InterruptedCommandError, Session, command, split_t
 from shoal.cli.terminal import counted, one_line
 from shoal.cli.upload_files import choose
 from shoal.errors import NotFoundError
-from shoal.listing import passed_over_line
+from shoal.formats.folder_listing import passed_over_line
 
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job

@@ -13,9 +13,9 @@ from shoal.cli.session import Session, command
 from shoal.cli.terminal import counted, one_line
 
 if TYPE_CHECKING:
-    from shoal.backup import Watcher
     from shoal.cli.progress import Bar
-    from shoal.doctor import Report
+    from shoal.maintenance.backup import Watcher
+    from shoal.maintenance.doctor import Report
 
 MAX_WORKERS = 64
 MOST_BAD_LINES = 50
@@ -48,8 +48,8 @@ def doctor(
     """
     from contextlib import closing
 
-    from shoal.doctor import Check, Patient, examine
     from shoal.errors import NotFoundError
+    from shoal.maintenance.doctor import Check, Patient, examine
 
     settings = session.settings()
     if not settings.database_path.exists():
@@ -102,8 +102,8 @@ def backup(
         shoal backup /mnt/backups/shoal-2026-01-31.db
         shoal restore /mnt/backups/shoal-2026-01-31.db
     """
-    from shoal.backup import back_up
     from shoal.cli.progress import bar
+    from shoal.maintenance.backup import back_up
 
     with bar(session.err, "backup", bytes_total=0) as drawn:
         made = back_up(session.settings().database_path, file, force=force, watch=_follow(drawn))
@@ -131,7 +131,7 @@ def restore(
     is touched, the library as it was is kept beside the restored one, and FILE itself stays as it is.
     """
     from shoal.cli.progress import bar
-    from shoal.restoring import restore as restore_copy
+    from shoal.maintenance.restore import restore as restore_copy
 
     path = session.settings().database_path
     with bar(session.err, "restore", bytes_total=0) as drawn:
@@ -176,8 +176,8 @@ def import_file(
     from contextlib import nullcontext
 
     from shoal.cli.progress import bar
-    from shoal.collector import relax_collector
-    from shoal.importing import import_export
+    from shoal.maintenance.import_export import import_export
+    from shoal.support.garbage_collection import relax_collector
 
     relax_collector()
     opened = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")

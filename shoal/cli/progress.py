@@ -11,7 +11,7 @@ from shoal.cli.terminal import one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shoal.jobs.local import LocalProgress
+    from shoal.jobs.embedded import LocalProgress
 
 
 class Bar:

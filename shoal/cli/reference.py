@@ -9,7 +9,7 @@ import typer
 
 from shoal.cli.terminal import counted, one_line, shown_path
 from shoal.errors import NotFoundError
-from shoal.storage import naming
+from shoal.storage import document_lookup
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -28,10 +28,10 @@ def find(engine: Engine, reference: str) -> int:
     """
     with engine.database.snapshot() as snapshot:
         # What is no ASCII number, or one that no database counts to, can only be a title.
-        if reference.isascii() and reference.isdecimal() and naming.exists(snapshot, int(reference)):
+        if reference.isascii() and reference.isdecimal() and document_lookup.exists(snapshot, int(reference)):
             return int(reference)
         # As it is stored, and as it is stored by commands that know where they run.
-        found = naming.named(snapshot, reference, os.path.abspath(reference))  # noqa: PTH100
+        found = document_lookup.named(snapshot, reference, os.path.abspath(reference))  # noqa: PTH100
     if len(found) == 1:
         return found[0].id
     if not found:
@@ -51,7 +51,7 @@ def find(engine: Engine, reference: str) -> int:
 def find_passage(engine: Engine, document_id: int, chunk_index: int) -> int:
     """The chunk id of a document's passage, counted from #0. Raises NotFoundError."""
     with engine.database.snapshot() as snapshot:
-        found = naming.chunk_at(snapshot, document_id, chunk_index)
+        found = document_lookup.chunk_at(snapshot, document_id, chunk_index)
     if found is None:
         n_chunks = engine.document(document_id).document.n_chunks
         raise NotFoundError(no_passage(document_id, n_chunks, chunk_index))

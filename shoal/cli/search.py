@@ -12,7 +12,7 @@ from shoal.cli.reference import find, find_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import counted
 from shoal.models import SearchMode
-from shoal.storage.naming import places_of
+from shoal.storage.document_lookup import places_of
 
 if TYPE_CHECKING:
     from shoal.engine import Engine

@@ -58,8 +58,8 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
         shoal up --port 9000 --workers 2
         shoal up 2> shoal.log
     """
-    from shoal.binding import check_binding
     from shoal.cli.supervisor import Supervisor, environment_of, reachable, reserve_port
+    from shoal.support.listen_address import check_binding
 
     settings = session.settings(port=port, workers=workers, host=host)
     check_binding(settings, program="`shoal up`")
@@ -150,14 +150,14 @@ def new_key(
     \b
         shoal new-key --read
     """
-    from shoal import keys
+    from shoal.support import api_keys
 
-    key, scope = keys.new_key(), keys.Scope.read if read else keys.Scope.write
+    key, scope = api_keys.new_key(), api_keys.Scope.read if read else api_keys.Scope.write
     if session.as_json:
-        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{keys.hashed(key)}"})
+        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hashed(key)}"})
     session.say(f"key:                {key}")
     session.say(f"in SHOAL_API_KEYS:  {scope}:{key}")
-    session.say(f"or, hashed:         {scope}:{keys.hashed(key)}")
+    session.say(f"or, hashed:         {scope}:{api_keys.hashed(key)}")
 
 
 def version(session: Session) -> None:
@@ -180,9 +180,9 @@ def _migrate(session: Session, settings: Any) -> bool:
 
 def _tell_of_others(session: Session, settings: Settings) -> None:
     """Say that others work on the same library: it is allowed, but seldom what somebody wants who starts a service."""
-    from shoal.jobs.jobs import workers_seen
+    from shoal.jobs.queue.queries import workers_seen
     from shoal.storage.database import Database
-    from shoal.storage.status import WORKER_SEEN_SECONDS
+    from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
     database = Database(settings.database_url)
     try:

@@ -13,11 +13,11 @@ import typer
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import counted, one_line
-from shoal.listing import no_texts_line, passed_over_line
+from shoal.formats.folder_listing import no_texts_line, passed_over_line
 
 if TYPE_CHECKING:
-    from shoal.sync import Synced
-    from shoal.sync.following import Change
+    from shoal.maintenance.sync import Synced
+    from shoal.maintenance.sync.apply import Change
 
 MAX_WORKERS = 64
 
@@ -71,8 +71,8 @@ def sync(
         shoal sync notes --delete          and forget what is gone
     """
     from shoal.cli.progress import bar
-    from shoal.collector import relax_collector
-    from shoal.sync import sync as follow
+    from shoal.maintenance.sync import sync as follow
+    from shoal.support.garbage_collection import relax_collector
 
     relax_collector()
     with (
@@ -103,7 +103,7 @@ def sync(
 @contextmanager
 def _telling_if_interrupted() -> Iterator[None]:
     """Where Ctrl-C ends the block, tell how far it came. Raises InterruptedCommandError then."""
-    from shoal.intake import IntakeInterrupted
+    from shoal.jobs.ingestion import IntakeInterrupted
 
     try:
         yield
@@ -152,7 +152,7 @@ def _print_changes(session: Session, done: Synced) -> None:
 
 def _kept_of(done: Synced) -> Counter[str]:
     """How many documents of gone files belong to each folder that is empty and may be a disk that is missing."""
-    from shoal.sync.folder import folder_above
+    from shoal.maintenance.sync.folder import folder_above
 
     empty = frozenset(done.empty)
     above = (folder_above(change.name, empty) for change in done.vanished)

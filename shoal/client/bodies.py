@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shoal.client.errors import ClientError
-from shoal.regular_files import open_file
+from shoal.support.regular_files import open_file
 
 CHUNK_BYTES = 256 * 1024
 """How much of a file is read at a time; also how often progress is reported."""

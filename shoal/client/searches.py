@@ -17,8 +17,8 @@ from shoal.client.replies import Readiness, Reefs, Status
 from shoal.models import SearchFilters, SearchMode, SearchResponse
 
 if TYPE_CHECKING:
-    from shoal.explain import Explanation
-    from shoal.learned_words import LearnedWord, WordPage
+    from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.search.explain.explanation import Explanation
 
 Filters = SearchFilters | Mapping[str, Any]
 
@@ -88,7 +88,9 @@ class SearchOperations(Reading):
     ) -> Flow[Explanation]:
         """How a query is understood, word by word; with a document or chunk, its rank and what kept it out.
         `search` takes the arguments of `search`. Raises InvalidError, NotFoundError."""
-        from shoal.explain import Explanation  # a good deal of the library, which most clients never need
+        from shoal.search.explain.explanation import (
+            Explanation,  # a good deal of the library, which most clients never need
+        )
 
         asked = {
             "query": query,
@@ -102,14 +104,14 @@ class SearchOperations(Reading):
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:
         """A page of the learned words that hold `q`, those met most often first."""
-        from shoal.learned_words import WordPage
+        from shoal.learning.word_details import WordPage
 
         return (yield from self._page(WordPage, "/vocabulary", limit, offset, q=q))
 
     @listing
     def each_word(self, *, q: str | None = None) -> Stream[LearnedWord]:
         """All of them, read page by page."""
-        from shoal.learned_words import WordPage
+        from shoal.learning.word_details import WordPage
 
         yield from pages(
             lambda limit, offset: self._page(WordPage, "/vocabulary", limit, offset, q=q),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.observing import ObservedText
-from shoal.chunking import AnalysedDraft, AnalysedDrafts
+from shoal.chunking.analysis import AnalysedDraft, AnalysedDrafts
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences
 from shoal.learning.contexts import (

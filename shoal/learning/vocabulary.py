@@ -18,7 +18,7 @@ from lagoon import WordInfo
 from lagoon.bm25 import WEIGHT_SCALE, quantise_weights, specificity_of
 from lagoon.hashing import fnv1a64_many
 from lagoon.plurals import plurals, singular
-from shoal.chunking import AnalysedDraft
+from shoal.chunking.analysis import AnalysedDraft
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion
 from shoal.learning.evidence import Evidence

@@ -1,6 +1,6 @@
 """The postings of a library in the memory of a process that searches again and again.
 
-Derived from the table `reef_postings` and giving the ranking of `shoal.search.reef`, whose SQL is the definition:
+Derived from the table `reef_postings` and giving the ranking of `shoal.search.reef_ranking`, whose SQL is the definition:
 sums of whole numbers are exact here as there. 27,000 chunks of 38 reefs take 9 MB.
 
 Postings are kept in blocks. New chunks and chunks with new scores make new blocks, and small blocks are merged, so
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from shoal.errors import StorageError
 from shoal.models import QueryReef
-from shoal.search.conditions import Conditions
-from shoal.search.order import Order
-from shoal.search.reef import MILLIONTHS, Overlaps, Ranked
+from shoal.search.filters import Conditions
+from shoal.search.ordering import Order
+from shoal.search.reef_ranking import MILLIONTHS, Overlaps, Ranked
 from shoal.storage.database import Database, Snapshot
 
 SEARCHES_BEFORE_LOADING = 3
@@ -242,7 +242,7 @@ def rank(
     n: int,
     max_per_document: int | None,
 ) -> list[Ranked]:
-    """As `shoal.search.reef.rank`."""
+    """As `shoal.search.reef_ranking.rank`."""
     found = overlaps(postings, reefs)
     keys = found.overlaps.astype(np.float64)
     eligible = found.n_shared > 0
@@ -258,7 +258,7 @@ def rank(
 
 
 def overlaps(postings: Postings, reefs: Sequence[QueryReef]) -> Overlaps:
-    """As `shoal.search.reef.overlaps`, with all chunks: those that share nothing have 0."""
+    """As `shoal.search.reef_ranking.overlaps`, with all chunks: those that share nothing have 0."""
     n = len(postings.chunk_ids)
     sums, n_shared = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     for block, where in zip(postings.blocks, postings.places_of_blocks, strict=True):

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models import SearchMode
-from shoal.search import postings, reef
-from shoal.search.blend import Weights, blend, parts
-from shoal.search.bonus import bonuses
-from shoal.search.conditions import Conditions
-from shoal.search.lexical import NO_MATCHES, UNIT, match_scores
-from shoal.search.order import DocumentsOf, Order
-from shoal.search.reef import MILLIONTHS, NO_OVERLAPS
+from shoal.search import postings, reef_ranking
+from shoal.search.field_boost import bonuses
+from shoal.search.filters import Conditions
+from shoal.search.fusion import Weights, blend, parts
+from shoal.search.lexical_ranking import NO_MATCHES, UNIT, match_scores
+from shoal.search.ordering import DocumentsOf, Order
+from shoal.search.query_analysis import Understood
+from shoal.search.reef_ranking import MILLIONTHS, NO_OVERLAPS
 from shoal.search.request import Fusion
-from shoal.search.understanding import Understood
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 
 Ints = NDArray[np.int64]
@@ -188,16 +188,18 @@ def chunks_of(snapshot: Snapshot, document_id: int) -> Ints:
     )
 
 
-def _overlaps(snapshot: Snapshot, understood: Understood, loaded: postings.Postings | None) -> reef.Overlaps:
+def _overlaps(
+    snapshot: Snapshot, understood: Understood, loaded: postings.Postings | None
+) -> reef_ranking.Overlaps:
     if loaded is None:
-        found = reef.overlaps(snapshot, understood.reefs)
+        found = reef_ranking.overlaps(snapshot, understood.reefs)
     else:
         found = postings.overlaps(loaded, understood.reefs)
     if understood.other_data is None:
         return found
     # Reefs of other data have nothing to do with those of the query.
-    comparable = ~np.isin(found.chunk_ids, reef.other_data(snapshot, understood.other_data))
-    return reef.Overlaps(*(array[comparable] for array in found))
+    comparable = ~np.isin(found.chunk_ids, reef_ranking.other_data(snapshot, understood.other_data))
+    return reef_ranking.Overlaps(*(array[comparable] for array in found))
 
 
 def _united(first: Ints, second: Ints) -> Ints:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from shoal.clock import timestamp
 from shoal.errors import QueryError
 from shoal.models import DocFormat, SearchFilters, SearchMode, TagsMatch
 from shoal.settings import Settings
 from shoal.storage.database import MAX_ID
+from shoal.support.clock import timestamp
 
 MAX_OFFSET = 10_000
 """Deeper pages of a ranking are of no use to people, and cost as much as all the pages before them."""

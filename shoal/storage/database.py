@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database_files import DatabaseFiles
-from shoal.storage.deadline import UNLIMITED, Deadline, Interrupter
+from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
 from shoal.storage.sqlite_errors import translated
 
 if TYPE_CHECKING:

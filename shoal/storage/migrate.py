@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import SchemaError
 from shoal.storage.database import Database
-from shoal.storage.lock import alone
+from shoal.storage.file_lock import alone
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -11,7 +11,7 @@ from shoal.models import ContextChunk, DocFormat, IslandScore, LeftOut, ReefScor
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document without its text. `coverage` is known words / words, 0..1; times as `shoal.clock` writes them."""
+    """A document without its text. `coverage` is known words / words, 0..1; times as `shoal.support.clock` writes them."""
 
     id: int
     title: str

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.pipeline import handlers_for, process
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.stages.runner import handlers_for, process
 
 API = "/api/v1"
 

@@ -8,10 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 from surface import API, VOLCANO, assert_problem
 
-from shoal.binding import check_binding
 from shoal.engine import Engine
 from shoal.errors import SettingsError
 from shoal.settings import Settings
+from shoal.support.listen_address import check_binding
 from shoal_api import create_app
 
 

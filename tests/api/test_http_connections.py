@@ -13,10 +13,10 @@ import pytest
 from running import PATIENCE, Running, answer_of, environment_of, request
 from surface import API, VOLCANO
 
-from shoal.clock import timestamp
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal.support.clock import timestamp
 
 THREADS, STREAMS = 1, 6
 

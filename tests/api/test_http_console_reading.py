@@ -16,10 +16,10 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 from teaching_texts import about
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.results import Outcome, finish_items
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.settings import Settings
 from shoal.storage.records import StoredSection
 from shoal_api import create_app

@@ -14,7 +14,7 @@ from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import DatabaseUnavailableError
-from shoal.jobs import jobs as protocol
+from shoal.jobs.queue import queries as protocol
 from shoal.settings import Settings
 from shoal_api import create_app
 from shoal_api.events import Listeners, seen_revision

@@ -9,10 +9,10 @@ from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.results import Outcome, finish_items
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.transitions import Outcome, finish_items
 
 JOBS = f"{API}/jobs"
 

@@ -16,10 +16,10 @@ from werkzeug.serving import make_server
 
 from shoal.cli.app import run
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.results import Outcome, finish_items
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.transitions import Outcome, finish_items
 
 Shoal = Callable[..., tuple[int, str, str]]
 

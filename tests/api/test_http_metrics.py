@@ -13,12 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from surface import API, FLOWER, LAW, VOLCANO, Store, Worker
 
 from shoal.engine import Engine
-from shoal.jobs import lease, local, retry
-from shoal.jobs.claims import claim
-from shoal.jobs.names import Stage
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.tallies import LEASES_LOST, Tallies
-from shoal.parse.draft import make_draft
+from shoal.formats.drafts import make_draft
+from shoal.jobs import embedded
+from shoal.jobs.queue import lease, retry
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.counters import LEASES_LOST, Tallies
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import Stage
 from shoal.settings import Settings
 
 
@@ -153,14 +154,14 @@ def test_counters_do_not_fall_when_documents_are_tried_again(
 
 
 def test_work_of_a_command_is_not_the_services(client: FlaskClient, engine: Engine) -> None:
-    command = local.open_upload(engine.database, engine.settings).begin()
+    command = embedded.open_upload(engine.database, engine.settings).begin()
     command.add(make_draft(content=VOLCANO, settings=engine.settings))
     assert scrape(client)["shoal_uploads_receiving"] == 0
     job_id = command.finish()
     found = scrape(client)
     assert found["shoal_items_waiting{status=enqueued}"] == 0
     assert found["shoal_oldest_job_seconds"] == 0
-    local.drop(engine.database, job_id)
+    embedded.drop(engine.database, job_id)
     assert engine.ingest(content=FLOWER).error is None
     found = scrape(client)
     assert found["shoal_items_total{status=succeeded}"] == 0

@@ -15,11 +15,11 @@ from browsing import PATIENCE_MS, SAMPLES, opened
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.pipeline import handlers_for, process
-from shoal.jobs.results import Outcome, finish_items
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.stages.runner import handlers_for, process
 
 expect.set_options(timeout=PATIENCE_MS)
 

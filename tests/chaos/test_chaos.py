@@ -25,7 +25,7 @@ from waiting import DEADLINE_SECONDS, until
 
 from shoal.client import Client
 from shoal.engine import Engine
-from shoal.export import export
+from shoal.maintenance.export import export
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 

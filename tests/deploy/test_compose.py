@@ -20,7 +20,7 @@ import pytest
 from deployment_files import PINNED, ROOT, Image
 
 from shoal.cli.app import run
-from shoal.jobs import statements
+from shoal.jobs.queue import statements
 from shoal.settings import Settings, describe
 from shoal.storage.database import Database
 from shoal_api.server import STOP_SECONDS

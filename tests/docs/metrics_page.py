@@ -10,11 +10,11 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.engine import Engine
-from shoal.jobs.claims import claim
-from shoal.jobs.lease import new_owner
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import handlers_for, process
-from shoal.jobs.tallies import Tallies
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.lease import new_owner
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import SearchMode
 from shoal.settings import Settings
 from shoal_api import create_app

@@ -23,14 +23,14 @@ from fuzz_process import Outcome, hold
 from werkzeug.test import run_wsgi_app
 
 import lagoon
-from shoal.chunking import scored_document
+from shoal.chunking.analysis import scored_document
 from shoal.cli.demo import sample_lines
 from shoal.engine import Engine
 from shoal.errors import DocumentError
-from shoal.jobs.discovery import Discovery
+from shoal.formats.drafts import draft_from_bytes, make_draft
+from shoal.formats.parsing import parse
+from shoal.jobs.stages.discover import Discovery
 from shoal.models import DocFormat, ParsedDocument
-from shoal.parse.draft import draft_from_bytes, make_draft
-from shoal.parse.sections import parse
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 from shoal_api import create_app, multipart

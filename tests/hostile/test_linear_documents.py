@@ -12,13 +12,13 @@ from linear_time import GROWTH, MOST, assert_linear, seconds
 
 import lagoon
 from lagoon import ReefScorer
-from shoal.chunking import analyse, scored_document
+from shoal.chunking.analysis import analyse, scored_document
 from shoal.engine import Engine
 from shoal.errors import EmptyDocumentError
+from shoal.formats.drafts import make_draft
+from shoal.formats.parsing import parse
 from shoal.learning.observations import discover
 from shoal.models import DocFormat
-from shoal.parse.draft import make_draft
-from shoal.parse.sections import parse
 from shoal.settings import Settings
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
@@ -46,7 +46,7 @@ REPEATED = [
     "***\n", "\n---", "a\n---\n", "a|b\n-|-\n", "|-", "| a |\n", "    a\n\n", "[a]: b\n", "[a](b)", "[a](b ", "[a](", "](", "[", "![",
     "<!-- ", "<!-- a -->\n", "<a ", "<b>", "&a", "http://", "Main article: ", "_ ", "**a** ", "`a` ", "\n", " ", "\t", "[12]",
 ]  # fmt: skip
-"""Pieces that fill a document. Parsing them is in the short run, too: tests/shoal/parse/test_parsing_properties.py."""
+"""Pieces that fill a document. Parsing them is in the short run, too: tests/shoal/formats/test_parsing_properties.py."""
 
 WHOLE: dict[str, Callable[[int], str]] = {
     "a heading of underscores": lambda n: "== a" + "_" * n + "b ==\n\ntext",

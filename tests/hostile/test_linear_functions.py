@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from lagoon.spans import distinct_spans
 from lagoon.tokens import tokenise
+from shoal.formats.decoding import decode
+from shoal.formats.drafts import make_draft
+from shoal.formats.headings import plain_heading
+from shoal.formats.plaintext import parse_plaintext
 from shoal.integrations.quotations import find_quotation
 from shoal.models import DocumentDraft
-from shoal.parse.decode import decode
-from shoal.parse.draft import make_draft
-from shoal.parse.headings import plain_heading
-from shoal.parse.plaintext import parse_plaintext
 from shoal.search.highlights import Marked, find_highlights
 from shoal.settings import Settings, shown
 

@@ -87,9 +87,9 @@ def test_the_search_finds_what_is_slow(pattern: str, way: str) -> None:
 def test_patterns_of_every_package_are_found_however_they_are_written() -> None:
     names = {use.name for use in USES}
     assert names >= {
-        "shoal.parse.headings._MARKS",  # of a module
-        "shoal.parse.front_matter._FIRST_KEY",  # in a mapping
-        "shoal.parse.draft._title_of_path",  # in a call inside of a function
-        "shoal_api.waiting._PREFERENCE",
+        "shoal.formats.headings._MARKS",  # of a module
+        "shoal.formats.front_matter._FIRST_KEY",  # in a mapping
+        "shoal.formats.drafts._title_of_path",  # in a call inside of a function
+        "shoal_api.wait_limits._PREFERENCE",
         "lagoon.sentences._STOP",
     }

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shoal.jobs import learn
+from shoal.jobs.stages import learn
 from shoal.settings import Settings
 from shoal_worker.process import main
 

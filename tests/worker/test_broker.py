@@ -17,8 +17,8 @@ import pytest
 from kombu import Connection
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs import filesystem
-from shoal.jobs.broker import make_celery, nudger, send_nudge, tidy_folders
+from shoal.jobs.transport import filesystem_transport
+from shoal.jobs.transport.broker import make_celery, nudger, send_nudge, tidy_folders
 from shoal.settings import Settings
 
 
@@ -106,7 +106,7 @@ def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings
         (folder(settings) / name).write_text("x")
     tidy_folders(settings)
     assert len(list(folder(settings).iterdir())) == 3
-    old = time.time() - 2 * filesystem.STALE_SECONDS
+    old = time.time() - 2 * filesystem_transport.STALE_SECONDS
     for name in names:
         os.utime(folder(settings) / name, (old, old))
     tidy_folders(settings)

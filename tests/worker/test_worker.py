@@ -16,9 +16,9 @@ from waiting import DEADLINE_SECONDS, until
 from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
 from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
 
-from shoal.jobs import jobs
-from shoal.jobs.broker import make_celery, send_nudge
-from shoal.jobs.names import JobStatus
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.transport.broker import make_celery, send_nudge
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -46,7 +46,7 @@ STUCK_TWICE = stuck_at(7, 23)
 def progress(database: Database, job_id: int) -> tuple[int, int]:
     """How many items have ended, and how many are in the hands of a worker."""
     in_hand = count(database, "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL")
-    return jobs.get_job(database, job_id).progress.done, in_hand
+    return queries.get_job(database, job_id).progress.done, in_hand
 
 
 def assert_stored_once(database: Database, n: int) -> None:
@@ -85,9 +85,9 @@ def test_documents_are_ingested_end_to_end(
     assert (job.progress.duplicate, job.progress.failed) == (5, 1)
     assert job.progress.bytes_done == job.progress.bytes_total
     assert_stored_once(database, 60)
-    until(lambda: [seen.pid for seen in jobs.workers_seen(database, 600)] == [worker.pid])
+    until(lambda: [seen.pid for seen in queries.workers_seen(database, 600)] == [worker.pid])
     assert worker.stop() == 0
-    assert jobs.workers_seen(database, 600) == []
+    assert queries.workers_seen(database, 600) == []
     assert [event for event in worker.events() if event["level"] in ("error", "critical")] == []
 
 
@@ -142,7 +142,7 @@ def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
     send_nudge(make_celery(settings))
     job = ended(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
-    failed = jobs.get_items(database, job_id)[3]
+    failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
     assert failed.error is not None
     assert "died 2 times" in failed.error
@@ -166,7 +166,7 @@ def test_a_small_job_that_came_later_is_done_before_the_rest_of_a_huge_one(
     assert ended(database, small).status is JobStatus.succeeded
     assert ended(database, huge).status is JobStatus.succeeded
     # What was done and in hand when it came, then the small one; ids are given in the order of storing.
-    assert [item.document_id for item in jobs.get_items(database, small)] == [11, 12]
+    assert [item.document_id for item in queries.get_items(database, small)] == [11, 12]
 
 
 @pytest.mark.chaos
@@ -180,7 +180,7 @@ def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbour
     send_nudge(make_celery(settings))
     job = ended(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
-    failed = jobs.get_items(database, job_id)[3]
+    failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
     assert failed.error is not None
     assert "SHOAL_WORKER_MEMORY_BYTES" in failed.error
@@ -386,7 +386,7 @@ def test_a_document_that_holds_the_interpreter_for_ever_fails_and_all_others_are
     assert ended(database, other).status is JobStatus.succeeded
     job = ended(database, job_id)
     assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 1, 13)
-    failed = jobs.get_items(database, job_id)[3]
+    failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
     assert failed.error is not None
     assert "SHOAL_ITEM_TIME_LIMIT" in failed.error

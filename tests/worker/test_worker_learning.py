@@ -12,10 +12,10 @@ from waiting import until
 from worker_parts import HERE, Worker, count, ended, upload
 
 from shoal.engine import Engine
-from shoal.export import export
-from shoal.jobs.broker import make_celery, send_nudge
-from shoal.jobs.names import JobStatus
-from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.queue.submission import submit_delete, submit_rescore
+from shoal.jobs.transport.broker import make_celery, send_nudge
+from shoal.maintenance.export import export
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -9,11 +9,11 @@ import pytest
 from waiting import until
 from worker_parts import Worker, ended, upload
 
-from shoal.jobs import tallies
-from shoal.jobs.claims import claim
+from shoal.jobs.queue import counters
+from shoal.jobs.queue.claims import claim
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.tracing import TRACE_ID
+from shoal.support.request_context import TRACE_ID
 
 TEXTS = ["A volcano throws out magma and lava.", "The rain of a monsoon falls.", "A judge hears a witness."]
 
@@ -25,7 +25,7 @@ def settings(settings: Settings) -> Settings:
 
 def counted(database: Database, name: str) -> dict[str, float]:
     with database.snapshot() as snapshot:
-        return dict(tallies.read(snapshot).get(name, {}))
+        return dict(counters.read(snapshot).get(name, {}))
 
 
 def test_counts_of_a_worker_that_ends_in_order_are_complete(
@@ -35,10 +35,10 @@ def test_counts_of_a_worker_that_ends_in_order_are_complete(
     worker = start_worker(settings)
     ended(database, job_id)
     assert worker.stop() == 0
-    assert counted(database, tallies.STAGE_ITEMS) == {"score": 3}
-    assert counted(database, tallies.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
-    assert sum(counted(database, tallies.STAGE_BATCHES).values()) == 3
-    assert counted(database, tallies.STAGE_SECONDS)["score"] > 0
+    assert counted(database, counters.STAGE_ITEMS) == {"score": 3}
+    assert counted(database, counters.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
+    assert sum(counted(database, counters.STAGE_BATCHES).values()) == 3
+    assert counted(database, counters.STAGE_SECONDS)["score"] > 0
 
 
 def test_a_claim_that_is_taken_back_is_counted(
@@ -50,7 +50,7 @@ def test_a_claim_that_is_taken_back_is_counted(
     worker = start_worker(settings)
     ended(database, job_id)
     assert worker.stop() == 0
-    assert counted(database, tallies.LEASES_LOST) == {"": 1}
+    assert counted(database, counters.LEASES_LOST) == {"": 1}
 
 
 def test_lines_about_a_batch_name_its_jobs_and_their_requests(

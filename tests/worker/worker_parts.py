@@ -13,10 +13,10 @@ from typing import Any
 
 from waiting import DEADLINE_SECONDS, until
 
-from shoal.jobs import jobs
-from shoal.jobs.jobs import Job
-from shoal.jobs.upload import Upload
-from shoal.parse.draft import make_draft
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.queries import Job
+from shoal.jobs.queue.submission import Upload
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -89,7 +89,7 @@ def upload(database: Database, settings: Settings, contents: list[str]) -> int:
 
 
 def ended(database: Database, job_id: int) -> Job:
-    job = jobs.wait_for_end(database, job_id, DEADLINE_SECONDS)
+    job = queries.wait_for_end(database, job_id, DEADLINE_SECONDS)
     assert job.ended, job
     return job
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from fake_scorer import FakeScorer
 
-from shoal.jobs import filesystem
+from shoal.jobs.transport import filesystem_transport
 from shoal.settings import Settings
 from shoal_worker import process, reconciler
 
@@ -51,7 +51,7 @@ def be_deaf() -> None:
     def hear_nothing(*_: Any, **__: Any) -> None:
         raise Empty
 
-    filesystem.Channel._get = hear_nothing  # type: ignore[method-assign]
+    filesystem_transport.Channel._get = hear_nothing  # type: ignore[method-assign]
     reconciler.PATIENCE_SECONDS = 0.5
 
 

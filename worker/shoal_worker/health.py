@@ -11,7 +11,7 @@ import sys
 import time
 
 from shoal.errors import ShoalError
-from shoal.jobs import statements
+from shoal.jobs.queue import statements
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal_worker.reconciler import SIGN_SECONDS

@@ -20,17 +20,17 @@ import structlog
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
 
-from shoal import logs
-from shoal.collector import relax_collector
 from shoal.errors import StorageError
-from shoal.jobs import lease, statements
-from shoal.jobs.broker import make_celery, nudger
-from shoal.jobs.names import TASK_WORK
-from shoal.jobs.pipeline import Handlers, handlers_for
-from shoal.jobs.tallies import Tallies
+from shoal.jobs.queue import lease, statements
+from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.states import TASK_WORK
+from shoal.jobs.stages.runner import Handlers, handlers_for
+from shoal.jobs.transport.broker import make_celery, nudger
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
+from shoal.support import log_setup
+from shoal.support.garbage_collection import relax_collector
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
 from shoal_worker.work import work_once
@@ -57,7 +57,7 @@ def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
     its pages. Raises ShoalError where the settings, the database or the data can't be used.
     """
     settings = settings or Settings.from_environment()
-    logs.configure(settings, service="worker")
+    log_setup.configure(settings, service="worker")
     _check_database(settings)
     scorer = scorer if scorer is not None else _load_scorer()
     watchdog = WatchdogProcess(settings)

@@ -16,15 +16,15 @@ from collections.abc import Callable
 import structlog
 
 import shoal
-from shoal.clock import timestamp
 from shoal.errors import StorageError
-from shoal.jobs import statements
-from shoal.jobs.broker import tidy_folders
-from shoal.jobs.claims import has_claimable_work
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.tallies import LEASES_LOST, Tallies
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import has_claimable_work
+from shoal.jobs.queue.counters import LEASES_LOST, Tallies
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.transport.broker import tidy_folders
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.support.clock import timestamp
 
 FORGET_SECONDS = 86_400.0
 """A worker that has not been seen for a day is no longer listed."""

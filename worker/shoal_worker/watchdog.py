@@ -17,15 +17,15 @@ import time
 
 import structlog
 
-from shoal import logs
 from shoal.cli.supervisor import environment_of
 from shoal.errors import StorageError
-from shoal.jobs.watchdog import Watchdog, round_seconds
+from shoal.jobs.queue.watchdog import Watchdog, round_seconds
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.support import log_setup
 
 SLOT_BYTES = 512
-"""More than the longest owner of a claim (`shoal.jobs.lease`)."""
+"""More than the longest owner of a claim (`shoal.jobs.queue.lease`)."""
 
 RESTART_SECONDS = 1.0
 
@@ -103,7 +103,7 @@ def main(file: int, parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     settings = Settings.from_environment()
-    logs.configure(settings, service="worker")
+    log_setup.configure(settings, service="worker")
     slots, watchdog = Slots(file), Watchdog(Database(settings.database_url), settings)
     while os.getppid() == parent:
         try:

@@ -9,10 +9,10 @@ from typing import Any
 import structlog
 
 from shoal.errors import StorageError
-from shoal.jobs.claims import Batch, claim, has_claimable_work
-from shoal.jobs.jobs import trace_ids
-from shoal.jobs.pipeline import Handlers, process
-from shoal.jobs.tallies import Tallies
+from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
+from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.queries import trace_ids
+from shoal.jobs.stages.runner import Handlers, process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.jobs import jobs as protocol
-from shoal.jobs.names import ItemStatus, JobStatus
-from shoal.jobs.retry import can_retry
+from shoal.jobs.queue import queries as protocol
+from shoal.jobs.queue.retry import can_retry
+from shoal.jobs.queue.states import ItemStatus, JobStatus
 from shoal_api import service
-from shoal_api.console import asked
+from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
 from shoal_api.paths import ID
 
@@ -25,8 +25,8 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     """What was handed over, and how far it is."""
     here = service.current()
     database = here.engine.database
-    number = asked.page_number()
-    status = asked.choice("status", JobStatus, "status of a job")
+    number = query_params.page_number()
+    status = query_params.choice("status", JobStatus, "status of a job")
     found = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
         "jobs": [(job, here.paces.estimate(job, _waves(job)), can_retry(database, job)) for job in found],
@@ -46,8 +46,8 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     here = service.current()
     database = here.engine.database
     found = protocol.get_job(database, job_id)
-    number = asked.page_number()
-    status = asked.choice("items", ItemStatus, "status of an item")
+    number = query_params.page_number()
+    status = query_params.choice("items", ItemStatus, "status of an item")
     failed = (
         protocol.get_items(database, job_id, ItemStatus.failed, FAILED, 0) if found.progress.failed else []
     )

@@ -9,11 +9,11 @@ import flask
 from markupsafe import Markup
 
 from shoal.charts.ribbon import read_ribbon, row_svg, strip_svg
-from shoal.search.similar import SimilarChunk
-from shoal.storage.overview import frequent_tags, main_reefs
+from shoal.search.similar_chunks import SimilarChunk
 from shoal.storage.records import StoredSection
+from shoal.storage.topic_statistics import frequent_tags, main_reefs
 from shoal_api import service
-from shoal_api.console import asked
+from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
 from shoal_api.paths import ID
 
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 def library() -> tuple[str, Mapping[str, Any]]:
     """What there is, and a door to bring more."""
     engine = service.current().engine
-    number = asked.page_number()
+    number = query_params.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
     found = engine.documents(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
     with engine.database.snapshot() as snapshot:
@@ -72,7 +72,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     detail = engine.document(document_id)
     is_chosen = "chunk" in flask.request.args
     last = max(0, detail.document.n_chunks - 1)
-    wanted = min(asked.whole("chunk", 0), last)
+    wanted = min(query_params.whole("chunk", 0), last)
     first = max(0, wanted - BEFORE) if is_chosen else 0
     chunks = engine.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=REEFS_PER_CHUNK).chunks
     with engine.database.snapshot() as snapshot:

@@ -9,13 +9,13 @@ import flask
 
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
-from shoal.explain import Explanation
-from shoal.explained_words import Word
 from shoal.models import DocFormat, SearchMode
+from shoal.search.explain.explanation import Explanation
+from shoal.search.explain.query_words import Word
 from shoal.search.request import MAX_OFFSET, Preset
-from shoal.storage.overview import frequent_tags
+from shoal.storage.topic_statistics import frequent_tags
 from shoal_api import service
-from shoal_api.console import asked
+from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, here, page
 from shoal_api.trace import trace_id
 
@@ -81,9 +81,9 @@ def search() -> tuple[str, Mapping[str, Any]]:
 
 
 def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
-    number = asked.page_number()
+    number = query_params.page_number()
     offset = (number - 1) * RESULTS
-    mode = asked.choice("mode", SearchMode, "mode") or SearchMode.hybrid
+    mode = query_params.choice("mode", SearchMode, "mode") or SearchMode.hybrid
     # One more than is shown, to know whether there is a next page.
     response, explanation = engine.search_and_explain(
         query,
@@ -93,7 +93,7 @@ def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
         include_scores=True,
         filters=_filters(),
         mode=mode,
-        preset=asked.choice("preset", Preset, "preset") or Preset.balanced,
+        preset=query_params.choice("preset", Preset, "preset") or Preset.balanced,
     )
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000)
     results = response.results[:RESULTS]
@@ -149,11 +149,11 @@ def _filters() -> dict[str, Any]:
     """The filters of the form; what is left open is not asked for. Raises QueryError."""
     args = flask.request.args
     given = {
-        "tags": asked.texts("tags"),
+        "tags": query_params.texts("tags"),
         "format": args.get("format"),
-        "archipelago": asked.whole("archipelago", 0) if args.get("archipelago") else None,
-        "document_ids": asked.wholes("document"),
-        "min_confidence": asked.number("min_confidence"),
+        "archipelago": query_params.whole("archipelago", 0) if args.get("archipelago") else None,
+        "document_ids": query_params.wholes("document"),
+        "min_confidence": query_params.number("min_confidence"),
     }
     return {name: value for name, value in given.items() if value not in (None, "", [])}
 
@@ -167,7 +167,7 @@ def _active(engine: Engine) -> Iterator[Active]:
     for preset, name in PRESET_NAMES.items():
         if args.get("preset") == preset.value and preset is not Preset.balanced:
             yield Active(f"leans {name}", here(preset=None))
-    tags = asked.texts("tags")
+    tags = query_params.texts("tags")
     for tag in tags:
         yield Active(f"tag {tag}", _less("tags", tags, tag))
     if args.get("archipelago"):
@@ -178,13 +178,13 @@ def _active(engine: Engine) -> Iterator[Active]:
         yield Active(args["format"], here(format=None))
     if args.get("min_confidence"):
         yield Active(f"confidence from {args['min_confidence']}", here(min_confidence=None))
-    documents = asked.texts("document")
+    documents = query_params.texts("document")
     for each in documents:
         yield Active(_title(engine, each), _less("document", documents, each))
 
 
 def _less(name: str, values: list[str], one: str) -> str:
-    left = asked.LIST_SEPARATOR.join(value for value in values if value != one)
+    left = query_params.LIST_SEPARATOR.join(value for value in values if value != one)
     return here(**{name: left or None})
 
 

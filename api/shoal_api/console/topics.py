@@ -11,13 +11,13 @@ from markupsafe import Markup
 from shoal.charts.palette import island_colours
 from shoal.charts.reef_map import lay_out, map_svg
 from shoal.errors import NotFoundError
-from shoal.learned_words import LearnedWord
+from shoal.learning.word_details import LearnedWord
 from shoal.models import SearchMode
 from shoal.search.highlights import Marked, find_highlights
 from shoal.search.query_language import stems_of
-from shoal.storage.overview import chunks_of_reef, chunks_with
+from shoal.storage.topic_statistics import chunks_of_reef, chunks_with
 from shoal_api import service
-from shoal_api.console import asked
+from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
 
 CHUNKS_OF_REEF = 10
@@ -81,7 +81,7 @@ def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
 @page
 def vocabulary() -> tuple[str, Mapping[str, Any]]:
     """The words that were learned here."""
-    number = asked.page_number()
+    number = query_params.page_number()
     q = flask.request.args.get("q") or None
     found = service.current().engine.vocabulary(q=q, limit=WORDS, offset=(number - 1) * WORDS)
     return "vocabulary.html", {"found": found, "q": q, "page": number, "per_page": WORDS}

@@ -11,9 +11,9 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.clock import timestamp
 from shoal.engine import MAX_PAGE
 from shoal.search.request import MAX_IDS
+from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint

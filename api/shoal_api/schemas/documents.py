@@ -15,7 +15,7 @@ FORMATS = [each.value for each in DocFormat]
 
 
 class DocumentInputSchema(Schema):
-    """A document as it is handed in. Types are checked here, everything else by `shoal.parse.draft`."""
+    """A document as it is handed in. Types are checked here, everything else by `shoal.formats.drafts`."""
 
     title = fields.String(
         allow_none=True,

@@ -12,7 +12,7 @@ from scripted_service import JOB
 
 from shoal.cli.app import run
 from shoal.client import Client, ClientError
-from shoal.keys import Scope, find_key, parse_keys
+from shoal.support.api_keys import Scope, find_key, parse_keys
 
 KEY = "writer-0123456789abcdef"
 

@@ -14,7 +14,7 @@ import pytest
 from shoal.cli.service import _tell_of_others
 from shoal.cli.session import Session
 from shoal.engine import Engine
-from shoal.jobs import statements
+from shoal.jobs.queue import statements
 from shoal.settings import Settings
 
 

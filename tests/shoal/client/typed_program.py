@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import assert_type
 
 from shoal.client import AsyncClient, Client, Item, Job, Stored
-from shoal.explain import Explanation
 from shoal.models import SearchResponse, SearchResult
+from shoal.search.explain.explanation import Explanation
 from shoal.storage.records import StoredDocument
 
 

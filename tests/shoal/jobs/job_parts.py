@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
-from shoal.columns import Columns
-from shoal.jobs import lease
-from shoal.jobs.claims import Batch, claim
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import Handlers, process
-from shoal.jobs.scoring import Deleting, Scoring
-from shoal.jobs.upload import Upload
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.score import Deleting, Scoring
 from shoal.models import Chunk, DocFormat, DocumentDraft, IslandScore, ReefScore, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.support.columns import Columns
 
 POISON = "poison"
 REFUSED = "refused by the scorer"

@@ -14,19 +14,19 @@ import sqlalchemy as sa
 from job_parts import assert_consistent, rows
 
 import lagoon
-from shoal.export import export
-from shoal.jobs import lease
-from shoal.jobs.claims import claim
-from shoal.jobs.jobs import get_job
-from shoal.jobs.pipeline import Handlers, handlers_for, process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.upload import Upload
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.queries import get_job
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.runner import Handlers, handlers_for, process
 from shoal.learning import Evidence
+from shoal.maintenance.export import export
 from shoal.models import DocumentDraft
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
-from shoal.storage import evidence, observations, vocabulary
-from shoal.storage import rows as written
+from shoal.storage import driver_rows as written
+from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database
 
 
@@ -161,8 +161,8 @@ def assert_evidence(database: Database) -> None:
         ids = [row[0] for row in snapshot.rows("SELECT id FROM observed_documents WHERE state = 'learned'")]
         in_sums = Evidence.of(observations.rows_of(snapshot, ids))
         in_force = Evidence.of(evidence.in_force(snapshot, words, state.revision))
-        n_known = len(vocabulary.words_at(snapshot, vocabulary.newest(snapshot).number))
-        assert vocabulary.count_words(snapshot, vocabulary.newest(snapshot).number) == n_known
+        n_known = len(vocabulary_queries.words_at(snapshot, vocabulary_queries.newest(snapshot).number))
+        assert vocabulary_queries.count_words(snapshot, vocabulary_queries.newest(snapshot).number) == n_known
     assert in_sums == in_force
 
 

@@ -18,12 +18,12 @@ from job_parts import (
 )
 
 from shoal.errors import NotFoundError
-from shoal.jobs import cancel as canceling
-from shoal.jobs import jobs
-from shoal.jobs.cancel import cancel
-from shoal.jobs.names import ItemStatus, JobStatus
-from shoal.jobs.pipeline import process
-from shoal.jobs.results import Outcome, finish_items
+from shoal.jobs.queue import cancel as canceling
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.states import ItemStatus, JobStatus
+from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -35,7 +35,7 @@ def test_a_job_that_waits_is_canceled_whole(database: Database, settings: Settin
     assert (job.status, job.progress.done, job.progress.bytes_done) == (JobStatus.canceled, 5, 5)
     assert claim_now(database, settings) is None
     assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
-    assert jobs.get_items(database, job_id)[0].error == "the job was canceled"
+    assert queries.get_items(database, job_id)[0].error == "the job was canceled"
     assert_consistent(database)
 
 
@@ -87,7 +87,7 @@ def test_a_duplicate_of_what_was_canceled_takes_its_place(database: Database, se
 def test_a_job_that_has_ended_stays_as_it_is(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a"])
     work_off(database, settings)
-    before = jobs.get_job(database, job_id)
+    before = queries.get_job(database, job_id)
     assert cancel(database, job_id) == before
     with pytest.raises(NotFoundError):
         cancel(database, 99)

@@ -22,12 +22,12 @@ from job_parts import (
 )
 
 from shoal.errors import DocumentError
-from shoal.jobs import jobs
-from shoal.jobs.claims import has_claimable_work, leases, release, renew
-from shoal.jobs.names import ItemStatus
-from shoal.jobs.pipeline import process
-from shoal.jobs.results import Outcome, finish_items
-from shoal.jobs.upload import Upload, submit_one
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.claims import has_claimable_work, leases, release, renew
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -135,8 +135,8 @@ def test_a_duplicate_waits_and_becomes_one_only_once_the_original_is_stored(
     work_off(database, settings)
     assert statuses(database, later) == ["duplicate", "duplicate", "succeeded"]
     stored = value(database, "SELECT id FROM documents WHERE content = 'same'")
-    assert [item.document_id for item in jobs.get_items(database, later)[:2]] == [stored, stored]
-    assert jobs.get_job(database, later).progress.duplicate == 2
+    assert [item.document_id for item in queries.get_items(database, later)[:2]] == [stored, stored]
+    assert queries.get_job(database, later).progress.duplicate == 2
 
 
 def test_tags_of_a_duplicate_are_added_to_the_document(database: Database, settings: Settings) -> None:

@@ -24,14 +24,14 @@ from hypothesis.stateful import (
 from job_parts import assert_consistent, claim_now, draft, handlers, rows, scored, value, work_off
 
 from shoal.errors import DocumentError, LeaseLostError
-from shoal.jobs import jobs, lease
-from shoal.jobs.cancel import cancel
-from shoal.jobs.claims import Batch, WaveRef, WorkItem, has_claimable_work, release
-from shoal.jobs.names import FINAL, ItemStatus, Stage
-from shoal.jobs.pipeline import Handlers, process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.results import Outcome, finish_item, finish_wave
-from shoal.jobs.upload import Upload, submit_one
+from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work, release
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import FINAL, ItemStatus, Stage
+from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.queue.transitions import Outcome, finish_item, finish_wave
+from shoal.jobs.stages.runner import Handlers, process
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -82,7 +82,7 @@ class Protocol(RuleBasedStateMachine):
 
     def check_the_end(self) -> None:
         assert_consistent(self.database)
-        assert all(jobs.get_job(self.database, job_id).ended for job_id in self.job_ids)
+        assert all(queries.get_job(self.database, job_id).ended for job_id in self.job_ids)
         items = rows(
             self.database,
             """SELECT i.content_hash, i.status, i.document_id, i.error, d.content_hash

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from job_parts import assert_consistent, must_claim, rows, scored, statuses, upload, work_off
 
 from shoal.errors import DatabaseUnavailableError
-from shoal.jobs import pipeline
-from shoal.jobs.claims import WorkItem
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import NotPreparedError, process
-from shoal.jobs.results import Outcome
-from shoal.jobs.scoring import Scoring
+from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages import runner
+from shoal.jobs.stages.runner import NotPreparedError, process
+from shoal.jobs.stages.score import Scoring
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -27,7 +27,7 @@ WAIT = 120.0
 
 @pytest.fixture(autouse=True)
 def two_documents_share_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "WRITE_ITEMS", 2)
+    monkeypatch.setattr(runner, "WRITE_ITEMS", 2)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_batch_that_cannot_be_stored_is_given_back_with_what_was_prepared_mean
                 raise DatabaseUnavailableError("locked")
             return super().store(connection, item, prepared)
 
-    monkeypatch.setattr(pipeline, "STORE_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "STORE_RETRY_SECONDS", 0.0)
     job_id = upload(database, together, TEXTS)
     with pytest.raises(DatabaseUnavailableError):
         process(must_claim(database, together), database, {Stage.score: Failing(database)}, together)

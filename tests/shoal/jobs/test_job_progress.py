@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.clock import timestamp
-from shoal.jobs.jobs import Job, Progress, WaveSeen
-from shoal.jobs.names import JobKind, JobStatus, Stage
-from shoal.jobs.progress import MAX_JOBS, Paces, fraction_done
+from shoal.jobs.queue.progress import MAX_JOBS, Paces, fraction_done
+from shoal.jobs.queue.queries import Job, Progress, WaveSeen
+from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.support.clock import timestamp
 
 INGEST = (Stage.discover, Stage.learn, Stage.score)
 START = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)

@@ -31,11 +31,11 @@ from job_parts import (
 from waiting import until
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs import jobs, lease
-from shoal.jobs.names import JobStatus
-from shoal.jobs.pipeline import process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.upload import submit_one
+from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.queue.submission import submit_one
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -84,7 +84,7 @@ def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
     assert [len(batch.items) for batch in batches] == [1, 1, 1]
     for batch in batches:
         process(batch, database, handlers(database), settings)
-    assert jobs.get_job(database, job_id).status is JobStatus.succeeded
+    assert queries.get_job(database, job_id).status is JobStatus.succeeded
 
 
 def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_finish(
@@ -92,7 +92,7 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
 ) -> None:
     job_id = upload(database, settings, ["a", POISON, "b"])
     deaths = 0
-    while not jobs.get_job(database, job_id).ended:
+    while not queries.get_job(database, job_id).ended:
         assert in_a_process(_work_or_die, settings) == -signal.SIGKILL
         deaths += 1
         reconcile(database, settings)
@@ -103,7 +103,7 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
     # Once with its neighbours, three times alone.
     assert deaths == 4
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
-    item = jobs.get_items(database, job_id)[1]
+    item = queries.get_items(database, job_id)[1]
     assert item.attempts == 3
     assert item.error is not None
     assert item.error.startswith("the worker died 3 times while it processed this document: ")
@@ -246,7 +246,7 @@ def test_reconciling_at_the_same_time_counts_everything_once(database: Database,
     assert sum(found) == 4
     assert_consistent(database)
     work_off(database, settings)
-    job = jobs.get_job(database, job_id)
+    job = queries.get_job(database, job_id)
     assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 4, 12)
 
 
@@ -264,7 +264,7 @@ def test_workers_killed_on_the_way_lose_and_double_nothing(
         until(sign.exists)
         worker.kill()
         worker.join()
-        assert not jobs.get_job(database, job_id).ended
+        assert not queries.get_job(database, job_id).ended
         reconcile(database, settings)
         assert_consistent(database)
     work_off(database, settings)
@@ -295,8 +295,8 @@ def test_space_is_given_back_once_nothing_is_left_to_do(database: Database, sett
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")
     with database.write() as connection:
-        from shoal.jobs.names import ItemStatus
-        from shoal.jobs.results import Outcome, finish_items
+        from shoal.jobs.queue.states import ItemStatus
+        from shoal.jobs.queue.transitions import Outcome, finish_items
 
         finish_items(connection, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
     for _ in range(5):

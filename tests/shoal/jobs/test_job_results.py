@@ -26,16 +26,17 @@ from job_parts import (
 )
 
 from shoal.errors import DocumentError, LeaseLostError
-from shoal.jobs import jobs, lease, pipeline
-from shoal.jobs.claims import Batch, WaveRef, WorkItem, has_claimable_work
-from shoal.jobs.names import ItemStatus, JobStatus, Stage
-from shoal.jobs.pipeline import Handlers, process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.results import Advance, Outcome, finish_item, finish_items
-from shoal.jobs.upload import submit_one
+from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.submission import submit_one
+from shoal.jobs.queue.transitions import Advance, Outcome, finish_item, finish_items
+from shoal.jobs.stages import runner
+from shoal.jobs.stages.runner import Handlers, process
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
-from shoal.storage import documents
+from shoal.storage import document_writer
 from shoal.storage.database import Database
 
 SUCCEEDED = Outcome(ItemStatus.succeeded, 1)
@@ -49,7 +50,7 @@ def test_a_result_counts_once_however_often_it_comes(database: Database, setting
     with pytest.raises(LeaseLostError), database.write() as connection:
         finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
     assert_consistent(database)
-    assert jobs.get_job(database, job_id).progress.done == 1
+    assert queries.get_job(database, job_id).progress.done == 1
 
 
 def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database, settings: Settings) -> None:
@@ -59,7 +60,7 @@ def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database
 
     def write_late() -> None:
         with database.write() as connection:
-            documents.insert_document(connection, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
+            document_writer.insert_document(connection, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
             finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
 
     with pytest.raises(LeaseLostError):
@@ -118,7 +119,7 @@ def test_errors_of_a_document_are_its_end_and_nobody_elses(
 
     job_id = upload(database, settings, ["good", "bad", "bug", "fine"])
     work_off(database, settings, handlers(database, score))
-    items = jobs.get_items(database, job_id)
+    items = queries.get_items(database, job_id)
     assert [item.status for item in items] == ["succeeded", "failed", "failed", "succeeded"]
     assert items[1].error == "it holds no text"
     assert items[2].error is not None
@@ -128,13 +129,13 @@ def test_errors_of_a_document_are_its_end_and_nobody_elses(
     logged = [record for record in caplog.records if getattr(record, "trace_id", None) == trace]
     assert len(logged) == 1
     assert "secret detail" in str(logged[0].exc_info)
-    assert jobs.get_job(database, job_id).status is JobStatus.partial
+    assert queries.get_job(database, job_id).status is JobStatus.partial
 
 
 def test_an_error_while_storing_is_that_documents_alone(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert = documents.insert_documents
+    insert = document_writer.insert_documents
 
     def fail_on_b(connection: Any, given: Sequence[ScoredDocument], *, now: str) -> list[int]:
         ids = insert(connection, given, now=now)
@@ -142,7 +143,7 @@ def test_an_error_while_storing_is_that_documents_alone(
             raise RuntimeError("after half of it was written")
         return ids
 
-    monkeypatch.setattr(documents, "insert_documents", fail_on_b)
+    monkeypatch.setattr(document_writer, "insert_documents", fail_on_b)
     job_id = upload(database, settings, ["a", "b", "c"])
     work_off(database, settings)
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
@@ -165,7 +166,7 @@ def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
             prepared_as_duplicate.append(prepared is None)
             if prepared is None:
                 with database.write() as connection:
-                    documents.delete_document(connection, 1)
+                    document_writer.delete_document(connection, 1)
             return prepared
 
         def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
@@ -184,7 +185,7 @@ def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
 
     def score(document: DocumentDraft) -> ScoredDocument:
         with database.write() as connection:
-            documents.insert_document(connection, scored(draft("same")), now="2026-01-01T00:00:00.000Z")
+            document_writer.insert_document(connection, scored(draft("same")), now="2026-01-01T00:00:00.000Z")
         return scored(document)
 
     work_off(database, settings, handlers(database, score))
@@ -200,7 +201,9 @@ def test_of_several_documents_one_that_is_stored_meanwhile_makes_a_duplicate(
     def score(document: DocumentDraft) -> ScoredDocument:
         if document.content == "b":
             with database.write() as connection:
-                documents.insert_document(connection, scored(draft("b")), now="2026-01-01T00:00:00.000Z")
+                document_writer.insert_document(
+                    connection, scored(draft("b")), now="2026-01-01T00:00:00.000Z"
+                )
         return scored(document)
 
     work_off(database, settings, handlers(database, score))
@@ -214,21 +217,21 @@ def test_a_full_disk_gives_the_work_back_without_a_charge(
 ) -> None:
     from shoal.errors import DiskFullError
 
-    monkeypatch.setattr(pipeline, "STORE_RETRY_SECONDS", 0.0)
-    insert = documents.insert_documents
+    monkeypatch.setattr(runner, "STORE_RETRY_SECONDS", 0.0)
+    insert = document_writer.insert_documents
     job_id = upload(database, settings, ["a"])
 
     def full(connection: Any, given: Sequence[ScoredDocument], *, now: str) -> list[int]:
         insert(connection, given, now=now)
         raise DiskFullError("full")
 
-    monkeypatch.setattr(documents, "insert_documents", full)
+    monkeypatch.setattr(document_writer, "insert_documents", full)
     for _ in range(settings.max_attempts + 1):
         with pytest.raises(DiskFullError):
             process(must_claim(database, settings), database, handlers(database), settings)
         assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
         assert value(database, "SELECT COUNT(*) FROM documents") == 0
-    monkeypatch.setattr(documents, "insert_documents", insert)
+    monkeypatch.setattr(document_writer, "insert_documents", insert)
     work_off(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
 
@@ -238,7 +241,7 @@ def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
 ) -> None:
     from shoal.errors import DiskFullError
 
-    insert = documents.insert_document
+    insert = document_writer.insert_document
     tries = []
 
     def full_twice(connection: Any, document: ScoredDocument, *, now: str) -> int:
@@ -247,7 +250,7 @@ def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
             raise DiskFullError("full")
         return insert(connection, document, now=now)
 
-    monkeypatch.setattr(documents, "insert_document", full_twice)
+    monkeypatch.setattr(document_writer, "insert_document", full_twice)
     job_id = upload(database, settings, ["a"])
     assert work_off(database, settings) == 1
     assert len(tries) == 3
@@ -329,7 +332,7 @@ def test_discover_learn_score_passes_its_barriers_exactly_once(
 
     def work() -> None:
         using = learner.handlers()
-        while jobs.get_job(database, job_id).status in (JobStatus.enqueued, JobStatus.processing):
+        while queries.get_job(database, job_id).status in (JobStatus.enqueued, JobStatus.processing):
             if batch := claim_now(database, settings):
                 advance = process(batch, database, using, settings)
                 opened.extend(advance.opened)
@@ -348,7 +351,7 @@ def test_discover_learn_score_passes_its_barriers_exactly_once(
     assert [wave for stage, wave, _ in learner.done if stage == "learn"] == list(range(8))
     assert Counter(opened) == Counter((job_id, n, s) for n in range(8) for s in (Stage.learn, Stage.score))
     assert ended == [job_id]
-    assert jobs.get_job(database, job_id).status is JobStatus.succeeded
+    assert queries.get_job(database, job_id).status is JobStatus.succeeded
     assert_consistent(database)
 
 
@@ -397,7 +400,7 @@ def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
     work_off(database, settings, {**learner.handlers(), Stage.learn: Learn()})
     assert tries == [0] * settings.max_attempts + [1]
     assert statuses(database, job_id) == ["failed", "failed", "succeeded"]
-    assert jobs.get_job(database, job_id).status is JobStatus.partial
+    assert queries.get_job(database, job_id).status is JobStatus.partial
     assert_consistent(database)
 
 

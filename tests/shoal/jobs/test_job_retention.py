@@ -9,13 +9,13 @@ import pytest
 from job_parts import assert_consistent, draft, handlers, must_claim, rows, upload, value, work_off
 
 from shoal.errors import NotFoundError
-from shoal.jobs import retention, tallies
-from shoal.jobs.jobs import count_jobs, get_job
-from shoal.jobs.names import JobStatus
-from shoal.jobs.pipeline import process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.retention import forget_old_jobs
-from shoal.jobs.upload import Upload
+from shoal.jobs.queue import counters, retention
+from shoal.jobs.queue.queries import count_jobs, get_job
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.retention import forget_old_jobs
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -108,9 +108,9 @@ def test_what_forgotten_jobs_have_counted_is_kept(database: Database, settings: 
     work_off(database, settings)
     assert forget_old_jobs(database, settings, later(8)) == 2
     with database.snapshot() as snapshot:
-        sums = tallies.read(snapshot)
-    assert sums[tallies.REMOVED_JOBS] == {"succeeded": 2}
-    assert sums[tallies.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
-    assert sums[tallies.REMOVED_BYTES] == {"": 17}
+        sums = counters.read(snapshot)
+    assert sums[counters.REMOVED_JOBS] == {"succeeded": 2}
+    assert sums[counters.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
+    assert sums[counters.REMOVED_BYTES] == {"": 17}
     assert rows(database, "SELECT DISTINCT status FROM jobs") == [("dropped",)]
     assert forget_old_jobs(database, settings, later(8)) == 0

@@ -38,15 +38,15 @@ from learning_parts import work_off as learn_off
 from teaching_texts import about
 
 from shoal.errors import DocumentError, JobStateError, NotFoundError
-from shoal.jobs import retry as retrying
-from shoal.jobs.cancel import cancel
-from shoal.jobs.claims import WorkItem
-from shoal.jobs.jobs import get_items, get_job
-from shoal.jobs.names import ItemStatus, JobStatus, Stage
-from shoal.jobs.pipeline import Handlers, process
-from shoal.jobs.results import Outcome, finish_items
-from shoal.jobs.retry import retry
-from shoal.jobs.upload import Upload, submit_delete, submit_replacement
+from shoal.jobs.queue import retry as retrying
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.queries import get_items, get_job
+from shoal.jobs.queue.retry import retry
+from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
+from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.jobs.stages.runner import Handlers, process
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from shoal.jobs import statements
-from shoal.storage import evidence, observations, vocabulary
+from shoal.jobs.queue import statements
+from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database
 
 OFTEN = (
@@ -45,9 +45,9 @@ OF_LEARNING = {
     "USELESS": observations.USELESS,
     "FIND_LIVE": observations.FIND_LIVE,
     "IN_FORCE": evidence.IN_FORCE.format(words=":word"),
-    "FIND": vocabulary.FIND.format(words=":word"),
-    "SINCE": vocabulary.SINCE,
-    "OLDEST_IN_USE": vocabulary.OLDEST_IN_USE,
+    "FIND": vocabulary_queries.FIND.format(words=":word"),
+    "SINCE": vocabulary_queries.SINCE,
+    "OLDEST_IN_USE": vocabulary_queries.OLDEST_IN_USE,
 }
 
 

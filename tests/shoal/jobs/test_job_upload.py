@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from job_parts import assert_consistent, claim_now, draft, rows, statuses, upload, value, work_off
 
 from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
-from shoal.jobs import jobs
-from shoal.jobs.names import JobKind, JobStatus
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.upload import FLUSH_ITEMS, Upload, submit_delete, submit_one
+from shoal.jobs.queue import queries
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import JobKind, JobStatus
+from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_one
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.storage.status import jobs_by_status
+from shoal.storage.statistics import jobs_by_status
 
 
 def n_rows(database: Database) -> dict[str, object]:
@@ -36,14 +36,14 @@ def test_an_upload_is_shown_and_claimable_only_once_it_is_finished(
         opened.add(draft(f"text {i}"))
     assert value(database, "SELECT COUNT(*) FROM job_items") == FLUSH_ITEMS
     assert claim_now(database, settings) is None
-    assert jobs.list_jobs(database) == []
-    assert jobs.count_jobs(database) == 0
+    assert queries.list_jobs(database) == []
+    assert queries.count_jobs(database) == 0
     with database.snapshot() as snapshot:
         assert set(jobs_by_status(snapshot).values()) == {0}
     with pytest.raises(NotFoundError):
-        jobs.get_job(database, 1)
+        queries.get_job(database, 1)
 
-    job = jobs.get_job(database, opened.finish())
+    job = queries.get_job(database, opened.finish())
     assert (job.status, job.progress.total, job.progress.done) == (JobStatus.enqueued, FLUSH_ITEMS + 1, 0)
     assert claim_now(database, settings) is not None
 
@@ -80,7 +80,7 @@ def test_an_upload_whose_process_died_is_removed_after_its_timeout(
 def test_the_removal_of_a_dropped_upload_goes_on_where_it_stopped(
     database: Database, settings: Settings
 ) -> None:
-    from shoal.jobs.upload import remove_dropped
+    from shoal.jobs.queue.submission import remove_dropped
 
     opened = Upload(database, settings).begin()
     for i in range(FLUSH_ITEMS):
@@ -107,18 +107,18 @@ def test_refused_items_are_failed_items_with_their_reason(database: Database, se
     job_id = opened.finish()
     assert_consistent(database)
     work_off(database, settings)
-    job = jobs.get_job(database, job_id)
+    job = queries.get_job(database, job_id)
     assert job.status is JobStatus.partial
     assert job.error == "1 of 2 documents failed; the first: not text"
     assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (1, 2, 11)
-    item = jobs.get_items(database, job_id)[1]
+    item = queries.get_items(database, job_id)[1]
     assert (item.status, item.error, item.source_path) == ("failed", "not text", "folder/bad.bin")
 
 
 def test_a_job_of_refused_items_only_has_failed_at_once(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     opened.refuse("bad.bin", None, 7, "not text")
-    job = jobs.get_job(database, opened.finish())
+    job = queries.get_job(database, opened.finish())
     assert (job.status, job.error) == (JobStatus.failed, "not text")
     assert job.finished_at is not None
     assert job.ended
@@ -153,7 +153,7 @@ def test_a_full_disk_accepts_nothing(database: Database, settings: Settings) -> 
     assert claim_now(database, settings) is None
     assert value(database, "SELECT COUNT(*) FROM job_items") == 0
     # There is room again: the same upload can still be finished.
-    assert jobs.get_job(database, opened.finish()).status is JobStatus.enqueued
+    assert queries.get_job(database, opened.finish()).status is JobStatus.enqueued
 
 
 def _no_more_pages(connection: sa.Connection) -> None:
@@ -168,8 +168,8 @@ def test_the_same_key_and_body_give_the_same_job(database: Database, settings: S
     again.add(draft("a"))
     assert again.finish(request_hash="h") == first
     assert n_rows(database) == {"jobs": 1, "waves": 1, "job_items": 1, "job_item_contents": 1}
-    assert jobs.find_by_key(database, "k") == (first, "h")
-    assert jobs.find_by_key(database, "other") is None
+    assert queries.find_by_key(database, "k") == (first, "h")
+    assert queries.find_by_key(database, "other") is None
 
 
 def test_the_same_key_with_another_body_is_an_error(database: Database, settings: Settings) -> None:
@@ -215,7 +215,7 @@ def test_what_came_with_a_document_arrives_with_it(database: Database, settings:
     submit_one(database, settings, given)
     batch = claim_now(database, settings)
     assert batch is not None
-    from shoal.jobs.claims import draft_of
+    from shoal.jobs.queue.claims import draft_of
 
     with database.snapshot() as snapshot:
         assert draft_of(snapshot, batch.items[0]) == given
@@ -225,7 +225,7 @@ def test_documents_are_deleted_by_a_job(database: Database, settings: Settings) 
     upload(database, settings, ["one", "two", "three"])
     work_off(database, settings)
     job_id = submit_delete(database, settings, [1, 3, 3, 99])
-    assert jobs.get_job(database, job_id).kind is JobKind.delete
+    assert queries.get_job(database, job_id).kind is JobKind.delete
     work_off(database, settings)
     assert statuses(database, job_id) == ["succeeded"] * 3
     assert rows(database, "SELECT content FROM documents") == [("two",)]
@@ -237,14 +237,14 @@ def test_a_waiting_reader_sees_a_change_at_once_and_gives_up_in_time(
     database: Database, settings: Settings
 ) -> None:
     job_id = submit_one(database, settings, draft("a"))
-    job = jobs.get_job(database, job_id)
+    job = queries.get_job(database, job_id)
     started = time.monotonic()
-    assert jobs.wait_for_change(database, job_id, job.revision, 0.2).revision == job.revision
+    assert queries.wait_for_change(database, job_id, job.revision, 0.2).revision == job.revision
     assert time.monotonic() - started >= 0.2
     worker = threading.Timer(0.1, work_off, (database, settings))
     worker.start()
-    ended = jobs.wait_for_end(database, job_id, 20)
+    ended = queries.wait_for_end(database, job_id, 20)
     worker.join()
     assert ended.status is JobStatus.succeeded
     assert ended.revision > job.revision
-    assert jobs.wait_for_change(database, job_id, job.revision, 20) == ended
+    assert queries.wait_for_change(database, job_id, job.revision, 20) == ended

@@ -27,11 +27,12 @@ from learning_parts import (
 )
 from teaching_texts import about
 
-from shoal.jobs import learn, lease
-from shoal.jobs.claims import claim
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import process
-from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.submission import submit_delete, submit_rescore
+from shoal.jobs.stages import learn
+from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -64,7 +65,7 @@ def until_stage(database: Database, settings: Settings, stage: Stage) -> None:
     """Work until the next batch is of a stage."""
     while batch := claim(database, lease.new_owner(), settings):
         if batch.stage is stage:
-            from shoal.jobs.claims import release
+            from shoal.jobs.queue.claims import release
 
             release(database, batch)
             return
@@ -142,7 +143,7 @@ def test_what_an_interrupted_learn_wrote_is_wiped_by_the_next_which_may_be_anoth
     database: Database, settings: Settings
 ) -> None:
     """The one that was interrupted is canceled, and never done again."""
-    from shoal.jobs.cancel import cancel
+    from shoal.jobs.queue.cancel import cancel
 
     take_in(database, settings, FIRST)
     job_id = upload(database, settings, SECOND)

@@ -23,8 +23,9 @@ from learning_parts import (
 )
 from teaching_texts import about, text_of
 
-from shoal import Engine, vocabularies
-from shoal.jobs import local
+from shoal import Engine
+from shoal.jobs import embedded
+from shoal.learning import scorers
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -82,7 +83,7 @@ def test_several_processes_make_the_same_library(
     with Engine(settings=own, scorer=scorer()) as other, other.intake() as intake:
         for document in given(CONTENTS * 2):
             intake.add(document)
-        seen: list[local.LocalProgress] = []
+        seen: list[embedded.LocalProgress] = []
         results = intake.finish(processes=2, watch=seen.append)
         assert [result.error for result in results] == [None] * 14
         assert list(other.export(canonical=True)) == list(engine.export(canonical=True))
@@ -98,7 +99,7 @@ def test_words_that_are_looked_up_for_a_text_are_those_a_scorer_knows(
     documents[-1]["title"] = "Of quendles and varnisks"
     exports = []
     for n in (0, 1, 100):
-        monkeypatch.setattr(vocabularies, "TEXTS_LOOKED_UP", n)
+        monkeypatch.setattr(scorers, "TEXTS_LOOKED_UP", n)
         own = dataclasses.replace(settings, database_url=f"sqlite:///{tmp_path / str(n)}")
         with Engine(settings=own, scorer=scorer()) as engine:
             engine.ingest_many(documents[:4])
@@ -110,7 +111,7 @@ def test_words_that_are_looked_up_for_a_text_are_those_a_scorer_knows(
 def test_the_newest_words_stay_for_who_has_asked_for_them(engine: Engine) -> None:
     """They may be overtaken and removed before the scoring begins."""
     engine.ingest(title="One", content=about("fire", "zorblat"))
-    asked = vocabularies.Vocabularies(engine.database, scorer())
+    asked = scorers.Vocabularies(engine.database, scorer())
     number = asked.newest()
     for i in range(3):
         engine.ingest(title=f"More {i}", content=f"{about('sea', 'zorblat')} {i}")
@@ -144,7 +145,7 @@ def test_a_search_knows_words_learned_by_others_at_once(engine: Engine, settings
 
 
 def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
-    from shoal.vocabularies import Vocabularies, scorer_for
+    from shoal.learning.scorers import Vocabularies, scorer_for
 
     engine.ingest_many(given([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
     newest = engine.status()["vocabulary_version"]
@@ -214,7 +215,7 @@ def test_what_a_dead_process_left_undone_is_dropped(engine: Engine, settings: Se
     """Its items would otherwise wait for ever, and their text fill the file."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    opened = local.open_upload(engine.database, settings).begin()
+    opened = embedded.open_upload(engine.database, settings).begin()
     for draft in drafts(CONTENTS[:2], settings):
         opened.add(draft)
     job_id = opened.finish()
@@ -231,18 +232,18 @@ def test_what_a_dead_process_left_undone_is_dropped(engine: Engine, settings: Se
 
 
 def test_workers_leave_the_jobs_of_other_processes_alone(engine: Engine, settings: Settings) -> None:
-    from shoal.jobs import jobs, lease
-    from shoal.jobs.claims import claim
+    from shoal.jobs.queue import lease, queries
+    from shoal.jobs.queue.claims import claim
 
-    opened = local.open_upload(engine.database, settings).begin()
+    opened = embedded.open_upload(engine.database, settings).begin()
     for draft in drafts(CONTENTS[:1], settings):
         opened.add(draft)
     job_id = opened.finish()
     assert claim(engine.database, lease.new_owner(), settings) is None
-    assert jobs.list_jobs(engine.database) == []
+    assert queries.list_jobs(engine.database) == []
     # Nor does an equal text of a job of theirs wait for it.
     theirs = upload(engine.database, settings, CONTENTS[:1])
     work_off(engine.database, settings, handlers(engine.database, settings))
-    assert jobs.get_job(engine.database, theirs).progress.done == 1
-    local.work_off(engine.database, job_id, handlers(engine.database, settings), settings)
-    assert jobs.get_job(engine.database, job_id).progress.duplicate == 1
+    assert queries.get_job(engine.database, theirs).progress.done == 1
+    embedded.work_off(engine.database, job_id, handlers(engine.database, settings), settings)
+    assert queries.get_job(engine.database, job_id).progress.duplicate == 1

@@ -31,14 +31,14 @@ from learning_parts import (
 )
 from teaching_texts import SENTENCES, WORDS, text_of
 
-from shoal.jobs import lease
-from shoal.jobs.claims import claim, release
-from shoal.jobs.jobs import get_job
-from shoal.jobs.pipeline import process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim, release
+from shoal.jobs.queue.queries import get_job
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.submission import submit_delete, submit_rescore
+from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
-from shoal.storage import documents
+from shoal.storage import document_writer
 from shoal.storage.database import Database
 
 MANY = hypothesis_settings(
@@ -230,7 +230,7 @@ def test_what_was_deleted_is_after_a_rescore_as_if_it_had_never_been(
                 work_off(library, its)
         with other.write() as connection:
             for document_id in range(1, len(goes) + 1):
-                documents.delete_document(connection, document_id)
+                document_writer.delete_document(connection, document_id)
         for library, its in ((one, of_one), (other, of_other)):
             rescore(library, its)
             assert_settled(library)

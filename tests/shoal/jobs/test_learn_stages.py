@@ -26,20 +26,20 @@ from learning_parts import (
 from teaching_texts import about
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking import score_document
+from shoal.chunking.analysis import score_document
 from shoal.errors import DocumentError
-from shoal.jobs import lease
-from shoal.jobs.cancel import cancel
-from shoal.jobs.claims import Batch, claim
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import Handlers, handlers_for, process
-from shoal.jobs.upload import Upload, submit_delete
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.submission import Upload, submit_delete
+from shoal.jobs.stages.runner import Handlers, handlers_for, process
+from shoal.learning.scorers import Vocabularies
 from shoal.models import DocFormat
 from shoal.settings import Settings
-from shoal.storage import documents, migrate
-from shoal.storage.chunks import get_chunks
+from shoal.storage import document_writer, migrate
+from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
-from shoal.vocabularies import Vocabularies
 
 FIRE, LAW, SEA = about("fire", "zorblat"), about("law", "quendle"), about("sea", "mirthog")
 BEES = about("bees", "varnisk")
@@ -98,7 +98,7 @@ def test_a_learned_word_counts_in_the_chunks_that_hold_it(database: Database, se
     with_word = rows(database, "SELECT matched_words, vocabulary_version FROM chunks")
     other = dataclasses.replace(settings, learning=False)
     with database.write() as connection:
-        documents.delete_document(connection, 1)
+        document_writer.delete_document(connection, 1)
         connection.exec_driver_sql("DELETE FROM custom_words")
     take_in(database, other, [FIRE])
     without = rows(database, "SELECT matched_words FROM chunks")
@@ -362,7 +362,7 @@ def test_a_text_deleted_between_its_duplicates_stages_is_looked_at_after_all(
     job_id = upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
     with database.write() as connection:
-        documents.delete_document(connection, 1)
+        document_writer.delete_document(connection, 1)
         connection.exec_driver_sql("DELETE FROM observed_documents")
         connection.exec_driver_sql("DELETE FROM word_evidence")
     work_off(database, settings)
@@ -485,7 +485,7 @@ def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database
     expected = [line for line in canonical(database) if '"chunk"' in line]
     with database.write() as connection:
         for document_id in (1, 2):
-            documents.delete_document(connection, document_id)
+            document_writer.delete_document(connection, document_id)
     off = dataclasses.replace(settings, learning=False)
     upload(database, off, [FIRE, LAW])
     using = handlers(database, off)

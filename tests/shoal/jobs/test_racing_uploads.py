@@ -11,13 +11,13 @@ from typing import Any
 from fake_scorer import FakeScorer
 from job_parts import assert_consistent, rows, value
 
-from shoal.jobs import lease
-from shoal.jobs.claims import claim
-from shoal.jobs.jobs import get_items, list_jobs
-from shoal.jobs.names import FINAL, ItemStatus, JobStatus
-from shoal.jobs.pipeline import handlers_for, process
-from shoal.jobs.upload import Upload, submit_one
-from shoal.parse.draft import make_draft
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.queries import get_items, list_jobs
+from shoal.jobs.queue.states import FINAL, ItemStatus, JobStatus
+from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

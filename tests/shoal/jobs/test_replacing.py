@@ -16,7 +16,7 @@ from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of,
 
 from shoal.engine import Engine
 from shoal.errors import DocumentError, DuplicateContentError, EmptyDocumentError, NotFoundError
-from shoal.jobs.replacing import continued
+from shoal.jobs.stages.replace import continued
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

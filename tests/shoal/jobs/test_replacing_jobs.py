@@ -13,14 +13,14 @@ from job_parts import assert_consistent, statuses
 from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of, contents, text_of
 
 from shoal.engine import Engine
-from shoal.jobs import lease
-from shoal.jobs.claims import Batch, claim
-from shoal.jobs.jobs import get_items, get_job
-from shoal.jobs.names import JobKind, JobStatus, Stage
-from shoal.jobs.pipeline import handlers_for, process
-from shoal.jobs.upload import submit_one, submit_replacement
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.queries import get_items, get_job
+from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.jobs.queue.submission import submit_one, submit_replacement
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import DocumentDraft
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

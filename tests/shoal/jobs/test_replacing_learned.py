@@ -28,13 +28,14 @@ from replacing_parts import assert_indexed, contents
 from teaching_texts import about
 
 from shoal.engine import Engine
-from shoal.jobs import lease, rescoring
-from shoal.jobs.claims import claim
-from shoal.jobs.names import Stage
-from shoal.jobs.pipeline import process
-from shoal.jobs.upload import submit_replacement, submit_rescore
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.submission import submit_replacement, submit_rescore
+from shoal.jobs.stages import rescore as rescore_stage
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -160,7 +161,7 @@ def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
     with Engine(settings=learning, scorer=scorer()) as engine:
         before = engine.document(document_id)
         replaced: list[Any] = []
-        prepare = rescoring.Rescoring.prepare
+        prepare = rescore_stage.Rescoring.prepare
 
         def prepare_and_be_late(self: Any, item: Any) -> Any:
             prepared = prepare(self, item)
@@ -170,7 +171,7 @@ def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
                 replaced.append(engine.document(document_id))
             return prepared
 
-        monkeypatch.setattr(rescoring.Rescoring, "prepare", prepare_and_be_late)
+        monkeypatch.setattr(rescore_stage.Rescoring, "prepare", prepare_and_be_late)
         work_off(database, learning)
         (detail,) = replaced
         assert engine.content(document_id) == odd

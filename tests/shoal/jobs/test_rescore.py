@@ -25,13 +25,14 @@ from learning_parts import (
 from teaching_texts import about, text_of
 
 from lagoon.scorer import ReefScorer
-from shoal.jobs import lease, rescoring
-from shoal.jobs.cancel import cancel
-from shoal.jobs.claims import claim
-from shoal.jobs.jobs import get_job, list_jobs
-from shoal.jobs.names import JobKind, JobStatus, Stage
-from shoal.jobs.pipeline import handlers_for, process
-from shoal.jobs.upload import submit_delete, submit_rescore
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.queries import get_job, list_jobs
+from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.jobs.queue.submission import submit_delete, submit_rescore
+from shoal.jobs.stages import rescore as rescore_stage
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -223,13 +224,13 @@ def test_a_canceled_rescore_leaves_the_rest_as_it_was(database: Database, settin
 def test_a_long_document_is_written_in_parts_and_goes_on_where_it_was_killed(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "CHUNKS_WRITTEN", 2)
+    monkeypatch.setattr(rescore_stage, "CHUNKS_WRITTEN", 2)
     long = "\n\n".join(
         f"# Part {i}\n\n" + text_of([(topic, j, "zorblat") for j in range(4)])
         for i, topic in enumerate(["fire", "sea", "law", "bees"] * 4)
     )
-    from shoal.jobs.upload import Upload
-    from shoal.parse.draft import make_draft
+    from shoal.formats.drafts import make_draft
+    from shoal.jobs.queue.submission import Upload
 
     opened = Upload(database, settings).begin()
     opened.add(make_draft(title="Long", content=long, format="markdown", settings=settings))

@@ -15,15 +15,16 @@ from job_parts import draft, handlers, must_claim, rows, scored, statuses, uploa
 from waiting import until
 
 from shoal.errors import ShoalError
-from shoal.jobs import jobs, lease, local, watchdog
-from shoal.jobs.cancel import cancel
-from shoal.jobs.claims import Batch, claim, leases
-from shoal.jobs.names import ItemStatus, JobStatus, Stage
-from shoal.jobs.pipeline import process
-from shoal.jobs.reconcile import reconcile
-from shoal.jobs.results import Outcome, finish_item
-from shoal.jobs.upload import Upload, submit_rescore
-from shoal.jobs.watchdog import Watchdog, renewed, time_limit
+from shoal.jobs import embedded
+from shoal.jobs.queue import lease, queries, watchdog
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.claims import Batch, claim, leases
+from shoal.jobs.queue.recovery import reconcile
+from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.submission import Upload, submit_rescore
+from shoal.jobs.queue.transitions import Outcome, finish_item
+from shoal.jobs.queue.watchdog import Watchdog, renewed, time_limit
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
@@ -65,7 +66,7 @@ def work(settings: Settings) -> None:
 
 def work_on_local_job(settings: Settings, job_id: int) -> None:
     database = Database(settings.database_url)
-    local._work_off(database, job_id, handlers(database, score_or_hold), settings)
+    embedded._work_off(database, job_id, handlers(database, score_or_hold), settings)
 
 
 def die(_settings: Settings, _job_id: int) -> None:
@@ -111,7 +112,7 @@ def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_o
         child.kill()
         child.join()
     assert reconcile(database, settings).failed == 1
-    (item,) = jobs.get_items(database, job_id)
+    (item,) = queries.get_items(database, job_id)
     assert item.attempts == 1
     assert item.error is not None
     assert "SHOAL_ITEM_TIME_LIMIT" in item.error
@@ -229,7 +230,7 @@ def test_a_lease_that_runs_out_although_its_worker_lives_is_charged_so_that_ther
 
 def test_a_process_that_works_by_itself_renews_its_leases(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, lease_seconds=1.0)
-    opened = local.open_upload(database, settings).begin()
+    opened = embedded.open_upload(database, settings).begin()
     opened.add(draft("a"))
     job_id = opened.finish()
     batch = claim(database, lease.new_owner(), settings, job_id=job_id)
@@ -241,7 +242,7 @@ def test_a_process_that_works_by_itself_renews_its_leases(database: Database, se
 
 
 def local_job(database: Database, settings: Settings, contents: list[str]) -> int:
-    opened: Upload = local.open_upload(database, settings).begin()
+    opened: Upload = embedded.open_upload(database, settings).begin()
     for content in contents:
         opened.add(draft(content))
     return opened.finish()
@@ -250,19 +251,19 @@ def local_job(database: Database, settings: Settings, contents: list[str]) -> in
 def test_a_document_that_holds_one_of_several_processes_fails_and_the_rest_is_stored(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_work_child", work_on_local_job)
+    monkeypatch.setattr(embedded, "_work_child", work_on_local_job)
     settings = dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1, batch_items=2)
     job_id = local_job(database, settings, ["a", "b", ENDLESS, "c", "d"])
-    local.work_off_in_processes(database, job_id, settings, 2)
+    embedded.work_off_in_processes(database, job_id, settings, 2)
     assert statuses(database, job_id) == ["succeeded", "succeeded", "failed", "succeeded", "succeeded"]
-    assert jobs.get_job(database, job_id).status is JobStatus.partial
-    assert jobs.get_items(database, job_id)[2].attempts == 1
+    assert queries.get_job(database, job_id).status is JobStatus.partial
+    assert queries.get_items(database, job_id)[2].attempts == 1
 
 
 def test_processes_that_die_without_work_in_hand_are_not_started_again_for_ever(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_work_child", die)
+    monkeypatch.setattr(embedded, "_work_child", die)
     job_id = local_job(database, settings, ["a"])
     with pytest.raises(ShoalError, match="have died"):
-        local.work_off_in_processes(database, job_id, settings, 2)
+        embedded.work_off_in_processes(database, job_id, settings, 2)

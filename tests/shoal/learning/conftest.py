@@ -6,9 +6,9 @@ import pytest
 
 import lagoon
 from lagoon.scorer import PACKAGED_DATA, ReefScorer
-from shoal.chunking import AnalysedDraft, analyse
+from shoal.chunking.analysis import AnalysedDraft, analyse
+from shoal.formats.drafts import make_draft
 from shoal.learning import EvidenceRow, discover
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]

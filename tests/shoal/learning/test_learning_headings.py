@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking import analyse
+from shoal.chunking.analysis import analyse
+from shoal.formats.drafts import make_draft
 from shoal.learning import EvidenceRow, Kind, discover
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 
 Observe = Callable[..., dict[str, EvidenceRow]]

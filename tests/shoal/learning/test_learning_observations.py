@@ -9,7 +9,7 @@ import pytest
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking import AnalysedDraft
+from shoal.chunking.analysis import AnalysedDraft
 from shoal.learning import EvidenceRow, Kind, discover
 from shoal.learning.contexts import CONTEXT_SCALE, PROFILE_SCALE, strongest
 from shoal.learning.observations import CONTEXT_UNIT

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking import analyse, analyse_many, cuts_of
+from shoal.chunking.analysis import analyse, analyse_many, cuts_of
+from shoal.formats.drafts import make_draft
 from shoal.learning.observations import discover, discover_many
 from shoal.models import DocumentDraft
-from shoal.parse.draft import make_draft
 from shoal.settings import Settings
 
 OPTIONS = Settings(short_document_words=120)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking import AnalysedDraft
+from shoal.chunking.analysis import AnalysedDraft
 from shoal.learning import (
     Changes,
     Evidence,

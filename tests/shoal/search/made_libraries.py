@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.clock import timestamp
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search.conditions import Conditions
-from shoal.storage import documents, migrate
+from shoal.search.filters import Conditions
+from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database
+from shoal.support.clock import timestamp
 
 N_REEFS = 8
 SCORER = SimpleNamespace(
@@ -91,7 +91,7 @@ def fill(database: Database, library: Library) -> None:
                 source_path=f"{i % 3}.md",
                 metadata=metadata_of(i),
             )
-            documents.insert_document(connection, scored, now=timestamp())
+            document_writer.insert_document(connection, scored, now=timestamp())
 
 
 @functools.cache

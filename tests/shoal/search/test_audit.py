@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from fake_scorer import REEF_WORDS, FakeScorer
 
-from shoal.audit import arguments_of
 from shoal.engine import Engine
 from shoal.errors import SettingsError
+from shoal.search.audit import arguments_of
 from shoal.settings import Settings
 
 SECRET = "nectar of the qwertz hive"

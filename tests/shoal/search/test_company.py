@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scored_documents import make_scored
 
 from shoal import Engine
-from shoal.clock import timestamp
 from shoal.models import QueryReef, SearchResponse
-from shoal.search.company import MAX_REEFS, MAX_TIED, N_COMPANIONS, adapt, choose
-from shoal.search.lexical import Matches
+from shoal.search.feedback import MAX_REEFS, MAX_TIED, N_COMPANIONS, adapt, choose
+from shoal.search.lexical_ranking import Matches
 from shoal.settings import Settings
-from shoal.storage import documents
+from shoal.storage import document_writer
+from shoal.support.clock import timestamp
 
 # To the scorer, a state is a government; here it is one of glass.
 LIBRARY = {
@@ -151,7 +151,7 @@ def test_a_query_without_reefs_stays_without(engine: Engine) -> None:
 def test_passages_scored_with_other_data_are_no_company(engine: Engine) -> None:
     strange = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
     with engine.database.write() as connection:
-        documents.insert_document(connection, strange, now=timestamp())
+        document_writer.insert_document(connection, strange, now=timestamp())
     assert [one.document_title for one in engine.explain("state").company] == ["Glass"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.evaluation import JudgementError, Way, evaluate, read_judged
+from shoal.maintenance.evaluation import JudgementError, Way, evaluate, read_judged
 
 WORDS = Way("lexical", {"mode": "lexical"})
 DOCUMENTS = {

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from made_libraries import MANY, SCORER, a_library
 from scored_documents import make_scored
 
-from shoal.clock import timestamp
 from shoal.engine import Engine
 from shoal.models import SearchFilters
-from shoal.search.conditions import make_conditions
+from shoal.search.filters import make_conditions
 from shoal.search.request import make_filters
 from shoal.settings import Settings
-from shoal.storage import documents
+from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
+from shoal.support.clock import timestamp
 
 RAIN = "Rain and storm. Wind and rain. Snow in the cold season, and heat."
 
@@ -85,7 +85,7 @@ def test_metadata_are_equal_as_json_has_it_at_their_top_level(
         with database.write() as connection:
             for i, metadata in enumerate(stored):
                 scored = make_scored([f"text {i}"], metadata=metadata)
-                documents.insert_document(connection, scored, now=timestamp())
+                document_writer.insert_document(connection, scored, now=timestamp())
         with database.snapshot() as snapshot:
             expected = {
                 i

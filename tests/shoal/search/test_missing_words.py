@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import SearchMode, SearchResult
-from shoal.search import spread
+from shoal.search import term_statistics
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
@@ -124,7 +124,7 @@ def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, wor
     query = " ".join(words)
     terms = parse_query(query, max_words=64).terms
     with engine.database.snapshot() as snapshot:
-        weights = spread.find_spread(snapshot, terms).weights
+        weights = term_statistics.find_spread(snapshot, terms).weights
     by_text = {term.text: weight for term, weight in weights.items()}
     assert math.fsum(by_text.values()) == pytest.approx(1.0)
 
@@ -143,7 +143,7 @@ def test_what_is_held_is_the_same_by_whichever_way_it_is_read(
         return [one.words_held for one in engine.search("rain storm wickham lava", top_k=100).results]
 
     expected = held()
-    monkeypatch.setattr(spread, "LOOKED_UP", looked_up)
+    monkeypatch.setattr(term_statistics, "LOOKED_UP", looked_up)
     assert held() == expected
     assert len(expected) == len(STANDING) - 1
 

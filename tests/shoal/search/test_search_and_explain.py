@@ -10,7 +10,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.search import answer, understanding
+from shoal.search import query_analysis, searching
 
 TEXTS = (
     "Lava rose in the volcano and ash fell. " * 6,
@@ -44,14 +44,14 @@ def test_both_are_what_they_are_alone(engine: Engine, query: str, mode: str) -> 
 
 def test_the_query_is_understood_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    original = understanding.understand
+    original = query_analysis.understand
 
     def counted(*args: object) -> object:
         asked.append("once")
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(answer, "understand", counted)
-    monkeypatch.setattr("shoal.explain.understand", counted)
+    monkeypatch.setattr(searching, "understand", counted)
+    monkeypatch.setattr("shoal.search.explain.explanation.understand", counted)
     engine.search_and_explain("lava")
     assert asked == ["once"]
 

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from made_libraries import MANY, N_REEFS, SCORER, WORDS, Library, a_library, filters, libraries, queries
 
 from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode
-from shoal.search import blend, lexical, order, postings
-from shoal.search.blend import Weights
-from shoal.search.conditions import make_conditions
-from shoal.search.profile import QueryProfile
+from shoal.search import fusion as fusion_module
+from shoal.search import lexical_ranking, ordering, postings
+from shoal.search.filters import make_conditions
+from shoal.search.fusion import Weights
+from shoal.search.query_analysis import ONE_SIGNAL, Understood
 from shoal.search.query_language import ParsedQuery, Term, parse_query
+from shoal.search.query_profile import QueryProfile
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.request import Fusion
-from shoal.search.spread import find_spread
-from shoal.search.understanding import ONE_SIGNAL, Understood
+from shoal.search.term_statistics import find_spread
 from shoal.storage.database import Snapshot
 
 K1, B = 1.2, 0.75  # of SQLite's BM25
@@ -116,7 +117,11 @@ def counts(chunk: Stored, term: Term) -> tuple[int, ...]:
 
 
 def bm25(chunks: Sequence[Stored], terms: Sequence[Term]) -> dict[int, float]:
-    column_weights = (lexical.TITLE_WEIGHT, lexical.HEADINGS_WEIGHT, lexical.TEXT_WEIGHT)
+    column_weights = (
+        lexical_ranking.TITLE_WEIGHT,
+        lexical_ranking.HEADINGS_WEIGHT,
+        lexical_ranking.TEXT_WEIGHT,
+    )
     lengths = {chunk.id: sum(map(len, chunk.columns)) for chunk in chunks}
     mean = sum(lengths.values()) / max(1, len(chunks))
     scores: dict[int, float] = defaultdict(float)
@@ -292,8 +297,8 @@ def test_more_of_one_part_never_ranks_lower(
     table = np.array(raw, dtype=np.int64)
 
     def finals(table: Any) -> Any:
-        by_words, by_reefs = (blend.parts(table[:, column], fusion) for column in (0, 1))
-        return blend.blend(by_words, by_reefs, np.minimum(table[:, 2] / 4, 1.0), chosen)
+        by_words, by_reefs = (fusion_module.parts(table[:, column], fusion) for column in (0, 1))
+        return fusion_module.blend(by_words, by_reefs, np.minimum(table[:, 2] / 4, 1.0), chosen)
 
     def n_before(scores: Any) -> int:
         ahead = scores > scores[place] + 1e-12
@@ -308,21 +313,21 @@ def test_more_of_one_part_never_ranks_lower(
 
 
 def test_reciprocal_ranks_give_equal_scores_equal_ranks() -> None:
-    parts = blend.parts(np.array([7, 0, 9, 7, 1]), Fusion.rrf)
+    parts = fusion_module.parts(np.array([7, 0, 9, 7, 1]), Fusion.rrf)
     assert parts.tolist() == [61 / 62, 0.0, 1.0, 61 / 62, 61 / 64]
 
 
 def test_weights_follow_what_is_known_of_the_query() -> None:
     def reef_weight(strength: float, **asked: Any) -> float:
-        given = {"preset": blend.Preset.balanced, "given": None, "fusion": Fusion.blend} | asked
-        chosen = blend.choose_weights(**given, strength=strength)
+        given = {"preset": fusion_module.Preset.balanced, "given": None, "fusion": Fusion.blend} | asked
+        chosen = fusion_module.choose_weights(**given, strength=strength)
         assert sum(chosen) == pytest.approx(1.0)
         return chosen.reef
 
     by_strength = [reef_weight(z) for z in (0.0, 0.1, 1.0, 4.0, 12.0, 100.0)]
     assert by_strength[0] == 0
     assert by_strength == sorted(by_strength)
-    assert by_strength[-1] <= blend.PRESETS[blend.Preset.balanced].reef
+    assert by_strength[-1] <= fusion_module.PRESETS[fusion_module.Preset.balanced].reef
     presets = [reef_weight(5, preset=preset) for preset in ("precise", "balanced", "conceptual")]
     assert presets == sorted(presets)
     assert reef_weight(1, given={"reef": 1, "lexical": 3}) == 0.25, "given weights are taken as they are"
@@ -333,8 +338,8 @@ def test_weights_follow_what_is_known_of_the_query() -> None:
 def test_a_long_document_does_not_crowd_out_the_others(
     mode: SearchMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order, "FIRST_DEPTH", 2)
-    monkeypatch.setattr(order, "DEEPER", 2)
+    monkeypatch.setattr(ordering, "FIRST_DEPTH", 2)
+    monkeypatch.setattr(ordering, "DEEPER", 2)
     flat = (0.0, 0.0, 0.0, 0.0)
     long = ([({1: 1.0}, 1.0, flat, "rain rain")] * 50, set(), 1.0, DocFormat.markdown, "")
     short = (

@@ -24,18 +24,18 @@ from made_libraries import (
 )
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.clock import timestamp
 from shoal.models import QueryReef, ScoredDocument, SearchFilters
-from shoal.search import postings, reef
-from shoal.search.conditions import make_conditions
-from shoal.storage import documents
-from shoal.storage.chunks import get_chunks
+from shoal.search import postings, reef_ranking
+from shoal.search.filters import make_conditions
+from shoal.storage import document_writer
+from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
+from shoal.support.clock import timestamp
 
 
 def store(database: Database, scored: ScoredDocument) -> int:
     with database.write() as connection:
-        return documents.insert_document(connection, scored, now=timestamp())
+        return document_writer.insert_document(connection, scored, now=timestamp())
 
 
 def rescore(database: Database, document_id: int, profile: Any, version: int) -> None:
@@ -45,18 +45,18 @@ def rescore(database: Database, document_id: int, profile: Any, version: int) ->
     new = make_scored([chunk.text for chunk in old], [profile] * len(old)).chunks
     due = [(one.id, other, True) for one, other in zip(old, new, strict=True)]
     with database.write() as connection:
-        documents.rescore_chunks(
+        document_writer.rescore_chunks(
             connection, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
         )
 
 
 def ranking(
     snapshot: Snapshot, loaded: postings.Postings | None, query: list[QueryReef]
-) -> list[reef.Ranked]:
+) -> list[reef_ranking.Ranked]:
     """By the postings, or by SQL where there are none."""
     limits = {"n": 100, "max_per_document": 2}
     if loaded is None:
-        return reef.rank(snapshot, query, NONE, **limits)
+        return reef_ranking.rank(snapshot, query, NONE, **limits)
     return postings.rank(snapshot, loaded, query, NONE, **limits)
 
 
@@ -83,7 +83,7 @@ def test_memory_and_sql_rank_alike(
     with a_library(library) as database, database.snapshot() as snapshot:
         limits = {"n": n, "max_per_document": most}
         found = postings.rank(snapshot, load(snapshot), query, conditions, **limits)
-        assert found == reef.rank(snapshot, query, conditions, **limits)
+        assert found == reef_ranking.rank(snapshot, query, conditions, **limits)
 
 
 steps = st.lists(
@@ -113,7 +113,7 @@ def test_kept_postings_follow_what_is_added_deleted_and_scored_anew(
                 stored.append(store(database, make_scored(texts, [chunk[0] for chunk in detail[0]])))
             elif what == "delete" and stored:
                 with database.write() as connection:
-                    documents.delete_document(connection, stored.pop(detail % len(stored)))
+                    document_writer.delete_document(connection, stored.pop(detail % len(stored)))
             elif what == "rescore" and stored:
                 rescore(database, stored[detail[0] % len(stored)], detail[1], version=number + 1)
             elif what == "look again" and older:
@@ -142,7 +142,7 @@ def test_an_older_snapshot_is_served_what_it_shows_or_nothing(database: Database
             kept.load(after, N_REEFS)
         assert ranking(before, kept.of(before, N_REEFS), query) == shown
         with database.write() as connection:
-            documents.delete_document(connection, 1)
+            document_writer.delete_document(connection, 1)
         with database.snapshot() as after:
             kept.load(after, N_REEFS)
         assert kept.of(before, N_REEFS) is None, "what it shows is no longer kept"

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from made_libraries import MANY, N_REEFS, NONE, SCORER, Library, a_library, fill, filters, libraries, queries
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.clock import timestamp
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search import bonus, citation, lexical, order, postings, reef
-from shoal.search.conditions import Conditions, make_conditions
-from shoal.search.reef import Ranked
-from shoal.storage import documents
+from shoal.search import field_boost, lexical_ranking, ordering, postings, reef_ranking, results
+from shoal.search.filters import Conditions, make_conditions
+from shoal.search.reef_ranking import Ranked
+from shoal.storage import document_writer
 from shoal.storage.database import Database, Snapshot
+from shoal.support.clock import timestamp
 
 Rank = Callable[..., list[Ranked]]
 
@@ -27,7 +27,7 @@ Rank = Callable[..., list[Ranked]]
 def in_sql(
     snapshot: Snapshot, query: Sequence[QueryReef], conditions: Conditions, **limits: int | None
 ) -> list[Ranked]:
-    return reef.rank(snapshot, query, conditions, **limits)
+    return reef_ranking.rank(snapshot, query, conditions, **limits)
 
 
 def in_memory(
@@ -150,16 +150,16 @@ def test_a_filtered_search_is_a_search_then_a_filter(
 
 
 @MANY
-@given(library=libraries, query=queries, dense=st.sampled_from([0, reef.DENSE]))
+@given(library=libraries, query=queries, dense=st.sampled_from([0, reef_ranking.DENSE]))
 def test_overlaps_are_those_that_sql_adds_up(library: Library, query: list[QueryReef], dense: int) -> None:
     with (
         a_library(library) as database,
         database.snapshot() as snapshot,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(reef, "DENSE", dense)
-        found = reef.overlaps(snapshot, query)
-        expected = reef.rank(snapshot, query, NONE, n=1000, max_per_document=None)
+        patch.setattr(reef_ranking, "DENSE", dense)
+        found = reef_ranking.overlaps(snapshot, query)
+        expected = reef_ranking.rank(snapshot, query, NONE, n=1000, max_per_document=None)
         by_id = sorted((one.chunk_id, one.overlap, one.n_shared) for one in expected)
         assert list(zip(*(array.tolist() for array in found), strict=True)) == by_id
 
@@ -169,7 +169,7 @@ def test_one_document_cannot_crowd_out_the_others_however_long_it_is(
     database: Database, monkeypatch: pytest.MonkeyPatch, rank: Rank
 ) -> None:
     """The best chunks are all of one document: the ranking has to go deeper than its first look."""
-    for module in (reef, order):
+    for module in (reef_ranking, ordering):
         monkeypatch.setattr(module, "FIRST_DEPTH", 2)
         monkeypatch.setattr(module, "DEEPER", 2)
     flat = (0.0, 0.0, 0.0, 0.0)
@@ -186,8 +186,12 @@ def test_ranking_reads_only_the_postings_of_the_query(database: Database) -> Non
     query = [QueryReef(i, f"reef {i}", 1.0) for i in (1, 2, 5)]
     for asked in (SearchFilters(), SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
         conditions = make_conditions(asked, SCORER)
-        statement = reef.RANK.format(scored=reef._scored(query, conditions))
-        parameters = reef._parameters(query, conditions) | {"n": 5, "max_per_document": 3, "depth": 200}
+        statement = reef_ranking.RANK.format(scored=reef_ranking._scored(query, conditions))
+        parameters = reef_ranking._parameters(query, conditions) | {
+            "n": 5,
+            "max_per_document": 3,
+            "depth": 200,
+        }
         with database.snapshot() as snapshot:
             plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
         assert "SEARCH p USING PRIMARY KEY (reef_id=?)" in plan, plan
@@ -200,7 +204,7 @@ def test_created_filters_compare_moments(database: Database) -> None:
     with database.write() as connection:
         for day in (1, 2, 3):
             moment = f"2026-01-0{day}T00:00:00.000Z"
-            documents.insert_document(connection, make_scored([f"day {day}"]), now=moment)
+            document_writer.insert_document(connection, make_scored([f"day {day}"]), now=moment)
     asked = SearchFilters(created_after="2026-01-02T00:00:00.000Z", created_before="2026-01-03T00:00:00.000Z")
     with database.snapshot() as snapshot:
         found = in_sql(
@@ -211,16 +215,16 @@ def test_created_filters_compare_moments(database: Database) -> None:
 
 def test_chunks_of_other_data_can_be_told_and_left_out(database: Database) -> None:
     with database.write() as connection:
-        documents.insert_document(connection, make_scored(["ours"]), now=timestamp())
+        document_writer.insert_document(connection, make_scored(["ours"]), now=timestamp())
     with database.snapshot() as snapshot:
-        assert not reef.any_other_data(snapshot, CHECKSUM)
+        assert not reef_ranking.any_other_data(snapshot, CHECKSUM)
     with database.write() as connection:
         for other in ("0" * 64, "~" * 64):
             scored = dataclasses.replace(make_scored([f"theirs {other[0]}"]), data_checksum=other)
-            documents.insert_document(connection, scored, now=timestamp())
+            document_writer.insert_document(connection, scored, now=timestamp())
     with database.snapshot() as snapshot:
-        assert reef.any_other_data(snapshot, CHECKSUM)
-        assert reef.count_other_data(snapshot, CHECKSUM) == 2
+        assert reef_ranking.any_other_data(snapshot, CHECKSUM)
+        assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
         ours = NONE.and_current_data(CHECKSUM)
         found = in_sql(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
     assert [one.chunk_id for one in found] == [1]
@@ -233,14 +237,14 @@ def test_the_core_queries_of_a_search_read_no_table_through(database: Database) 
     ids = {"id_0": 1, "id_1": 2}
     reefs = {"reef_0": 1, "reef_1": 2}
     statements = {
-        reef.POSTINGS_OF.format(radix=reef.RADIX, reefs=":reef_0, :reef_1"): reefs,
-        citation.CITE.format(ids=":id_0, :id_1"): ids,
-        citation.SHARED_REEFS.format(ids=":id_0, :id_1", reefs=":reef_0, :reef_1"): {
+        reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=":reef_0, :reef_1"): reefs,
+        results.CITE.format(ids=":id_0, :id_1"): ids,
+        results.SHARED_REEFS.format(ids=":id_0, :id_1", reefs=":reef_0, :reef_1"): {
             **ids,
             **reefs,
             "data_checksum": CHECKSUM,
         },
-        bonus.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
+        field_boost.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
     }
     with database.snapshot() as snapshot:
         for statement, parameters in statements.items():
@@ -248,11 +252,13 @@ def test_the_core_queries_of_a_search_read_no_table_through(database: Database) 
             assert plan
             assert not [line for line in plan if line.startswith("SCAN") or "staleness" in line], plan
         weights = {"expression": '"rain"', "weights": "bm25(1.0, 1.0, 1.0)"}
-        plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {lexical.MATCHES}", weights)]
+        plan = [
+            row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {lexical_ranking.MATCHES}", weights)
+        ]
         assert [line for line in plan if "VIRTUAL TABLE INDEX" in line] == plan, "the full-text index alone"
 
 
 def store(database: Database) -> None:
     with database.write() as connection:
         number = connection.exec_driver_sql("SELECT COUNT(*) FROM documents").scalar()
-        documents.insert_document(connection, make_scored([f"text {number}"]), now=timestamp())
+        document_writer.insert_document(connection, make_scored([f"text {number}"]), now=timestamp())

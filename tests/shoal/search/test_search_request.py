@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import QueryError
 from shoal.models import DocFormat, SearchFilters, TagsMatch
-from shoal.search.conditions import make_conditions
+from shoal.search.filters import make_conditions
 from shoal.search.request import MAX_IDS, make_request
 from shoal.settings import Settings
 

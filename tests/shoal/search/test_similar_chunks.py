@@ -10,7 +10,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
-from shoal.storage.overview import chunks_of_reef, frequent_tags, main_reefs
+from shoal.storage.topic_statistics import chunks_of_reef, frequent_tags, main_reefs
 
 FIRE = "Lava rose in the volcano and ash fell. "
 LAW = "The judge read the law to the court. "

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.suggestions import MOST, one_slip_away
+from shoal.search.spelling import MOST, one_slip_away
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.errors import ReadOnlyDatabaseError
-from shoal.storage.lock import alone
+from shoal.storage.file_lock import alone
 
 
 def test_one_after_the_other_is_alone_though_each_removes_the_file(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from scored_documents import CHECKSUM, make_scored
 from waiting import until
 
-from shoal.clock import timestamp
 from shoal.errors import DuplicateContentError
 from shoal.models import ScoredDocument
-from shoal.storage import documents, migrate, parts
-from shoal.storage import rows as written
-from shoal.storage.catalogue import get_content, get_document
-from shoal.storage.chunks import get_chunks
+from shoal.storage import chunk_rows, document_writer, migrate
+from shoal.storage import driver_rows as written
+from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
+from shoal.storage.document_queries import get_content, get_document
+from shoal.support.clock import timestamp
 
 NOW = timestamp()
 TABLES = (
@@ -34,7 +34,7 @@ TABLES = (
 
 def store(database: Database, scored: ScoredDocument) -> int:
     with database.write() as connection:
-        return documents.insert_document(connection, scored, now=NOW)
+        return document_writer.insert_document(connection, scored, now=NOW)
 
 
 def counts(database: Database) -> dict[str, int]:
@@ -106,10 +106,10 @@ def test_the_same_content_is_refused_and_names_the_document_that_has_it(database
 
 def test_a_duplicate_does_not_harm_the_others_of_its_transaction(database: Database) -> None:
     with database.write() as connection:
-        documents.insert_document(connection, make_scored(["one"]), now=NOW)
+        document_writer.insert_document(connection, make_scored(["one"]), now=NOW)
         with pytest.raises(DuplicateContentError):
-            documents.insert_document(connection, make_scored(["one"]), now=NOW)
-        documents.insert_document(connection, make_scored(["two"]), now=NOW)
+            document_writer.insert_document(connection, make_scored(["one"]), now=NOW)
+        document_writer.insert_document(connection, make_scored(["two"]), now=NOW)
     assert counts(database)["documents"] == 2
 
 
@@ -129,7 +129,7 @@ def test_nothing_is_stored_when_writing_fails_half_way(
 ) -> None:
     store(database, make_scored(["kept"]))
     before = counts(database)
-    monkeypatch.setattr(parts, statement, "INSERT INTO nowhere VALUES (?)")
+    monkeypatch.setattr(chunk_rows, statement, "INSERT INTO nowhere VALUES (?)")
     with pytest.raises(Exception, match=r"prepared|refused|placeholder|binding"):
         store(database, make_scored(["lost"], tags=("t",)))
     assert counts(database) == before
@@ -159,7 +159,7 @@ def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
 def test_documents_stored_together_are_those_stored_one_by_one(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks_together: int
 ) -> None:
-    monkeypatch.setattr(documents, "CHUNKS_TOGETHER", chunks_together)
+    monkeypatch.setattr(document_writer, "CHUNKS_TOGETHER", chunks_together)
     several = [
         make_scored(["Rain.", "", "Snow."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}], tags=("b", "a")),
         make_scored(["Hail."], [{}]),
@@ -169,7 +169,7 @@ def test_documents_stored_together_are_those_stored_one_by_one(
     migrate.upgrade(other)
     one_by_one = [store(database, scored) for scored in several]
     with other.write() as connection:
-        assert documents.insert_documents(connection, several, now=NOW) == one_by_one
+        assert document_writer.insert_documents(connection, several, now=NOW) == one_by_one
     for table in (*TABLES, "chunk_texts"):
         with database.snapshot() as expected, other.snapshot() as found:
             everything = f"SELECT * FROM {table}"
@@ -204,7 +204,7 @@ def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> Non
         if len(seen) < 2:
             until(lambda: len(seen) == 2)
         with database.write() as connection:
-            assert documents.delete_document(connection, document_id)
+            assert document_writer.delete_document(connection, document_id)
     done.set()
     for reader in readers:
         reader.join()
@@ -217,7 +217,7 @@ def test_deleting_removes_every_trace_and_nothing_else(database: Database) -> No
     before = counts(database)
     gone = store(database, make_scored(["gone rain", "gone snow"], [{1: 1.0}, {5: 2.0}], tags=("k", "g")))
     with database.write() as connection:
-        assert documents.delete_document(connection, gone) is True
+        assert document_writer.delete_document(connection, gone) is True
     assert counts(database) == before
     assert full_text_hits(database, "gone") == []
     assert len(full_text_hits(database, "kept")) == 2
@@ -229,13 +229,13 @@ def test_deleting_removes_every_trace_and_nothing_else(database: Database) -> No
 
 def test_deleting_what_is_not_there_says_so(database: Database) -> None:
     with database.write() as connection:
-        assert documents.delete_document(connection, 17) is False
+        assert document_writer.delete_document(connection, 17) is False
 
 
 def test_ids_are_never_used_again(database: Database) -> None:
     first = store(database, make_scored(["a", "b"]))
     with database.write() as connection:
-        documents.delete_document(connection, first)
+        document_writer.delete_document(connection, first)
     second = store(database, make_scored(["a", "b"]))
     assert second > first
     with database.snapshot() as snapshot:
@@ -246,13 +246,13 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
     document_id = store(database, make_scored(tags=("a",)))
     later = "2030-01-01T00:00:00.000Z"
     with database.write() as connection:
-        assert documents.merge_tags(connection, document_id, ["a"], now=later) is False
-        assert documents.summary(connection, document_id) == ("A title", 1, ("a",))
-        assert documents.merge_tags(connection, document_id, ["b", "a"], now=later) is True
-        assert documents.merge_tags(connection, 99, ["b"], now=later) is False
-        assert documents.summary(connection, document_id)[2] == ("a", "b")
-        assert documents.set_tags(connection, document_id, ["c"], now=later) is True
-        assert documents.set_tags(connection, 99, ["c"], now=later) is False
+        assert document_writer.merge_tags(connection, document_id, ["a"], now=later) is False
+        assert document_writer.summary(connection, document_id) == ("A title", 1, ("a",))
+        assert document_writer.merge_tags(connection, document_id, ["b", "a"], now=later) is True
+        assert document_writer.merge_tags(connection, 99, ["b"], now=later) is False
+        assert document_writer.summary(connection, document_id)[2] == ("a", "b")
+        assert document_writer.set_tags(connection, document_id, ["c"], now=later) is True
+        assert document_writer.set_tags(connection, 99, ["c"], now=later) is False
     with database.snapshot() as snapshot:
         document = get_document(snapshot, document_id)
     assert (document.tags, document.created_at, document.updated_at) == (("c",), NOW, later)
@@ -260,7 +260,7 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
 
 def test_deleting_does_not_read_through_other_documents(database: Database) -> None:
     """Every step of a delete looks rows up by a key: its cost must not grow with the library."""
-    steps = [documents.FORGET_TEXTS, documents.FORGET_POSTINGS, documents.DELETE_DOCUMENT]
+    steps = [document_writer.FORGET_TEXTS, document_writer.FORGET_POSTINGS, document_writer.DELETE_DOCUMENT]
     cascades = [
         "SELECT 1 FROM sections WHERE document_id = :document_id",
         "SELECT 1 FROM chunks WHERE document_id = :document_id",
@@ -285,7 +285,7 @@ def test_scores_are_replaced_under_their_ids_unless_newer_ones_are_there(databas
     def rescore(version: int, is_other: bool) -> list[tuple[object, ...]]:
         due = [(chunk_id, chunk, is_other) for chunk_id, chunk in zip(ids, new, strict=True)]
         with database.write() as connection:
-            documents.rescore_chunks(
+            document_writer.rescore_chunks(
                 connection, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
             )
         with database.snapshot() as snapshot:

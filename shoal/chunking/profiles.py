@@ -1,0 +1,101 @@
+"""Segments become chunks: with offsets and lines, their strongest reefs and islands, and the norm of their profile."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.models import Chunk, IslandScore, ReefScore, SentenceSpan
+from shoal.support.columns import Columns
+
+# Scores come from lagoon with this many digits; what is computed from them here gets as many, so that the same
+# document gives the same rows everywhere.
+SCORE_DIGITS = 6
+# Islands are for browsing; the specification stores the ten strongest.
+ISLANDS_PER_CHUNK = 10
+
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+
+
+def chunks_of(content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]) -> tuple[Chunk, ...]:
+    """The chunks that the segments of a draft make, in order."""
+    starts = np.array([sentences[segment.start_idx].start_char for segment in segments], dtype=np.int64)
+    ends = np.array([sentences[segment.end_idx - 1].end_char for segment in segments], dtype=np.int64)
+    line_starts = _line_starts(content)
+    first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
+    last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
+    spans = zip(starts.tolist(), ends.tolist(), first_lines, last_lines, segments, strict=True)
+    return tuple(
+        _chunk(index, sentences[segment.start_idx].section, content[start:end], (start, end), lines, segment)
+        for index, (start, end, *lines, segment) in enumerate(spans)
+    )
+
+
+def _line_starts(content: str) -> NDArray[np.int64]:
+    """Offsets where lines begin; a line ends with a line feed, a return, or both."""
+    return np.array([0, *(match.end() for match in _LINE_BREAK.finditer(content))], dtype=np.int64)
+
+
+def _chunk(
+    index: int, section: int, text: str, span: tuple[int, int], lines: Sequence[int], segment: Any
+) -> Chunk:
+    topic = segment.topic
+    reefs, islands = _reefs(topic), _islands(topic)
+    z_scores = reefs.fields[_Z_SCORE]
+    natural, physical, abstract, social = topic.arch_scores
+    return Chunk(
+        chunk_index=index,
+        section=section,
+        text=text,
+        start_char=span[0],
+        end_char=span[1],
+        start_line=lines[0],
+        end_line=lines[1],
+        sentence_count=segment.end_idx - segment.start_idx,
+        confidence=topic.confidence,
+        coverage=topic.coverage,
+        matched_words=topic.matched_words,
+        arch_scores=(natural, physical, abstract, social),
+        reefs=reefs,
+        islands=islands,
+        norm=round(math.sqrt(math.fsum(map(operator.mul, z_scores, z_scores))), SCORE_DIGITS),
+    )
+
+
+_Z_SCORE = ReefScore._fields.index("z_score")
+
+
+def _reefs(topic: Any) -> Columns[ReefScore]:
+    """The reefs of a chunk with z above 0, strongest first."""
+    # Asked for once: `hasattr` would have them made a second time.
+    found = getattr(topic, "reef_columns", None)
+    if found is None:
+        reefs = (
+            ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
+            for reef in topic.top_reefs
+            if reef.z_score > 0
+        )
+        return Columns.of(ReefScore, reefs)
+    fields = found.reef_ids, found.names, found.z_scores, found.raw_bm25, found.n_contributing_words
+    return Columns(ReefScore, fields)
+
+
+def _islands(topic: Any) -> Columns[IslandScore]:
+    """The islands of a chunk with an aggregate above 0, strongest first."""
+    if not hasattr(topic, "island_columns"):
+        islands = (
+            IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
+            for island in topic.top_islands[:ISLANDS_PER_CHUNK]
+            if island.aggregate_z > 0
+        )
+        return Columns.of(IslandScore, islands)
+    found = topic.island_columns(ISLANDS_PER_CHUNK)
+    return Columns(
+        IslandScore, (found.island_ids, found.names, found.aggregate_z, found.n_contributing_reefs)
+    )

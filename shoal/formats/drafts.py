@@ -1,0 +1,311 @@
+"""Drafts: documents as handed in, checked against every limit and ready to be parsed or queued."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from shoal.errors import (
+    DocumentTooLargeError,
+    EmptyDocumentError,
+    InvalidFieldError,
+    NotFoundError,
+    UndecodableDocumentError,
+    UnknownFormatError,
+    UnreadableFileError,
+)
+from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
+from shoal.formats.file_types import format_of
+from shoal.formats.front_matter import FrontMatter, find_front_matter
+from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
+from shoal.models import DocFormat, DocumentDraft
+from shoal.settings import Settings
+from shoal.support.regular_files import IrregularFileError, read_file
+
+UNTITLED = "Untitled"
+MAX_METADATA_DEPTH = 64
+"""Levels of nesting, as in requests. SQLite reads at least a thousand; a filter by metadata must be able to read all."""
+_SMALL_WORDS = frozenset(
+    ["a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "under", "with"]
+)
+
+# A heading with more than blanks and "#" in it. The sets of the last group share no character, so that there is one way
+# to read a line.
+_FIRST_ATX = re.compile(r"(?:\A|[\r\n]) {0,3}#{1,6}[ \t]++((?:[^\S\r\n]|#)*[^\s#][^\r\n]*)")
+_FIRST_LINE = re.compile(r"\S[^\r\n]*")
+_LABEL = re.compile(r"title:\s*(?=\S)", re.IGNORECASE)
+# A heading is looked for here only: the title of a document stands at its top.
+_TITLE_WINDOW = 20_000
+# A first line longer than this is a paragraph; its beginning still names the document best.
+_MAX_LINE_TITLE = 120
+
+
+def make_draft(
+    *,
+    content: str,
+    settings: Settings,
+    title: str | None = None,
+    format: DocFormat | str | None = None,  # noqa: A002 - the name users know from the API
+    tags: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    source_path: str | None = None,
+    encoding: str = UTF8,
+) -> DocumentDraft:
+    """Check and complete what a caller handed in.
+
+    Without `format` the suffix of `source_path` decides, else it is plain text. Without `title`: the front
+    matter's, the file's name, the first heading or the first line. Without tags: the front matter's. Tags are
+    stripped and unique, in the order given. `encoding` is what the content was decoded from, where it was bytes:
+    one that had to be guessed is among the draft's warnings.
+
+    Raises InvalidFieldError, UnknownFormatError, EmptyDocumentError or DocumentTooLargeError.
+    """
+    path = _checked_source_path(source_path, settings)
+    form = _checked_format(format, path)
+    text, n_bytes, content_hash = _checked_content(content, settings)
+    matter = find_front_matter(text) if form is DocFormat.markdown else None
+    own_tags = checked_tags(tags, settings)
+    if matter is not None and not own_tags:
+        own_tags = _usable_tags(matter, settings)
+    return DocumentDraft(
+        title=_checked_title(title, settings) or _default_title(text, form, path, matter, settings),
+        content=text,
+        format=form,
+        content_hash=content_hash,
+        n_bytes=n_bytes,
+        tags=own_tags,
+        source_path=path,
+        metadata=_checked_metadata(metadata, settings),
+        warnings=_warnings(content, text, encoding),
+    )
+
+
+def draft_from_bytes(
+    data: bytes,
+    *,
+    settings: Settings,
+    title: str | None = None,
+    format: DocFormat | str | None = None,  # noqa: A002
+    tags: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    source_path: str | None = None,
+) -> DocumentDraft:
+    """As `make_draft`, from the bytes of a file; raises UndecodableDocumentError too."""
+    content, encoding = decode(
+        data, max_bytes=settings.max_document_bytes, min_confidence=settings.min_charset_confidence
+    )
+    return make_draft(
+        content=content,
+        encoding=encoding,
+        settings=settings,
+        title=title,
+        format=format,
+        tags=tags,
+        metadata=metadata,
+        source_path=source_path,
+    )
+
+
+def draft_from_file(
+    path: str | Path,
+    *,
+    settings: Settings,
+    title: str | None = None,
+    format: DocFormat | str | None = None,  # noqa: A002
+    tags: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    source_path: str | None = None,
+    folder: Path | None = None,
+) -> DocumentDraft:
+    """As `make_draft`, from a regular file; `source_path` is the path as given unless said otherwise. `folder`: a folder
+    above it below which no symbolic link is followed.
+
+    A file over the limit is refused before it is read. Raises NotFoundError where there is no such file and
+    UndecodableDocumentError where it cannot be read as text.
+    """
+    try:
+        data = read_file(Path(path), settings.max_document_bytes, folder)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise UndecodableDocumentError(f"{path} is a folder") from None
+    except IrregularFileError as error:
+        raise UndecodableDocumentError(str(error.strerror)) from None
+    except OSError as error:
+        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from None
+    return draft_from_bytes(
+        data,
+        settings=settings,
+        title=title,
+        format=format,
+        tags=tags,
+        metadata=metadata,
+        source_path=str(path) if source_path is None else source_path,
+    )
+
+
+def _checked_content(content: object, settings: Settings) -> tuple[str, int, str]:
+    """The clean text, its size in bytes of UTF-8 and its SHA-256 (hex)."""
+    if not isinstance(content, str):
+        raise InvalidFieldError("content", "must be a text")
+    limit = settings.max_document_bytes
+    # Before any work: no encoding makes fewer bytes than there are characters.
+    if len(content) > limit:
+        raise DocumentTooLargeError(f"the document has over {limit:,} bytes, which is the limit")
+    text = clean(content)
+    encoded = text.encode()
+    if len(encoded) > limit:
+        raise DocumentTooLargeError(f"the document has {len(encoded):,} bytes; the limit is {limit:,}")
+    if not text or text.isspace():
+        raise EmptyDocumentError("the document has no text")
+    return text, len(encoded), hashlib.sha256(encoded).hexdigest()
+
+
+def _warnings(content: str, cleaned: str, encoding: object) -> tuple[str, ...]:
+    if not isinstance(encoding, str):
+        raise InvalidFieldError("encoding", "must be the name of an encoding")
+    warnings = []
+    if encoding not in CERTAIN_ENCODINGS:
+        warnings.append(
+            f"the file is not UTF-8 and was read as {encoding}; if letters with accents look wrong, save it as UTF-8"
+        )
+    if cleaned != content:
+        n = sum(map(str.__ne__, content, cleaned))
+        what = "a control character was" if n == 1 else f"{n:,} control characters were each"
+        warnings.append(f"{what} replaced by a space")
+    return tuple(warnings)
+
+
+def _checked_format(given: DocFormat | str | None, source_path: str | None) -> DocFormat:
+    known = ", ".join(DocFormat)
+    if given is None:
+        return format_of(source_path)
+    if not isinstance(given, str):
+        raise InvalidFieldError("format", f"must be one of {known}")
+    try:
+        return DocFormat(given)
+    except ValueError:
+        raise UnknownFormatError(f"format: {given!r} is not one of {known}") from None
+
+
+def _checked_source_path(source_path: object, settings: Settings) -> str | None:
+    if source_path is None or source_path == "":
+        return None
+    if not isinstance(source_path, str):
+        raise InvalidFieldError("source_path", "must be a text")
+    limit = settings.max_source_path_chars
+    if len(source_path) > limit:
+        raise InvalidFieldError("source_path", f"is {len(source_path):,} characters; the limit is {limit:,}")
+    return clean(source_path)
+
+
+def _checked_title(title: object, settings: Settings) -> str:
+    """The title on one line; empty where none was given."""
+    if title is None:
+        return ""
+    if not isinstance(title, str):
+        raise InvalidFieldError("title", "must be a text")
+    if len(title) > settings.max_title_chars:
+        raise InvalidFieldError(
+            "title", f"is {len(title):,} characters; the limit is {settings.max_title_chars:,}"
+        )
+    return _one_line(title)
+
+
+def checked_tags(tags: object, settings: Settings) -> tuple[str, ...]:
+    """Tags stripped and unique, in the order given. Raises InvalidFieldError."""
+    if isinstance(tags, str | bytes | Mapping) or not isinstance(tags, Iterable):
+        raise InvalidFieldError("tags", "must be a list of texts")
+    unique: dict[str, None] = {}
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise InvalidFieldError("tags", f"must be texts; {tag!r} is not")
+        name = _one_line(tag)
+        if not name:
+            raise InvalidFieldError("tags", "must not be empty")
+        if len(name) > settings.max_tag_chars:
+            raise InvalidFieldError(
+                "tags", f"{name[:20]!r}… is {len(name):,} characters; the limit is {settings.max_tag_chars:,}"
+            )
+        unique[name] = None
+        if len(unique) > settings.max_tags:
+            raise InvalidFieldError("tags", f"there are over {settings.max_tags:,}, which is the limit")
+    return tuple(unique)
+
+
+def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:
+    """The tags of the front matter, as far as they keep to the limits: nobody asked for them."""
+    named = (_one_line(tag) for tag in matter.tags)
+    fitting = dict.fromkeys(tag for tag in named if tag and len(tag) <= settings.max_tag_chars)
+    return tuple(fitting)[: settings.max_tags]
+
+
+def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+        raise InvalidFieldError("metadata", "must be an object with texts as keys")
+    try:
+        encoded = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        # A lone surrogate is a ValueError as well: it has no UTF-8.
+        raise InvalidFieldError("metadata", "must be something that JSON can say") from None
+    if len(encoded) > settings.max_metadata_bytes:
+        raise InvalidFieldError(
+            "metadata", f"is {len(encoded):,} bytes of JSON; the limit is {settings.max_metadata_bytes:,}"
+        )
+    copy: dict[str, Any] = json.loads(encoded)
+    if _is_nested_beyond(copy, MAX_METADATA_DEPTH):
+        raise InvalidFieldError("metadata", f"is nested more than {MAX_METADATA_DEPTH} levels deep")
+    return copy
+
+
+def _is_nested_beyond(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_nested_beyond(each, depth - 1) for each in inner)
+
+
+def _default_title(
+    content: str, form: DocFormat, source_path: str | None, matter: FrontMatter | None, settings: Settings
+) -> str:
+    candidates = [matter.title or "" if matter else "", _title_of_path(source_path)]
+    if form is DocFormat.markdown and (heading := _FIRST_ATX.search(content, 0, _TITLE_WINDOW)):
+        candidates.append(atx_heading(heading.group(1)[:MAX_HEADING_CHARS]))
+    if line := _FIRST_LINE.search(content, matter.end_char if matter else 0):
+        candidates.append(_shortened(plain_heading(line.group()[:MAX_HEADING_CHARS])))
+    for candidate in candidates:
+        title = _LABEL.sub("", _one_line(candidate), count=1)
+        if title:
+            return title[: settings.max_title_chars].rstrip()
+    return UNTITLED
+
+
+def _title_of_path(source_path: str | None) -> str:
+    """`notes/the-art_of-war.md` is "The Art of War"; a name with capitals of its own keeps them."""
+    stem = PurePosixPath(PureWindowsPath(source_path or "").name).stem
+    words = re.sub(r"[-_\s]+", " ", stem).strip()
+    return words if any(letter.isupper() for letter in words) else _capitalised(words)
+
+
+def _capitalised(words: str) -> str:
+    first, *others = words.split() or [""]
+    return " ".join(
+        [first[:1].upper() + first[1:]]
+        + [word if word in _SMALL_WORDS else word[:1].upper() + word[1:] for word in others]
+    )
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= _MAX_LINE_TITLE:
+        return line
+    return line[:_MAX_LINE_TITLE].rsplit(None, 1)[0] + "…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())

@@ -1,0 +1,14 @@
+"""The one door to parsing: a draft becomes sections, sentences and left-out spans."""
+
+from __future__ import annotations
+
+from shoal.formats.blocks import MAX_BLOCK_CHARS
+from shoal.formats.markdown import parse_markdown
+from shoal.formats.plaintext import parse_plaintext
+from shoal.models import DocFormat, DocumentDraft, ParsedDocument
+
+
+def parse(draft: DocumentDraft, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
+    """Read a draft as its format says. No sentence is longer than `max_block_chars`."""
+    reader = parse_markdown if draft.format is DocFormat.markdown else parse_plaintext
+    return reader(draft.content, max_block_chars=max_block_chars)

@@ -1,0 +1,183 @@
+"""Documents taken in within this process: one job of its own, worked off before anything is told.
+
+The texts wait in the database, so memory doesn't grow with their number, and go through the stages that a service
+would take them through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.errors import DocumentError, InvalidFieldError
+from shoal.formats.drafts import make_draft
+from shoal.jobs import embedded
+from shoal.jobs.embedded import Watcher
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.states import ItemStatus, Stage
+from shoal.jobs.stages.runner import Handlers, NotPreparedError
+from shoal.models import DocumentDraft, IngestResult
+from shoal.settings import Settings
+from shoal.storage import document_writer
+from shoal.storage.database import Database
+
+COUNT_STORED = sa.text("SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND status = 'succeeded'")
+
+FIELDS = frozenset(inspect.signature(make_draft).parameters) - {"settings"}
+"""What may be said about a document."""
+
+
+class IntakeInterrupted(KeyboardInterrupt):
+    """Ctrl-C while documents were worked on: how many were stored, of all. What was not is forgotten."""
+
+    def __init__(self, n_stored: int, n: int) -> None:
+        super().__init__()
+        self.n_stored = n_stored
+        self.n = n
+
+
+class Intake:
+    """Takes documents one after the other and tells in the end what became of each. To be closed, whatever happens."""
+
+    def __init__(self, database: Database, handlers: Handlers, settings: Settings) -> None:
+        self._database = database
+        self._settings = dataclasses.replace(settings, max_upload_items=sys.maxsize)
+        self._remembering = {Stage(stage): _Remembering(handler) for stage, handler in handlers.items()}
+        self._upload = embedded.open_upload(database, self._settings).begin()
+        self._job_id: int | None = None
+        self._refused: dict[int, IngestResult] = {}
+        self._n = 0
+
+    def __enter__(self) -> Intake:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._upload.abandon()
+        if self._job_id is not None:
+            embedded.drop(self._database, self._job_id)
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Take a document given as the arguments of `Engine.ingest`. A bad one becomes a result with `error`."""
+        try:
+            self._upload.add(_draft(document, self._settings))
+        except DocumentError as error:
+            title = document.get("title") if isinstance(document, Mapping) else None
+            self.refuse(title if isinstance(title, str) else "", error)
+        else:
+            self._n += 1
+
+    def add_draft(self, draft: DocumentDraft) -> None:
+        """Take a draft."""
+        self._upload.add(draft)
+        self._n += 1
+
+    def replace(self, document_id: int, draft: DocumentDraft) -> None:
+        """Take a draft that is to replace the content of a document that is stored."""
+        self._upload.replace(document_id, draft)
+        self._n += 1
+
+    def refuse(self, title: str, error: Exception | str) -> None:
+        """Note a document that can't be taken, with the reason."""
+        self._refused[self._n] = IngestResult(id=None, title=title, n_chunks=0, tags=(), error=str(error))
+        self._n += 1
+
+    def finish(self, *, processes: int = 1, watch: Watcher | None = None) -> list[IngestResult]:
+        """Do the work; one result for each document, in the order they were taken. `processes` beyond one work with
+        lagoon's packaged data. Raises IntakeInterrupted."""
+        if self._n > len(self._refused):
+            self._job_id = self._upload.finish()
+            try:
+                self._work_off(self._job_id, processes, watch)
+            except KeyboardInterrupt:
+                with self._database.read() as connection:
+                    n_stored = connection.execute(COUNT_STORED, {"job_id": self._job_id}).scalar_one()
+                raise IntakeInterrupted(n_stored, self._n) from None
+        results = iter(self._results())
+        return [self._refused[place] if place in self._refused else next(results) for place in range(self._n)]
+
+    def _work_off(self, job_id: int, processes: int, watch: Watcher | None) -> None:
+        if processes > 1:
+            embedded.work_off_in_processes(self._database, job_id, self._settings, processes, watch)
+        else:
+            embedded.work_off(self._database, job_id, self._remembering, self._settings, watch)
+
+    def finish_one(self) -> IngestResult:
+        """As `finish` for one document. Raises what was wrong with it."""
+        result = self.finish()[0]
+        for handler in self._remembering.values():
+            if result.error is not None and handler.error is not None:
+                raise handler.error
+        return result
+
+    def _results(self) -> list[IngestResult]:
+        if self._job_id is None:
+            return []
+        with self._database.read() as connection:
+            rows = connection.execute(statements.LOCAL_RESULTS, {"job_id": self._job_id}).mappings().all()
+            return [_result(connection, row) for row in rows]
+
+
+class _Remembering:
+    """A handler, and the last error of its items: the job keeps only its words."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+        self.error: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handler, name)
+
+    def prepare(self, item: WorkItem) -> Any:
+        try:
+            return self._handler.prepare(item)
+        except Exception as error:
+            self.error = error
+            raise
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Any:
+        try:
+            return self._handler.store(connection, item, prepared)
+        except NotPreparedError:
+            raise
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _draft(document: Mapping[str, Any], settings: Settings) -> DocumentDraft:
+    if not isinstance(document, Mapping):
+        raise InvalidFieldError("document", "must be an object")
+    for name in document:
+        if name not in FIELDS:
+            raise InvalidFieldError(str(name), "is not a field of a document")
+    if "content" not in document:
+        raise InvalidFieldError("content", "is missing")
+    given = {name: value for name, value in document.items() if value is not None or name == "content"}
+    return make_draft(settings=settings, **given)
+
+
+def _result(connection: sa.Connection, row: sa.RowMapping) -> IngestResult:
+    status = ItemStatus(row["status"])
+    if status is ItemStatus.duplicate and row["n_chunks"] is not None:
+        title, n_chunks, tags = document_writer.summary(connection, row["document_id"])
+        return IngestResult(row["document_id"], title, n_chunks, tags, duplicate=row["document_id"])
+    if status is ItemStatus.succeeded:
+        report = json.loads(row["report"]) if row["report"] else {"warnings": []}
+        tags = tuple(json.loads(row["tags"]))
+        # A document that someone has deleted meanwhile has no chunks.
+        n_chunks = row["n_chunks"] or 0
+        return IngestResult(
+            row["document_id"], row["title"], n_chunks, tags, warnings=tuple(report["warnings"])
+        )
+    error = row["error"] or "the document was deleted or given up meanwhile"
+    return IngestResult(id=None, title=row["title"], n_chunks=0, tags=(), error=error)

@@ -1,0 +1,93 @@
+"""Items as they arrive: rows of `job_items` and the wave each belongs to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.states import ItemStatus
+from shoal.models import DocFormat, DocumentDraft
+from shoal.support.clock import timestamp
+
+
+class WaveCut:
+    """Where waves end: once their documents reach `wave_bytes`. Depends on the order and sizes alone."""
+
+    def __init__(self, wave_bytes: int) -> None:
+        self._limit = wave_bytes
+        self._filled = 0
+        self.current = 0
+
+    def place(self, n_bytes: int) -> int:
+        """The wave of the next document, which has `n_bytes`."""
+        if self._filled >= self._limit:
+            self.current, self._filled = self.current + 1, 0
+        self._filled += n_bytes
+        return self.current
+
+
+def insert_items(connection: sa.Connection, job_id: int, items: list[dict[str, Any]]) -> None:
+    """Write items of an upload, with their texts. Each has the keys of `accepted_item` and `seq`."""
+    if not items:
+        return
+    now = timestamp()
+    rows = [{**item, "job_id": job_id, "now": now} for item in items]
+    connection.execute(statements.INSERT_ITEM, rows)
+    with_text = [
+        {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
+        for item in items
+        if item["content"] is not None
+    ]
+    if with_text:
+        connection.execute(statements.INSERT_CONTENT, with_text)
+
+
+def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
+    """An item that is to become a document."""
+    return {
+        "title": draft.title,
+        "source_path": draft.source_path,
+        "format": draft.format.value,
+        "tags": json.dumps(list(draft.tags), ensure_ascii=False),
+        "metadata": json.dumps(dict(draft.metadata), ensure_ascii=False),
+        "warnings": json.dumps(draft.warnings, ensure_ascii=False),
+        "n_bytes": draft.n_bytes,
+        "content_hash": draft.content_hash,
+        "content": draft.content,
+        "status": ItemStatus.enqueued.value,
+        "document_id": None,
+        "error": None,
+        "wave": wave,
+    }
+
+
+def item_of_document(
+    document_id: int, title: str, source_path: str | None, n_bytes: int, wave: int
+) -> dict[str, Any]:
+    """An item that works on a document that is stored, or was."""
+    item = refused_item(title, source_path, n_bytes, None, wave)
+    return {**item, "status": ItemStatus.enqueued.value, "document_id": document_id}
+
+
+def refused_item(
+    title: str, source_path: str | None, n_bytes: int, error: str | None, wave: int
+) -> dict[str, Any]:
+    """An item that has failed on arrival."""
+    return {
+        "title": title,
+        "source_path": source_path,
+        "format": DocFormat.plaintext.value,
+        "tags": "[]",
+        "metadata": "{}",
+        "warnings": "[]",
+        "n_bytes": n_bytes,
+        "content_hash": None,
+        "content": None,
+        "status": ItemStatus.failed.value,
+        "document_id": None,
+        "error": error,
+        "wave": wave,
+    }

@@ -1,0 +1,74 @@
+"""What metrics tell of a library and its work, read from the database: so the numbers of all workers are in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shoal.jobs.queue import counters
+from shoal.storage.database import Snapshot
+from shoal.storage.statistics import WORKER_SEEN_SECONDS
+
+# Open items of the service's jobs, by state.
+WAITING = """
+    SELECT i.status, COUNT(*), SUM(i.n_bytes)
+    FROM job_items i JOIN jobs j ON j.id = i.job_id
+    WHERE i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
+      AND j.status IN ('enqueued', 'processing') AND j.local_owner IS NULL
+    GROUP BY i.status
+"""
+# What the jobs that are still there have counted.
+ENDED = """
+    SELECT COALESCE(SUM(n_succeeded), 0) AS succeeded, COALESCE(SUM(n_failed), 0) AS failed,
+           COALESCE(SUM(n_duplicate), 0) AS duplicate, COALESCE(SUM(n_canceled), 0) AS canceled,
+           COALESCE(SUM(bytes_done), 0) AS n_bytes
+    FROM jobs WHERE status NOT IN ('receiving', 'dropped') AND local_owner IS NULL
+"""
+OLDEST_OPEN = """
+    SELECT MIN(created_at) FROM jobs WHERE status IN ('enqueued', 'processing') AND local_owner IS NULL
+"""
+SECONDS_SINCE = "SELECT (julianday('now') - julianday(:moment)) * 86400"
+RECEIVING = "SELECT COUNT(*) FROM jobs WHERE status = 'receiving' AND local_owner IS NULL"
+WORKERS = "SELECT COUNT(*), COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >= :since"
+
+OPEN_STATES = ("enqueued", "discovering", "discovered", "scoring")
+ENDS = ("succeeded", "duplicate", "failed", "canceled")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`waiting` and `waiting_bytes`: open items by state. `ended` and `ended_bytes`: all items that ever ended, also of
+    jobs that were removed since. `oldest_seconds`: how long ago the oldest open job came, 0 where there is none.
+    `counted`: what workers have counted, by name and label (`shoal.jobs.queue.counters`)."""
+
+    waiting: Mapping[str, int]
+    waiting_bytes: Mapping[str, int]
+    ended: Mapping[str, int]
+    ended_bytes: int
+    oldest_seconds: float
+    receiving: int
+    workers: int
+    worker_processes: int
+    counted: Mapping[str, Mapping[str, float]]
+
+
+def measure(snapshot: Snapshot) -> Work:
+    """The state of the work at this moment."""
+    waiting = {status: (n, n_bytes) for status, n, n_bytes in snapshot.tuples(WAITING)}
+    counted = counters.read(snapshot)
+    gone = counted.get(counters.REMOVED_ITEMS, {})
+    ended = dict(snapshot.first(ENDED))
+    oldest = snapshot.value(OLDEST_OPEN)
+    workers, processes = snapshot.first(WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS})
+    return Work(
+        waiting={state: waiting.get(state, (0, 0))[0] for state in OPEN_STATES},
+        waiting_bytes={state: waiting.get(state, (0, 0))[1] for state in OPEN_STATES},
+        ended={end: ended[end] + int(gone.get(end, 0)) for end in ENDS},
+        ended_bytes=ended["n_bytes"] + int(counted.get(counters.REMOVED_BYTES, {}).get("", 0)),
+        oldest_seconds=max(0.0, snapshot.value(SECONDS_SINCE, {"moment": oldest})) if oldest else 0.0,
+        receiving=snapshot.value(RECEIVING),
+        workers=workers,
+        worker_processes=processes,
+        counted=counted,
+    )

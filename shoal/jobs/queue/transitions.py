@@ -1,0 +1,238 @@
+"""Writing results: an item ends a stage, its wave counts down, the last one opens the next stage or ends the job.
+
+All of it happens in the transaction that stores what the item became, and only for whoever still holds the
+lease: a result is stored once, and the barrier between two stages is passed once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from shoal.errors import LeaseLostError
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import ItemRef, WaveRef
+from shoal.jobs.queue.states import (
+    FINAL,
+    FIRST_LOOK,
+    RUNNING,
+    WAVE_DONE,
+    ItemStatus,
+    JobStatus,
+    Stage,
+    plan_from_json,
+    stage_after,
+)
+from shoal.support.clock import timestamp
+
+CANCELED = "the job was canceled"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an item in a stage: one of the final states, or `discovered`.
+
+    `document_id` is what it became or duplicates; `error` is shown to whoever sent it.
+    """
+
+    status: ItemStatus
+    document_id: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What a result set in motion: stages that are open now (tell a worker), jobs that have ended."""
+
+    opened: tuple[tuple[int, int, Stage], ...] = ()
+    ended_jobs: tuple[int, ...] = ()
+
+    def __or__(self, other: Advance) -> Advance:
+        return Advance(self.opened + other.opened, self.ended_jobs + other.ended_jobs)
+
+
+def finish_item(connection: sa.Connection, item: ItemRef, owner: str, outcome: Outcome) -> Advance:
+    """As `finish_items` for one item."""
+    return finish_items(connection, [(item, outcome)], owner)
+
+
+def finish_items(
+    connection: sa.Connection, results: Sequence[tuple[ItemRef, Outcome]], owner: str
+) -> Advance:
+    """Record the outcomes of items that `owner` has claimed.
+
+    Raises LeaseLostError if any of them is no longer `owner`'s: the caller's transaction must then roll back,
+    with whatever it stored for them.
+    """
+    now = timestamp()
+    ended = connection.execute(
+        statements.END_ITEM,
+        [
+            {
+                "item_id": item.id,
+                "owner": owner,
+                "running": RUNNING[item.stage].value,
+                "status": outcome.status.value,
+                "document_id": outcome.document_id,
+                "error": outcome.error,
+                "now": now,
+            }
+            for item, outcome in results
+        ],
+    )
+    if ended.rowcount != len(results):
+        raise LeaseLostError("the work was given to another worker meanwhile; its result is not stored")
+    return _count_down(connection, results, now)
+
+
+def finish_wave(
+    connection: sa.Connection, wave: WaveRef, owner: str, vocabulary_version: int | None
+) -> Advance:
+    """End a stage that works on a wave as a whole. Raises LeaseLostError as `finish_items`."""
+    return _advance(connection, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
+
+
+def fail_wave(connection: sa.Connection, wave: WaveRef, error: str) -> Advance:
+    """Fail every open item of a wave that stands before a stage it cannot pass. Nobody may hold its items."""
+    now = timestamp()
+    rows = connection.execute(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n}).all()
+    outcome = Outcome(ItemStatus.failed, error=error)
+    items = [ItemRef(row.id, wave.job_id, wave.n, wave.stage, row.n_bytes) for row in rows]
+    for item in items:
+        row = {"item_id": item.id, "status": outcome.status.value, "error": error, "now": now}
+        connection.execute(statements.END_OPEN_ITEM, row)
+    if not items:
+        return _advance(connection, wave, now)
+    return _count_down(connection, [(item, outcome) for item in items], now)
+
+
+def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
+    """Cancel up to `limit` open items of a job, whoever works on them; how many. Their results will not be stored."""
+    now = timestamp()
+    rows = connection.execute(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit}).all()
+    by_wave: dict[WaveRef, int] = defaultdict(int)
+    for row in rows:
+        ended = {"item_id": row.id, "status": ItemStatus.canceled.value, "error": CANCELED, "now": now}
+        connection.execute(statements.END_OPEN_ITEM, ended)
+        stage = Stage(row.stage)
+        # Whoever has been through the first look waits for the others and is not counted.
+        is_counted = stage not in FIRST_LOOK or row.status != ItemStatus.discovered
+        by_wave[WaveRef(job_id, row.wave, stage)] += is_counted
+    if rows:
+        _forget_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])
+        _count_job(connection, job_id, [(ItemStatus.canceled, row.n_bytes) for row in rows], now)
+    for wave, n in by_wave.items():
+        _lower(connection, wave, n, now)
+    return len(rows)
+
+
+def close_if_done(connection: sa.Connection, job_id: int, now: str) -> bool:
+    """End a job that has no open wave; True if it ended now."""
+    one = {"job_id": job_id}
+    if connection.execute(statements.OPEN_WAVES_OF_JOB, one).scalar_one():
+        return False
+    counts = connection.execute(statements.JOB_COUNTS, one).first()
+    if counts is None:
+        return False
+    error = None
+    if counts.n_failed:
+        error = connection.execute(statements.FIRST_ERROR, one).scalar()
+        if counts.total > 1:
+            error = f"{counts.n_failed} of {counts.total} documents failed; the first: {error}"
+    row = {**one, "status": _final_status(counts).value, "error": error, "now": now}
+    return bool(connection.execute(statements.END_JOB, row).rowcount)
+
+
+def _final_status(counts: sa.Row[tuple[int, ...]]) -> JobStatus:
+    if counts.n_canceled:
+        return JobStatus.canceled
+    if not counts.n_failed:
+        return JobStatus.succeeded
+    return JobStatus.failed if counts.n_failed == counts.total else JobStatus.partial
+
+
+def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outcome]], now: str) -> Advance:
+    by_wave: dict[WaveRef, int] = defaultdict(int)
+    by_job: dict[int, list[tuple[ItemStatus, int]]] = defaultdict(list)
+    final: list[tuple[int, ItemStatus]] = []
+    for item, outcome in results:
+        by_wave[item.wave_ref] += 1
+        if outcome.status in FINAL:
+            final.append((item.id, outcome.status))
+            by_job[item.job_id].append((outcome.status, item.n_bytes))
+    _forget_texts(connection, final)
+    for job_id, ends in by_job.items():
+        _count_job(connection, job_id, ends, now)
+    advance = Advance()
+    for wave, ended in by_wave.items():
+        advance |= _lower(connection, wave, ended, now)
+    return advance
+
+
+def _forget_texts(connection: sa.Connection, ended: Sequence[tuple[int, ItemStatus]]) -> None:
+    """Remove what items no longer need. One that has failed keeps its text: it may be tried again."""
+    if ended:
+        connection.execute(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
+    done = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
+    if done:
+        connection.execute(statements.DELETE_CONTENT, done)
+
+
+def _lower(connection: sa.Connection, wave: WaveRef, ended: int, now: str) -> Advance:
+    """Take `ended` items off the wave's count; open its next stage if that was the last."""
+    row = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "ended": ended}
+    pending = connection.execute(statements.COUNT_DOWN_WAVE, row).scalar_one()
+    assert pending >= 0, "a wave counts each of its items once a stage"
+    return _advance(connection, wave, now) if pending == 0 else Advance()
+
+
+def _advance(
+    connection: sa.Connection,
+    wave: WaveRef,
+    now: str,
+    *,
+    owner: str | None = None,
+    vocabulary_version: int | None = None,
+) -> Advance:
+    plan = plan_from_json(connection.execute(statements.PLAN, {"job_id": wave.job_id}).scalar_one())
+    one = {"job_id": wave.job_id, "wave": wave.n}
+    pending = len(connection.execute(statements.OPEN_ITEMS_OF_WAVE, one).all())
+    following = stage_after(wave.stage, plan) if pending else None
+    moved = connection.execute(
+        statements.ADVANCE_WAVE if owner is None else statements.ADVANCE_LEASED_WAVE,
+        {
+            **one,
+            "stage": wave.stage.value,
+            "next": following.value if following else WAVE_DONE,
+            "pending": pending if following else 0,
+            "vocabulary_version": vocabulary_version,
+            "owner": owner,
+        },
+    )
+    if not moved.rowcount:
+        raise LeaseLostError("the wave was given to another worker meanwhile; its result is not stored")
+    if following:
+        _count_job(connection, wave.job_id, [], now, following)
+        return Advance(opened=((wave.job_id, wave.n, following),))
+    return Advance(ended_jobs=(wave.job_id,) if close_if_done(connection, wave.job_id, now) else ())
+
+
+def _count_job(
+    connection: sa.Connection,
+    job_id: int,
+    ends: Sequence[tuple[ItemStatus, int]],
+    now: str,
+    stage: Stage | None = None,
+) -> None:
+    counts = dict.fromkeys(FINAL, 0)
+    for status, _ in ends:
+        counts[status] += 1
+    row = {f"n_{status.value}": n for status, n in counts.items()}
+    row["bytes_done"] = sum(n_bytes for _, n_bytes in ends)
+    connection.execute(
+        statements.COUNT_JOB,
+        {**row, "job_id": job_id, "now": now, "stage": stage.value if stage else None},
+    )

@@ -1,0 +1,305 @@
+"""Learning from a wave: what its texts say is added to the running sums, and its words are decided anew.
+
+Reads and computes outside any transaction; writes its many rows in short ones under the revision and version to come,
+and brings them into force in the one that ends the stage. Killed anywhere, it leaves rows without effect, which the
+next learn wipes: then it begins again and comes to the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from shoal.errors import LeaseLostError
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import WaveRef
+from shoal.jobs.stages.discover import Discovery
+from shoal.jobs.stages.runner import NotPreparedError
+from shoal.learning.evidence import Evidence, total
+from shoal.learning.observations import EvidenceRow
+from shoal.learning.vocabulary import Changes, LearnedWord, changes, learn, related
+from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
+from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.vocabulary_queries import KnownWord, Version
+from shoal.support.clock import timestamp
+
+WORDS_DECIDED = 50_000
+"""Words that are decided at a time, where all of them are."""
+EVIDENCE_ROWS = 2_000
+LEARNED_WORDS = 500
+OBSERVED_TEXTS = 20
+KEYS = 5_000
+"""How much is written or removed in one transaction: about 50 ms."""
+
+TOTALS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Ids of observed texts: those the sums gain and those they lose."""
+
+    gained: list[int]
+    lost: list[int]
+
+
+@dataclass(slots=True)
+class Lesson:
+    """A learn on its way, or one that only has to come into force.
+
+    Its rows belong to the revision after `revision` and, if there are learned or retired words among them (`is_new`),
+    to the version after `before`; `n_words` are known then.
+    """
+
+    owner: str
+    revision: int
+    before: Version
+    texts: Texts
+    n_words: int
+    is_new: bool = False
+    next_word_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a learn finds. `is_void`: the sums were made with another build of the data and count for nothing;
+    `words_void`: so do these words."""
+
+    revision: int
+    version: Version
+    is_void: bool
+    words_void: list[str]
+
+
+class Learning:
+    """Learn from a wave or, `afresh`, decide every word anew with the evidence of all documents."""
+
+    def __init__(
+        self, database: Database, discovery: Discovery, *, afresh: bool = False, prune: bool = False
+    ) -> None:
+        """`prune`: observations are removed once they are in the sums and their document is stored."""
+        self._database = database
+        self._discovery = discovery
+        self._afresh = afresh
+        self._prune = prune
+
+    def prepare_wave(self, wave: WaveRef, owner: str) -> Lesson | None:
+        """Everything but the coming into force; None where this process can't learn. Raises LeaseLostError if another
+        learn begins meanwhile."""
+        if not self._discovery.is_possible:
+            return None
+        start = self._begin(wave, owner)
+        with self._database.snapshot() as snapshot:
+            n_words = vocabulary_queries.count_words(snapshot, start.version.number)
+            lesson = Lesson(owner, start.revision, start.version, self._texts(snapshot, wave), n_words)
+            self._learn(snapshot, start, lesson)
+        return lesson
+
+    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Lesson | None) -> int:
+        """Bring a lesson into force; the version its wave is scored with. Raises NotPreparedError where what it rests
+        on is not so any more."""
+        if prepared is None:
+            return Version(*connection.exec_driver_sql(vocabulary_queries.NEWEST).one()).number
+        evidence.check_turn(connection, prepared.owner)
+        if not evidence.come_into_force(
+            connection, prepared.owner, prepared.revision + 1, self._discovery.basis
+        ):
+            raise NotPreparedError
+        texts = prepared.texts
+        if texts.lost:
+            gone = observations.ids(snapshot_of(connection), observations.GONE, basis=self._discovery.basis)
+            if not set(texts.lost) <= set(gone):
+                raise NotPreparedError
+        if observations.execute_for(connection, observations.ADD_TO_SUMS, texts.gained) != len(texts.gained):
+            raise NotPreparedError
+        observations.execute_for(connection, observations.REMOVE, texts.lost)
+        if not prepared.is_new:
+            return prepared.before.number
+        version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
+        place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
+        vocabulary_writer.make_version(connection, version, now=timestamp(), **place)
+        return version.number
+
+    def settle(self, prepared: Lesson | None) -> None:
+        """Remove what is not needed once a lesson is in force. Left undone, the next learn does it."""
+        if prepared is None:
+            return
+        if self._prune:
+            for some in _slices(prepared.texts.gained, OBSERVED_TEXTS):
+                with self._database.write() as connection:
+                    observations.execute_for(connection, observations.PRUNE, some)
+        self._remove_useless()
+
+    # -- before
+
+    def _begin(self, wave: WaveRef, owner: str) -> _Start:
+        """Take the turn, and wipe what an interrupted learn or another build of the data has left."""
+        with self._database.write() as connection:
+            place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
+            if connection.execute(statements.HOLDS_WAVE, place).first() is None:
+                raise LeaseLostError("the wave was given to another worker meanwhile")
+            before = evidence.take_turn(connection, owner)
+            is_void = before.basis != self._discovery.basis
+            if is_void:
+                evidence.void(connection, owner)
+        if is_void:
+            self._wipe_evidence(owner, beyond=-1)
+            self._forget_other_basis()
+        elif before.learner is not None:
+            self._wipe_evidence(owner, beyond=before.revision)
+        newest: Version = self._read(vocabulary_queries.newest)
+        if before.learner is not None:
+            self._wipe_words(owner, newest.number)
+        self._remove_useless()
+        words_void: list[str] = []
+        if newest.data_checksum not in (None, self._discovery.scorer.data_checksum):
+            known = self._read(lambda snapshot: vocabulary_queries.words_at(snapshot, newest.number))
+            words_void = [one.word for one in known]
+        return _Start(before.revision, newest, is_void, words_void)
+
+    def _wipe_evidence(self, owner: str, beyond: int) -> None:
+        last = evidence.FIRST_KEY
+        while keys := self._read(partial(evidence.keys, after=last, beyond=beyond, limit=KEYS)):
+            self._write(owner, partial(evidence.delete, rows=keys))
+            last = keys[-1]
+
+    def _wipe_words(self, owner: str, version: int) -> None:
+        asked = {"version": version, "limit": KEYS}
+        while ids := self._read(
+            lambda snapshot: [row[0] for row in snapshot.tuples(vocabulary_writer.UNREAL, asked)]
+        ):
+            self._write(owner, partial(vocabulary_writer.delete_unreal, row_ids=ids, version=version))
+
+    def _forget_other_basis(self) -> None:
+        asked = {"basis": self._discovery.basis, "limit": KEYS}
+        while ids := self._read(
+            lambda snapshot: observations.ids(snapshot, observations.OF_OTHER_BASIS, **asked)
+        ):
+            with self._database.write() as connection:
+                observations.execute_for(connection, observations.REMOVE, ids)
+
+    def _remove_useless(self) -> None:
+        asked = {"basis": self._discovery.basis, "limit": OBSERVED_TEXTS}
+        while ids := self._read(lambda snapshot: observations.ids(snapshot, observations.USELESS, **asked)):
+            with self._database.write() as connection:
+                observations.execute_for(connection, observations.DELETE_OBSERVED, ids)
+
+    def _read(self, read: Callable[[Snapshot], Any]) -> Any:
+        with self._database.snapshot() as snapshot:
+            return read(snapshot)
+
+    def _write(self, owner: str, write: Callable[[sa.Connection], None]) -> None:
+        """One of many short transactions, which end once another learn has begun."""
+        with self._database.write() as connection:
+            evidence.check_turn(connection, owner)
+            write(connection)
+
+    # -- learning
+
+    def _texts(self, snapshot: Snapshot, wave: WaveRef) -> Texts:
+        place = {"job_id": wave.job_id, "wave": wave.n, "basis": self._discovery.basis}
+        gained = observations.ids(snapshot, observations.OF_WAVE, **place)
+        gained += observations.ids(snapshot, observations.STRAYS, **place)
+        return Texts(gained, observations.ids(snapshot, observations.GONE, basis=self._discovery.basis))
+
+    def _learn(self, snapshot: Snapshot, start: _Start, lesson: Lesson) -> None:
+        """Write what the texts change in the sums and in the vocabulary, under the names of the lesson to come."""
+        gained = total(observations.rows_of(snapshot, lesson.texts.gained))
+        lost = total(observations.rows_of(snapshot, lesson.texts.lost))
+        touched = {*gained.words, *lost.words, *start.words_void}
+        touched |= related(touched)
+        before = self._in_force(snapshot, start, [TOTALS, *sorted(touched)])
+        after = before + gained - lost
+        self._write_evidence(lesson, {*gained.keys, *lost.keys}, after)
+        # Nothing was ever known of a word that nothing speaks or spoke for.
+        heard = touched.intersection([*before.words, *after.words, *start.words_void])
+        self._write_words(snapshot, lesson, heard, after)
+        if not self._afresh or start.is_void:
+            return
+        totals = Evidence.of(after.rows()[:1])
+        last = TOTALS
+        while words := evidence.words_after(snapshot, last, start.revision, WORDS_DECIDED):
+            last = words[-1]
+            rest = set(words) - touched
+            of_rest = self._in_force(snapshot, start, sorted(rest | related(rest)))
+            self._write_words(snapshot, lesson, rest, totals + of_rest)
+
+    def _in_force(self, snapshot: Snapshot, start: _Start, words: Sequence[str]) -> Evidence:
+        return total(evidence.in_force(snapshot, [] if start.is_void else words, start.revision))
+
+    def _write_evidence(self, lesson: Lesson, changed: set[tuple[int, str]], after: Evidence) -> None:
+        rows = [row for row in after.rows() if (row.kind, row.word) in changed]
+        nothing_left = changed.difference((row.kind, row.word) for row in rows)
+        rows += [EvidenceRow(kind, word, 0, 0, 0, 0, (), (), ()) for kind, word in sorted(nothing_left)]
+        for some in _slices(rows, EVIDENCE_ROWS):
+            self._write(lesson.owner, partial(evidence.write, rows=some, revision=lesson.revision + 1))
+
+    def _write_words(self, snapshot: Snapshot, lesson: Lesson, words: set[str], after: Evidence) -> None:
+        """Decide words, and write those that are now others than in force."""
+        number = lesson.before.number
+        known = {one.word: one for one in vocabulary_queries.find_words(snapshot, sorted(words), number)}
+        in_force = {word: one.learned for word, one in known.items() if one.learned is not None}
+        decided = learn(after, words, self._discovery.scorer, self._discovery.settings)
+        changed = changes(in_force, words, decided)
+        if not (changed.learned or changed.retired):
+            return
+        n_new = sum(word.word not in in_force for word in changed.learned)
+        lesson.n_words += n_new - len(changed.retired)
+        lesson.is_new = True
+        ids = self._word_ids(snapshot, lesson, changed, known)
+        floor = vocabulary_queries.oldest_in_use(snapshot, number)
+        now = timestamp()
+        for some in _slices(changed.learned, LEARNED_WORDS):
+            rows = [(ids[word.word], word) for word in some]
+            self._write(
+                lesson.owner,
+                partial(_write_slice, learned=rows, retired=[], version=number + 1, floor=floor, now=now),
+            )
+        for names in _slices(changed.retired, LEARNED_WORDS):
+            gone = [(ids[word], word) for word in names]
+            self._write(
+                lesson.owner,
+                partial(_write_slice, learned=[], retired=gone, version=number + 1, floor=floor, now=now),
+            )
+
+    def _word_ids(
+        self, snapshot: Snapshot, lesson: Lesson, changed: Changes, known: Mapping[str, KnownWord]
+    ) -> dict[str, int]:
+        """The id of each word that changes: a word keeps its own for ever, new ones follow in the order of words."""
+        n_base = self._discovery.scorer.n_words
+        ids = {word: one.word_id for word, one in known.items()}
+        if lesson.next_word_id is None:
+            largest = vocabulary_queries.largest_word_id(snapshot, lesson.before.number)
+            lesson.next_word_id = max(n_base, 0 if largest is None else largest + 1)
+        for word in changed.learned:
+            # With other data of lagoon, an id may have become that of a base word.
+            if ids.get(word.word, -1) < n_base:
+                ids[word.word] = lesson.next_word_id
+                lesson.next_word_id += 1
+        return ids
+
+
+def _write_slice(
+    connection: sa.Connection,
+    *,
+    learned: Sequence[tuple[int, LearnedWord]],
+    retired: Sequence[tuple[int, str]],
+    version: int,
+    floor: int,
+    now: str,
+) -> None:
+    words = [*(word.word for _, word in learned), *(word for _, word in retired)]
+    vocabulary_writer.delete_superseded(connection, words, floor)
+    vocabulary_writer.write_learned(connection, learned, version, now=now)
+    vocabulary_writer.write_retired(connection, retired, version, now=now)
+
+
+Item = TypeVar("Item")
+
+
+def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,314 @@
+"""Working on a batch: prepare each item outside any transaction, then store many results in one.
+
+What a stage does is a handler; this module gives it the protocol: errors turned into the ends of items, results stored
+only while the lease is held, and small documents sharing a transaction. `watchdog.py` renews the leases meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from shoal.errors import DocumentError, LeaseLostError, StorageError
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
+from shoal.jobs.queue.recovery import ATTEMPT, give_back_wave
+from shoal.jobs.queue.states import ItemStatus, Stage
+from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
+from shoal.settings import KIB, Settings
+from shoal.storage.database import Database
+
+WRITE_BYTES = 512 * KIB
+WRITE_ITEMS = 32
+"""Small documents that share a write transaction: about 60 ms of it, so that whoever accepts documents meanwhile
+gets the write lock soon, and the disk is not waited for once a document."""
+
+STORE_RETRY_SECONDS = 60.0
+"""How long finished work waits for a locked or full disk before it is given back."""
+
+log = logging.getLogger(__name__)
+
+
+class NotPreparedError(Exception):
+    """What `prepare` found settled is not so any more: the item must be prepared again."""
+
+
+class ItemHandler(Protocol):
+    """What a stage does with an item.
+
+    A handler may also have `expect(items)`: these come next, one by one, and much of the work may be done for all of
+    them at once. What goes wrong there goes wrong again with the item whose fault it is.
+
+    And `store_many(connection, [(item, prepared)])`: as `store` of each, the outcomes in order. Where it raises, the
+    items are stored one by one, each in a transaction of its own.
+    """
+
+    def prepare(self, item: WorkItem) -> Any:
+        """The long part, outside any transaction. May raise DocumentError, LeaseLostError, StorageError."""
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+        """The short part, inside the transaction that ends the item. May also raise NotPreparedError."""
+
+
+class WaveHandler(Protocol):
+    """What a stage does with a wave as a whole."""
+
+    def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
+        """The long part, in no transaction or in short ones of its own. May raise LeaseLostError, StorageError."""
+
+    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Any) -> int | None:
+        """The short part, inside the transaction that ends the stage; returns the vocabulary version that the wave's
+        items are scored with. May also raise NotPreparedError."""
+
+    def settle(self, prepared: Any) -> None:
+        """What can be done once all that is committed, and can also be left undone."""
+
+
+Handlers = Mapping[Stage, ItemHandler | WaveHandler]
+
+
+def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handlers:
+    """What this version can do, with a scorer that has learned nothing and has lagoon's public methods."""
+    # Imported here: it pulls in the parsers, which a process that only accepts jobs does not need.
+    from shoal.jobs.stages.discover import Discovering, Discovery, FirstLooks, Surveying
+    from shoal.jobs.stages.learn import Learning
+    from shoal.jobs.stages.replace import Replacing
+    from shoal.jobs.stages.rescore import Rescoring
+    from shoal.jobs.stages.score import Deleting, Scoring, VersionedScores
+    from shoal.learning.scorers import Vocabularies
+
+    discovery, kept = Discovery(scorer, settings), FirstLooks()
+    vocabularies = Vocabularies(database, scorer)
+    scoring = Scoring(database, VersionedScores(vocabularies, settings, kept), discovery)
+    prune = settings.observations == "prune"
+    return {
+        Stage.discover: Discovering(database, discovery, kept),
+        Stage.learn: Learning(database, discovery, prune=prune),
+        Stage.score: Replacing(database, scoring),
+        Stage.survey: Surveying(database, discovery),
+        Stage.relearn: Learning(database, discovery, prune=prune, afresh=True),
+        Stage.rescore: Rescoring(database, vocabularies, settings),
+        Stage.delete: Deleting(database, discovery),
+    }
+
+
+def process(
+    batch: Batch,
+    database: Database,
+    handlers: Handlers,
+    settings: Settings,
+    watch: Callable[[], None] = lambda: None,
+) -> Advance:
+    """Work on a claimed batch to its end. Never raises for what is wrong with a document. `watch` is called whenever
+    some of its items have ended.
+
+    Raises StorageError when the database can't be used; what is still held was given back then, if that could be
+    written, and is otherwise given back when the lease runs out, in both cases without a charge. Raises MemoryError
+    with what is still held kept: the process should end, which gives it back.
+    """
+    handler: Any = handlers[batch.stage]
+    try:
+        if batch.wave is not None:
+            return _process_wave(batch, batch.wave, database, handler, settings)
+        return _Run(batch, database, handler, watch).items()
+    except StorageError:
+        try:
+            release(database, batch)
+        except StorageError as error:
+            log.warning("batch kept until its lease ends: %s", error)
+        raise
+
+
+class _Run:
+    """One batch on its way."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        database: Database,
+        handler: ItemHandler,
+        watch: Callable[[], None],
+    ) -> None:
+        self._batch = batch
+        self._watch = watch
+        self._database = database
+        self._handler = handler
+        self._advance = Advance()
+
+    def items(self) -> Advance:
+        """Prepare and store all items. The next ones are prepared while the last are stored: that waits for the disk and
+        works outside the interpreter for most of its time."""
+        waiting = deque(self._batch.items)
+        storing: Future[list[WorkItem]] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="store") as thread:
+            while True:
+                group = self._prepared(waiting)
+                if storing is not None:
+                    waiting.extend(storing.result())
+                    storing = None
+                    self._watch()
+                if not (group or waiting):
+                    return self._advance
+                if group and waiting:
+                    storing = thread.submit(copy_context().run, self._store, group)
+                elif group:
+                    waiting.extend(self._store(group))
+                    self._watch()
+
+    def _prepared(self, waiting: deque[WorkItem]) -> list[tuple[WorkItem, Any]]:
+        """The next items, as many as share a transaction, with what was prepared for each."""
+        items: list[WorkItem] = []
+        n_bytes = 0
+        while waiting and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
+            items.append(waiting.popleft())
+            n_bytes += items[-1].n_bytes
+        self._expect(items)
+        group: list[tuple[WorkItem, Any]] = []
+        for item in items:
+            try:
+                group.append((item, self._prepare(item)))
+            except LeaseLostError as error:
+                log.warning("item %s left alone: %s", item.id, error)
+        return group
+
+    def _expect(self, items: list[WorkItem]) -> None:
+        expect = getattr(self._handler, "expect", None)
+        if expect is None or len(items) < 2:
+            return
+        try:
+            expect(items)
+        except MemoryError:
+            raise
+        except Exception as error:
+            log.warning("%s documents are prepared one by one: %s", len(items), error)
+
+    def _prepare(self, item: WorkItem) -> Any:
+        try:
+            return self._handler.prepare(item)
+        except (LeaseLostError, StorageError, MemoryError):
+            raise
+        except Exception as error:
+            return _failure(error, item)
+
+    def _store(self, group: list[tuple[WorkItem, Any]]) -> list[WorkItem]:
+        """Store results, together if possible, else each for itself; returns the items to prepare again."""
+        if not group:
+            return []
+        try:
+            self._write(group)
+        except (StorageError, MemoryError):
+            raise
+        except Exception as error:
+            if len(group) > 1:
+                return [item for one in group for item in self._store([one])]
+            item = group[0][0]
+            if isinstance(error, NotPreparedError):
+                return [item]
+            if isinstance(error, LeaseLostError):
+                log.warning("result of item %s not stored: %s", item.id, error)
+                return []
+            if isinstance(group[0][1], Outcome):
+                # Even the failure can't be written.
+                raise
+            return self._store([(item, _failure(error, item))])
+        return []
+
+    def _write(self, group: list[tuple[WorkItem, Any]]) -> None:
+        """One transaction; tried again for a while where the disk is full or the database locked."""
+        deadline = time.monotonic() + STORE_RETRY_SECONDS
+        pause = 0.5
+        is_told = False
+        while True:
+            try:
+                with self._database.write() as connection:
+                    advance = finish_items(connection, self._outcomes(connection, group), self._batch.owner)
+            except StorageError as error:
+                if time.monotonic() + pause > deadline:
+                    raise
+                if not is_told:
+                    log.warning("result waits, for %.0f s at most: %s", STORE_RETRY_SECONDS, error)
+                    is_told = True
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+            else:
+                if is_told:
+                    log.warning("the result that waited is stored")
+                self._advance |= advance
+                return
+
+    def _outcomes(
+        self, connection: sa.Connection, group: list[tuple[WorkItem, Any]]
+    ) -> list[tuple[WorkItem, Outcome]]:
+        """What becomes of each item, with what was prepared stored."""
+        due = [(item, prepared) for item, prepared in group if not isinstance(prepared, Outcome)]
+        store_many = getattr(self._handler, "store_many", None)
+        if store_many is not None and len(due) > 1:
+            stored = iter(store_many(connection, due))
+        else:
+            stored = (self._handler.store(connection, item, prepared) for item, prepared in due)
+        return [
+            (item, prepared if isinstance(prepared, Outcome) else next(stored)) for item, prepared in group
+        ]
+
+
+def _process_wave(
+    batch: Batch, wave: WaveRef, database: Database, handler: WaveHandler, settings: Settings
+) -> Advance:
+    try:
+        prepared, advance = _work_on_wave(batch, wave, database, handler)
+    except (StorageError, MemoryError):
+        raise
+    except LeaseLostError as error:
+        log.warning("stage %s of wave %s not ended: %s", wave.stage, wave.n, error)
+        release(database, batch)
+        return Advance()
+    except Exception:
+        log.exception("stage %s of job %s, wave %s failed", wave.stage, wave.job_id, wave.n)
+        with database.write() as connection:
+            row = {"job_id": wave.job_id, "wave": wave.n, "owner": batch.owner}
+            attempts = connection.execute(statements.WAVE_ATTEMPTS, row).scalar()
+            if attempts is not None:
+                give_back_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
+        return Advance()
+    try:
+        handler.settle(prepared)
+    except Exception as error:
+        log.warning("not tidied up after stage %s: %s", wave.stage, error)
+    return advance
+
+
+def _work_on_wave(
+    batch: Batch, wave: WaveRef, database: Database, handler: WaveHandler
+) -> tuple[Any, Advance]:
+    """What was prepared, and what its storing set in motion; prepared again until it holds."""
+    while True:
+        prepared = handler.prepare_wave(wave, batch.owner)
+        try:
+            with database.write() as connection:
+                version = handler.store_wave(connection, wave, prepared)
+                return prepared, finish_wave(connection, wave, batch.owner, version)
+        except NotPreparedError:
+            log.info("stage %s of wave %s is done once more", wave.stage, wave.n)
+
+
+def _failure(error: Exception, item: WorkItem) -> Outcome:
+    """The end of an item that could not be processed, in words for whoever sent it."""
+    if isinstance(error, DocumentError):
+        return Outcome(ItemStatus.failed, error=str(error))
+    trace_id = uuid.uuid4().hex
+    log.error(
+        "item %s of job %s failed",
+        item.seq,
+        item.job_id,
+        exc_info=error,
+        extra={"trace_id": trace_id, "job_id": item.job_id, "seq": item.seq},
+    )
+    return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})")

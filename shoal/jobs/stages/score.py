@@ -1,0 +1,279 @@
+"""The second look at a text: its chunks are scored with the words known at its wave's version, and stored."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from lagoon.tokens import TokenStream, tokenise
+from shoal.chunking.analysis import (
+    AnalysedDraft,
+    CutDraft,
+    ReadDraft,
+    analyse,
+    analyse_cut,
+    analyse_cuts,
+    cuts_of,
+    scored_document,
+)
+from shoal.errors import LeaseLostError
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import WorkItem, draft_of
+from shoal.jobs.queue.states import ItemStatus
+from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages.discover import (
+    SHORT_BYTES,
+    Discovery,
+    FirstLooks,
+    Seen,
+    delete_document,
+    rows_to_withdraw,
+)
+from shoal.jobs.stages.runner import NotPreparedError
+from shoal.learning.observations import EvidenceRow
+from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies, can_learn
+from shoal.learning.vocabulary import holds_learned_words
+from shoal.models import DocumentDraft, ScoredDocument
+from shoal.settings import Settings
+from shoal.storage import document_writer, observations
+from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.support.clock import timestamp
+
+Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]
+"""Scores the text of an item, of which the first look says where its chunks begin, if there was one."""
+
+
+class ItemText(NamedTuple):
+    """The text of an item, and where the first look says that its chunks begin."""
+
+    item: WorkItem
+    draft: DocumentDraft
+    cuts: Sequence[int]
+
+
+class VersionedScores:
+    """Scores texts with the words known at the version of their wave, or the newest where it has none.
+
+    What a chunk is was decided by the first look, so that it doesn't depend on what has been learned when.
+    """
+
+    def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: FirstLooks) -> None:
+        self._vocabularies = vocabularies
+        self._settings = settings
+        self._kept = kept
+        self._expected: dict[int, ScoredDocument] = {}
+
+    def expect(self, texts: Sequence[ItemText]) -> None:
+        """Score texts that are to be asked for next, all at once; but those whose first analysis will do."""
+        ready: dict[int, ScoredDocument] = {}
+        by_version: dict[int, list[ItemText]] = defaultdict(list)
+        for text in texts:
+            if text.item.vocabulary_version:
+                by_version[text.item.vocabulary_version].append(text)
+        for version, some in by_version.items():
+            # Of a few, the words are looked up.
+            if len(some) > TEXTS_LOOKED_UP:
+                ready |= self._score_together(some, self._vocabularies.at(version), version)
+        self._expected = ready
+
+    def _score_together(
+        self, texts: Sequence[ItemText], scorer: Any, version: int
+    ) -> dict[int, ScoredDocument]:
+        if scorer is self._vocabularies.base:
+            return {}
+        items: list[WorkItem] = []
+        drafts: list[CutDraft] = []
+        for item, draft, cuts in texts:
+            analysed, read = self._kept.find(item)
+            if analysed is None or holds_learned_words(analysed, scorer):
+                items.append(item)
+                parsed = analysed.parsed if analysed else read.parsed if read and read.text is None else None
+                drafts.append(CutDraft(draft, cuts, parsed))
+        return {
+            item.id: scored_document(analysed, scorer, vocabulary_version=version)
+            for item, analysed in zip(items, analyse_cuts(drafts, scorer, self._settings), strict=True)
+            if analysed is not None
+        }
+
+    def __call__(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+        version = item.vocabulary_version
+        if version is None:
+            version = self._vocabularies.newest()
+        analysed, read = self._kept.take(item)
+        ready = self._expected.pop(item.id, None)
+        if ready is not None and ready.vocabulary_version == version:
+            return ready
+        return self._score(draft, cuts, analysed, read, version)
+
+    def _score(
+        self,
+        draft: DocumentDraft,
+        cuts: Sequence[int] | None,
+        analysed: AnalysedDraft | None,
+        read: ReadDraft | None,
+        version: int,
+    ) -> ScoredDocument:
+        base, settings = self._vocabularies.base, self._settings
+        if analysed is None or not can_learn(base):
+            scorer = self._vocabularies.at(version)
+        else:
+            scorer = self._vocabularies.reading(version, _tokens_of(analysed))
+        if analysed is None and (cuts is None or scorer is base):
+            analysed = analyse(draft, base, settings)
+        if analysed is not None and (scorer is base or not holds_learned_words(analysed, scorer)):
+            return scored_document(analysed, base, vocabulary_version=version)
+        if cuts is None:
+            assert analysed is not None, "without cuts there was an analysis"
+            cuts = cuts_of(analysed)
+        again = analyse_cut(draft, cuts, scorer, settings, read=read)
+        if again is None:
+            # The first look was another version's.
+            cuts = cuts_of(analyse(draft, base, settings))
+            again = analyse_cut(draft, cuts, scorer, settings)
+        assert again is not None, "a text is read the same way twice"
+        return scored_document(again, scorer, vocabulary_version=version)
+
+
+def _tokens_of(analysed: AnalysedDraft) -> list[TokenStream]:
+    """All that is read of a draft: its text, and the titles and headings that count with it."""
+    text: TokenStream = analysed.analysis.by_sentence.reading.tokens
+    return [text, *(tokenise(context) for context in sorted(set(analysed.contexts)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A document to be stored. `seen`: what the first look finds, where that was lost or never was."""
+
+    document: ScoredDocument
+    seen: Seen | None
+
+
+class Scoring:
+    """Score and store a document, or find that its content is stored already."""
+
+    def __init__(self, database: Database, score: Score, discovery: Discovery | None = None) -> None:
+        """With a `discovery`, what the document says of words is in the evidence once it is stored."""
+        self.discovery = discovery
+        self._database = database
+        self._score = score
+        self._discovery = discovery if discovery is not None and discovery.is_possible else None
+        self._prune = self._discovery is not None and self._discovery.settings.observations == "prune"
+
+    def expect(self, items: Sequence[WorkItem]) -> None:
+        """See `pipeline.ItemHandler`."""
+        expect = getattr(self._score, "expect", None)
+        if expect is None:
+            return
+        texts: list[ItemText] = []
+        with self._database.snapshot() as snapshot:
+            for item in items:
+                if item.n_bytes > SHORT_BYTES:
+                    continue
+                draft = draft_of(snapshot, item)
+                cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
+                if draft is not None and cuts is not None:
+                    texts.append(ItemText(item, draft, json.loads(cuts)))
+        expect(texts)
+
+    def prepare(self, item: WorkItem) -> Scored | None:
+        assert item.content_hash is not None, "an accepted document has a hash"
+        with self._database.snapshot() as snapshot:
+            if document_writer.document_with(snapshot, item.content_hash) is not None:
+                return None
+        return self.scored(item)
+
+    def scored(self, item: WorkItem) -> Scored:
+        """The text of an item, read and scored. Raises LeaseLostError once the item has ended."""
+        with self._database.snapshot() as snapshot:
+            draft = draft_of(snapshot, item)
+            cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
+            is_unseen = self._is_unseen(snapshot, item)
+        if draft is None:
+            raise LeaseLostError("the item has ended meanwhile")
+        scored = self._score(item, draft, None if cuts is None else json.loads(cuts))
+        seen = self._discovery.look(draft) if is_unseen and self._discovery else None
+        return Scored(scored, seen)
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Scored | None) -> Outcome:
+        assert item.content_hash is not None, "an accepted document has a hash"
+        now = timestamp()
+        existing = document_writer.find_by_hash(connection, item.content_hash)
+        if existing is not None:
+            document_writer.merge_tags(connection, existing, item.head.tags, now=now)
+            return Outcome(ItemStatus.duplicate, existing)
+        if prepared is None:
+            # The original was deleted since `prepare` saw it: this text takes its place.
+            raise NotPreparedError
+        self.observe(connection, item, prepared.seen)
+        document_id = document_writer.insert_document(connection, prepared.document, now=now)
+        self.prune(connection, item)
+        return Outcome(ItemStatus.succeeded, document_id)
+
+    def store_many(
+        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | None]]
+    ) -> list[Outcome]:
+        """See `pipeline.ItemHandler`."""
+        snapshot = snapshot_of(connection)
+        hashes = {item.content_hash for item, _ in group}
+        if len(hashes) < len(group) or any(
+            document_writer.document_with(snapshot, one or "") for one in hashes
+        ):
+            return [self.store(connection, item, prepared) for item, prepared in group]
+        new: list[ScoredDocument] = []
+        for item, prepared in group:
+            if prepared is None:
+                raise NotPreparedError
+            self.observe(connection, item, prepared.seen)
+            new.append(prepared.document)
+        ids = document_writer.insert_documents(connection, new, now=timestamp())
+        for item, _ in group:
+            self.prune(connection, item)
+        return [Outcome(ItemStatus.succeeded, document_id) for document_id in ids]
+
+    def observe(self, connection: sa.Connection, item: WorkItem, seen: Seen | None) -> None:
+        """Note what the text of an item says of words, where that is not noted. Raises NotPreparedError."""
+        assert item.content_hash is not None, "an accepted document has a hash"
+        if self._is_unseen(snapshot_of(connection), item):
+            if seen is None:
+                raise NotPreparedError
+            wave = item.job_id, item.wave
+            observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
+
+    def prune(self, connection: sa.Connection, item: WorkItem) -> None:
+        """Remove what the text of an item, stored by now, says of words, where that is in the sums and not to be kept."""
+        if self._prune and item.content_hash is not None:
+            observed = observations.find_live(snapshot_of(connection), item.content_hash)
+            observations.execute_for(connection, observations.PRUNE, [observed.id] if observed else [])
+
+    def _is_unseen(self, snapshot: Snapshot, item: WorkItem) -> bool:
+        """Whether a text that should be learned from is not noted: what was noted of an equal one was withdrawn, or
+        the item that was to note it failed. The next learn will gain it."""
+        if self._discovery is None or item.vocabulary_version is None:
+            return False
+        assert item.content_hash is not None, "an accepted document has a hash"
+        return not observations.is_live(snapshot, item.content_hash)
+
+
+class Deleting:
+    """Remove a document; one that is gone already counts as removed."""
+
+    def __init__(self, database: Database, discovery: Discovery | None = None) -> None:
+        self._database = database
+        self._discovery = discovery
+
+    def prepare(self, item: WorkItem) -> list[EvidenceRow]:
+        assert item.document_id is not None, "an item of a deletion names its document"
+        discovery = self._discovery
+        if discovery is None:
+            return []
+        return rows_to_withdraw(self._database, lambda: discovery, item.document_id)
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: list[EvidenceRow]) -> Outcome:
+        assert item.document_id is not None, "an item of a deletion names its document"
+        delete_document(connection, item.document_id, prepared)
+        return Outcome(ItemStatus.succeeded, item.document_id)

@@ -1,0 +1,159 @@
+"""A library as lines of JSON, each an object with its `type`.
+
+The first line is the `export` itself; then each `document` followed by its `chunk`s (which name it by its content
+hash), then the `custom_word`s. A canonical export holds nothing that depends on when, where or in which order the
+documents came in: equal documents under equal words give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from shoal.models import IslandScore, ReefScore
+from shoal.storage.chunk_queries import get_chunks
+from shoal.storage.database import Database, Snapshot
+from shoal.storage.document_queries import get_content, get_document, get_report, get_sections
+from shoal.storage.records import StoredChunk
+
+FORMAT = 1
+"""Version of what the lines look like."""
+DIGITS = 6
+"""Digits after the point that a canonical export keeps; scores are stored with no more."""
+
+DOCUMENTS = "SELECT id FROM documents ORDER BY content_hash"
+VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
+CUSTOM_WORDS = """
+    SELECT id, word, from_version, word_id, is_compound, specificity, idf_q, weight_q, n_occurrences, n_documents,
+           created_at
+    FROM custom_words w
+    WHERE w.retired = 0
+      AND w.from_version = (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = w.word AND v.from_version <= :version)
+    ORDER BY w.word
+"""
+CUSTOM_WORD_REEFS = """
+    SELECT reef_id, bm25_q, association_strength FROM custom_word_reefs
+    WHERE custom_word_id = :id ORDER BY reef_id
+"""
+
+PASSING = frozenset(
+    {"id", "created_at", "updated_at", "vocabulary_version", "data_checksum", "from_version", "word_id"}
+)
+"""Fields that depend on when or in which order things were stored, or with which build."""
+
+
+def export(database: Database, *, canonical: bool = False) -> Iterator[str]:
+    """The lines of an export, without line ends. All of them show the same state of the database."""
+    with database.snapshot() as snapshot:
+        for record in _records(snapshot):
+            yield _line(record, canonical)
+
+
+def _records(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    version = snapshot.value(VOCABULARY_VERSION)
+    yield {"type": "export", "format": FORMAT, "vocabulary_version": version}
+    for (document_id,) in snapshot.rows(DOCUMENTS):
+        yield from _document(snapshot, document_id)
+    for row in snapshot.rows(CUSTOM_WORDS, {"version": version}):
+        reefs = [dict(reef) for reef in snapshot.rows(CUSTOM_WORD_REEFS, {"id": row["id"]})]
+        yield {"type": "custom_word", **dict(row), "reefs": reefs}
+
+
+def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
+    document = get_document(snapshot, document_id)
+    report = get_report(snapshot, document_id)
+    yield {
+        "type": "document",
+        "id": document.id,
+        "content_hash": document.content_hash,
+        "title": document.title,
+        "format": document.format.value,
+        "source_path": document.source_path,
+        "tags": document.tags,
+        "metadata": document.metadata,
+        "n_sentences": document.n_sentences,
+        "coverage": document.coverage,
+        "sections": [
+            {
+                "level": section.level,
+                "path": section.path,
+                "heading_start": section.heading_start,
+                "heading_end": section.heading_end,
+                "start_char": section.start_char,
+                "end_char": section.end_char,
+            }
+            for section in get_sections(snapshot, document_id)
+        ],
+        "left_out": [[span.start_char, span.end_char, span.reason] for span in report.left_out],
+        "warnings": report.warnings,
+        "created_at": document.created_at,
+        "updated_at": document.updated_at,
+        "content": get_content(snapshot, document_id),
+    }
+    for chunk in get_chunks(snapshot, document_id).chunks:
+        yield {"type": "chunk", "document": document.content_hash, **_chunk(chunk)}
+
+
+def _chunk(chunk: StoredChunk) -> dict[str, Any]:
+    return {
+        "id": chunk.id,
+        "chunk_index": chunk.chunk_index,
+        "section_index": chunk.section_index,
+        "start_char": chunk.start_char,
+        "end_char": chunk.end_char,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "sentence_count": chunk.sentence_count,
+        "confidence": chunk.confidence,
+        "coverage": chunk.coverage,
+        "matched_words": chunk.matched_words,
+        "arch_scores": chunk.arch_scores,
+        "vocabulary_version": chunk.vocabulary_version,
+        "data_checksum": chunk.data_checksum,
+        "reefs": [_reef(reef) for reef in chunk.reefs],
+        "islands": [_island(island) for island in chunk.islands],
+        "text": chunk.text,
+    }
+
+
+def _reef(reef: ReefScore) -> dict[str, Any]:
+    return {
+        "reef_id": reef.reef_id,
+        "reef_name": reef.reef_name,
+        "z_score": reef.z_score,
+        "raw_bm25": reef.raw_bm25,
+        "n_contributing_words": reef.n_contributing_words,
+    }
+
+
+def _island(island: IslandScore) -> dict[str, Any]:
+    return {
+        "island_id": island.island_id,
+        "island_name": island.island_name,
+        "aggregate_z": island.aggregate_z,
+        "n_contributing_reefs": island.n_contributing_reefs,
+    }
+
+
+def _line(record: dict[str, Any], canonical: bool) -> str:
+    if canonical:
+        record = {
+            # What a person handed in stays as it is.
+            key: value if key == "metadata" else _rounded(value)
+            for key, value in record.items()
+            if key not in PASSING
+        }
+    return json.dumps(record, ensure_ascii=False, sort_keys=canonical, separators=(",", ":"))
+
+
+def _rounded(value: Any) -> Any:
+    """`value` with the numbers in it rounded."""
+    if isinstance(value, float):
+        return round(value, DIGITS) + 0.0  # not -0.0
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value

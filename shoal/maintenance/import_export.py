@@ -1,0 +1,231 @@
+"""An export becomes a library again: its documents are taken in as if they came for the first time.
+
+What the export says of passages, reefs and words is not read: it is made anew, so that it is this version's. Ids, times
+and the history of jobs are not brought back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from shoal.errors import DocumentError, InvalidFieldError, ShoalError
+from shoal.formats.decoding import clean
+from shoal.formats.drafts import checked_tags, make_draft
+from shoal.maintenance.export import FORMAT
+from shoal.models import DocumentDraft
+from shoal.settings import MIB, Settings
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
+    from shoal.jobs.embedded import Watcher
+
+LINE_BYTES_PER_BYTE = 8
+"""How much longer than its document a line may be: JSON can write two bytes of text as six, and adds the structure."""
+READ_BYTES = MIB
+GZIP = b"\x1f\x8b"
+
+MAX_BAD_LINES = 1000
+"""Bad lines that are kept with their reasons; of a file that is no export each may be one, and there may be millions."""
+MAX_REASON_CHARS = 300
+MAX_WARNINGS = 100
+MAX_WARNING_CHARS = 1000
+"""What a document may bring of warnings; our own are a few lines."""
+
+KNOWN = frozenset({"export", "document", "chunk", "custom_word"})
+
+
+class NotAnExportError(ShoalError):
+    """The file as a whole can't be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that could not be taken, counted from 1, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`stored` and `duplicates`: documents that are new, and those whose text was there before. `bad`: the first of the
+    `n_bad` lines that could not be taken. `is_rescored`: words were learned afresh afterwards, so that the library does
+    not depend on how it came together."""
+
+    stored: int
+    duplicates: int
+    bad: tuple[BadLine, ...]
+    is_rescored: bool
+    n_bad: int = 0
+
+
+def import_export(
+    engine: Engine,
+    file: IO[bytes],
+    *,
+    rescore: bool = True,
+    processes: int = 1,
+    watch: Watcher | None = None,
+) -> Imported:
+    """Take in the documents of an export, canonical or not, plain or compressed by gzip. A bad line does not stop the
+    rest. Texts that are stored already are left as they are; their tags are merged.
+
+    `rescore`: where words were learned in several steps, learn them afresh at the end. Raises NotAnExportError before
+    anything is stored.
+    """
+    lines = _lines(file, engine.settings)
+    _check_head(lines)
+    bad = _BadLines()
+    numbers: list[int] = []
+    n_bytes = 0
+    had_documents = engine.documents(limit=1).total > 0
+    with engine.intake() as intake:
+        for number, line in lines:
+            try:
+                draft = _draft(line, engine.settings)
+            except (DocumentError, _BadRecordError) as error:
+                bad.add(number, str(error))
+                continue
+            if draft is not None:
+                intake.add_draft(draft)
+                numbers.append(number)
+                n_bytes += draft.n_bytes
+        results = intake.finish(processes=processes, watch=watch)
+    taken = list(zip(numbers, results, strict=True))
+    for number, result in taken:
+        if result.error is not None:
+            bad.add(number, result.error)
+    stored = sum(result.error is None and result.duplicate is None for _, result in taken)
+    # One wave in an empty library learns from all at once, as a rescore does.
+    in_steps = had_documents or n_bytes > engine.settings.wave_bytes
+    is_rescored = bool(rescore and engine.settings.learning and stored and in_steps)
+    if is_rescored:
+        engine.rescore(watch)
+    duplicates = sum(result.duplicate is not None for _, result in taken)
+    return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
+
+
+class _BadLines:
+    """Counts bad lines, and keeps some of them: the first that could not be read, and of those read that were refused."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._kept: list[BadLine] = []
+
+    def add(self, line: int, reason: str) -> None:
+        self.n += 1
+        if len(self._kept) < MAX_BAD_LINES:
+            shown = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+            self._kept.append(BadLine(line, shown))
+
+    def first(self) -> tuple[BadLine, ...]:
+        return tuple(sorted(self._kept, key=lambda one: one.line))
+
+
+class _BadRecordError(ValueError):
+    """A line is not a record of an export."""
+
+
+def _lines(file: IO[bytes], settings: Settings) -> Iterator[tuple[int, bytes | None]]:
+    """Lines with their numbers, from 1; None for one that is too long to be any document's."""
+    limit = LINE_BYTES_PER_BYTE * settings.max_document_bytes + MIB
+    opened = _opened(file)
+    number = 0
+    try:
+        while line := opened.readline(limit):
+            number += 1
+            is_whole = line.endswith(b"\n") or len(line) < limit
+            yield number, line if is_whole else None
+            while not is_whole and (rest := opened.readline(READ_BYTES)):
+                is_whole = rest.endswith(b"\n")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise NotAnExportError(
+            f"the compressed file ends in line {number + 1} or is damaged ({error}); nothing of it was stored"
+        ) from error
+
+
+def _opened(file: IO[bytes]) -> IO[bytes]:
+    head = file.peek(len(GZIP)) if hasattr(file, "peek") else b""
+    return gzip.GzipFile(fileobj=file) if head[: len(GZIP)] == GZIP else file  # type: ignore[return-value]
+
+
+def _check_head(lines: Iterator[tuple[int, bytes | None]]) -> None:
+    """Raise NotAnExportError unless the first line says that this is an export which this version can read."""
+    for _, line in lines:
+        try:
+            record = _record(line)
+        except _BadRecordError:
+            record = {}
+        if record is None:
+            continue
+        if record.get("type") != "export":
+            break
+        if not isinstance(record.get("format"), int) or record["format"] > FORMAT:
+            raise NotAnExportError(
+                f"the export has format {record.get('format')!r}; this version reads formats up to {FORMAT}: install a newer one"
+            )
+        return
+    raise NotAnExportError(
+        "this is not an export: its first line should tell the type `export`. `shoal ingest` takes texts, "
+        "`shoal upload` takes NDJSON"
+    )
+
+
+def _record(line: bytes | None) -> dict[str, Any] | None:
+    """The object of a line; None for a line without any, such as the brackets of `shoal --json export`."""
+    if line is None:
+        raise _BadRecordError("the line is longer than any document can be")
+    text = line.strip().removesuffix(b",").removeprefix(b"\xef\xbb\xbf")
+    if text in (b"", b"[", b"]", b"[]"):
+        return None
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _BadRecordError(f"this is not JSON; was the file cut off? ({type(error).__name__})") from None
+    if not isinstance(record, dict) or not isinstance(record.get("type"), str):
+        raise _BadRecordError("this is not a record: an object with a `type`")
+    return record
+
+
+def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
+    """The document of a line; None for a line of something else. Raises DocumentError, _BadRecordError."""
+    record = _record(line)
+    if record is None or record["type"] in KNOWN - {"document"}:
+        return None
+    if record["type"] != "document":
+        raise _BadRecordError(f"`{record['type'][:20]}` is no type of an export's record")
+    if "content" not in record:
+        raise InvalidFieldError("content", "is missing")
+    draft = make_draft(
+        content=record["content"],
+        settings=settings,
+        title=record.get("title"),
+        format=record.get("format"),
+        metadata=record.get("metadata"),
+        source_path=record.get("source_path"),
+    )
+    expected = record.get("content_hash")
+    if expected is not None and expected != draft.content_hash:
+        raise InvalidFieldError("content_hash", "is not that of the content; the line was changed or damaged")
+    # Not those of the front matter, where someone has removed them; and what was doubtful of the text as it once came.
+    return dataclasses.replace(
+        draft,
+        tags=checked_tags(record.get("tags", ()), settings),
+        warnings=_warnings(record.get("warnings", ())),
+    )
+
+
+def _warnings(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+        raise InvalidFieldError("warnings", "must be a list of texts")
+    if len(given) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARS for text in given):
+        raise InvalidFieldError(
+            "warnings", f"are over {MAX_WARNINGS:,}, or one has over {MAX_WARNING_CHARS:,} characters"
+        )
+    return tuple(map(clean, given))

@@ -1,0 +1,117 @@
+"""Learned words on their way in: rows of a version to come, and the version that makes them real.
+
+Rows are written before their version exists and have no effect until it does; so a learn may write many in short
+transactions and make them hold in one.
+
+Nothing here begins or ends a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from lagoon.hashing import fnv1a64
+from shoal.storage.database import snapshot_of
+from shoal.storage.vocabulary_queries import Version
+
+if TYPE_CHECKING:
+    from shoal.learning.vocabulary import LearnedWord
+
+INSERT_VERSION = sa.text("""
+    INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)
+    VALUES (:version, :now, :job_id, :wave, :n_words, :data_checksum)
+""")
+INSERT_WORD = """
+    INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound, specificity,
+                              idf_q, weight_q, n_occurrences, n_documents)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Rows of one version are written in slices: those of a slice have the largest ids.
+ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
+LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
+INSERT_REEF = """
+    INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength) VALUES (?, ?, ?, ?)
+"""
+# Rows of a version that was never made real.
+UNREAL = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
+DELETE_ROW = sa.text("DELETE FROM custom_words WHERE id = :id AND from_version > :version")
+# Rows that nobody scores with any more: a later one holds at every version in use.
+DELETE_SUPERSEDED = sa.text("""
+    DELETE FROM custom_words WHERE word = :word AND from_version < (
+        SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = :word AND v.from_version <= :floor)
+""")
+
+
+def write_learned(
+    connection: sa.Connection, words: Sequence[tuple[int, LearnedWord]], from_version: int, *, now: str
+) -> None:
+    """Write words under their ids as they are from a version on."""
+    if not words:
+        return
+    snapshot = snapshot_of(connection)
+    last = snapshot.value(LAST_ROW_ID)
+    connection.exec_driver_sql(
+        INSERT_WORD,
+        [
+            (*_name(word.word, word_id, from_version, now), 0, int(word.is_compound), *_numbers(word))
+            for word_id, word in words
+        ],
+    )
+    row_ids = dict(snapshot.tuples(ROW_IDS_AFTER, {"last": last, "version": from_version}))
+    reefs = [(row_ids[word.word], *reef) for _, word in words for reef in word.reefs]
+    connection.exec_driver_sql(INSERT_REEF, reefs)
+
+
+def write_retired(
+    connection: sa.Connection, words: Sequence[tuple[int, str]], from_version: int, *, now: str
+) -> None:
+    """Write that words are not known from a version on."""
+    rows = [
+        (*_name(word, word_id, from_version, now), 1, int(" " in word), 0, 0, 0, 0, 0)
+        for word_id, word in words
+    ]
+    if rows:
+        connection.exec_driver_sql(INSERT_WORD, rows)
+
+
+def delete_superseded(connection: sa.Connection, words: Iterable[str], floor: int) -> None:
+    """Remove rows of words that are not needed for any version from `floor` on."""
+    rows = [{"word": word, "floor": floor} for word in words]
+    if rows:
+        connection.execute(DELETE_SUPERSEDED, rows)
+
+
+def make_version(
+    connection: sa.Connection, new: Version, *, job_id: int, wave: int, n_words: int, now: str
+) -> None:
+    """From here on the rows written for this version hold."""
+    connection.execute(
+        INSERT_VERSION,
+        {
+            "version": new.number,
+            "data_checksum": new.data_checksum,
+            "job_id": job_id,
+            "wave": wave,
+            "n_words": n_words,
+            "now": now,
+        },
+    )
+
+
+def _name(word: str, word_id: int, from_version: int, now: str) -> tuple[Any, ...]:
+    value = fnv1a64(word)
+    # SQL's integers are signed.
+    return word, value - 2**64 if value >= 2**63 else value, word_id, from_version, now
+
+
+def _numbers(word: LearnedWord) -> tuple[int, ...]:
+    return word.specificity, word.idf_q, word.weight_q, word.n_occurrences, word.n_documents
+
+
+def delete_unreal(connection: sa.Connection, row_ids: Sequence[int], version: int) -> None:
+    """Remove rows that were written for a version after the given one, which is the newest."""
+    if row_ids:
+        connection.execute(DELETE_ROW, [{"id": row_id, "version": version} for row_id in row_ids])

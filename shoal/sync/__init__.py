@@ -1,5 +1,0 @@
-"""A library that follows a folder: what is new in it comes in, what changed changes, what is gone can go."""
-
-from shoal.sync.following import Synced, sync
-
-__all__ = ["Synced", "sync"]

@@ -1,0 +1,126 @@
+"""Drafts whose chunks are known are analysed together; each comes out as it would alone."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from teaching_texts import about
+
+import lagoon
+from lagoon.scorer import ReefScorer
+from shoal.chunking.analysis import (
+    CutDraft,
+    ReadDraft,
+    analyse,
+    analyse_cut,
+    analyse_cuts,
+    cuts_of,
+    scored_document,
+)
+from shoal.models import DocFormat, DocumentDraft, ScoredDocument
+from shoal.settings import Settings
+
+OPTIONS = Settings(database_url="sqlite:///unused.db")
+TEXTS = (
+    *(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees")),
+    "# Rain\n\nThe zorblat rains. A storm comes.\n\n## Snow\n\nIt snows on the mountain.\n",
+    "One word",
+    "Nothing known: qqxv zzyzx.",
+)
+
+
+def draft(text: str) -> DocumentDraft:
+    data = text.encode()
+    return DocumentDraft(
+        title=text[:9],
+        content=text,
+        format=DocFormat.markdown,
+        content_hash=hashlib.sha256(data).hexdigest(),
+        n_bytes=len(data),
+    )
+
+
+@pytest.fixture(scope="module")
+def scorer() -> ReefScorer:
+    learned = lagoon.load().without_custom_words()
+    learned.add_custom_word("zorblat", [(3, 1.0), (7, 0.5)])
+    return learned
+
+
+@pytest.fixture(scope="module")
+def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
+    base = scorer.without_custom_words()
+    return {text: cuts_of(analyse(draft(text), base, OPTIONS)) for text in TEXTS}
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5))
+def test_drafts_analysed_together_come_out_as_alone(
+    scorer: ReefScorer, cuts: dict[str, list[int]], texts: list[str]
+) -> None:
+    together = analyse_cuts([CutDraft(draft(text), cuts[text], None) for text in texts], scorer, OPTIONS)
+    for text, analysed in zip(texts, together, strict=True):
+        alone = analyse_cut(draft(text), cuts[text], scorer, OPTIONS)
+        assert analysed is not None
+        assert alone is not None
+        assert scored(analysed, scorer) == scored(alone, scorer)
+
+
+LONG = "\n\n".join(
+    [
+        *(f"# The {topic}\n\n" + about(topic, "zorblat", 6) for topic in ("fire", "sea")),
+        "## Sea of glass\n\nMr. Frob Tandle's zorblats saw a heart attack. Frob Tandle rose!",
+        about("law", "frob tandle", 5),
+        about("bees", "unheard", 9),
+    ]
+)
+
+
+def test_a_draft_that_was_read_before_is_scored_as_if_it_was_not(scorer: ReefScorer) -> None:
+    learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
+    learned.add_custom_word("frob tandle", [(5, 1.0)])
+    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    read = ReadDraft.of(first)
+    assert read.text is not None, "long enough to be worth it"
+    again = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS, read=read)
+    afresh = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS)
+    assert again is not None
+    assert afresh is not None
+    assert scored(again, learned) == scored(afresh, learned)
+    before = scored_document(first, scorer, vocabulary_version=1)
+    assert scored(again, learned).chunks[1].reefs != before.chunks[1].reefs, "learned words count"
+    assert analyse_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
+
+
+def test_what_was_read_of_a_draft_can_be_used_again(scorer: ReefScorer) -> None:
+    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    read = ReadDraft.of(first)
+    for _ in range(2):
+        again = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS, read=read)
+        expected = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS)
+        assert again is not None
+        assert expected is not None
+        assert scored(again, scorer) == scored(expected, scorer)
+
+
+def scored(analysed: object, scorer: ReefScorer) -> ScoredDocument:
+    return scored_document(analysed, scorer, vocabulary_version=1)  # type: ignore[arg-type]
+
+
+def test_a_draft_that_is_read_otherwise_does_not_disturb_the_others(
+    scorer: ReefScorer, cuts: dict[str, list[int]]
+) -> None:
+    texts = TEXTS[:3]
+    asked = [CutDraft(draft(text), cuts[text], None) for text in texts]
+    asked[1] = asked[1]._replace(cuts=[0, 5])
+    first, second, third = analyse_cuts(asked, scorer, OPTIONS)
+    assert second is None
+    for text, analysed in ((texts[0], first), (texts[2], third)):
+        assert analysed is not None
+        assert scored(analysed, scorer).draft.content == text
+        assert scored(analysed, scorer).chunks[-1].end_char == len(text.rstrip())
+    assert analyse_cuts([asked[1]], scorer, OPTIONS) == [None]
+    assert analyse_cuts([], scorer, OPTIONS) == []

@@ -1,0 +1,592 @@
+"""The doctor finds what is wrong with a library, says what to do, and mends it without losing a document."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_scorer import FakeScorer
+from libraries import TEXTS, documents, make
+from teaching_texts import about
+
+import lagoon
+from shoal.cli.app import run
+from shoal.engine import Engine
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.queries import get_items, get_job
+from shoal.jobs.queue.states import JobStatus
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.runner import handlers_for, process
+from shoal.maintenance.doctor import Finding, Patient, Report, examine, runner
+from shoal.maintenance.export import export
+from shoal.settings import Settings
+from shoal.storage.database import Database
+
+Break = Callable[[sqlite3.Connection], object]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}")
+
+
+@pytest.fixture
+def library(settings: Settings) -> Path:
+    return make(settings.database_path)
+
+
+def patient(settings: Settings) -> Patient:
+    return Patient(settings, FakeScorer())
+
+
+def look(settings: Settings, *, repair: bool = False, quick: bool = False) -> Report:
+    one = patient(settings)
+    try:
+        return examine(one, repair=repair, quick=quick)
+    finally:
+        one.close()
+
+
+def harm(path: Path, *statements: str) -> None:
+    """Change a database as no Shoal would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def content(path: Path) -> list[str]:
+    with Engine(db_path=path, scorer=FakeScorer()) as engine:
+        return list(engine.export(canonical=True))
+
+
+def only(findings: tuple[Finding, ...], check: str) -> Finding:
+    assert [finding.check for finding in findings] == [check], findings
+    finding = findings[0]
+    assert finding.meaning
+    assert finding.advice
+    return finding
+
+
+def assert_healthy(settings: Settings) -> None:
+    assert look(settings).findings == ()
+
+
+def test_nothing_is_found_in_a_library_that_is_whole(library: Path, settings: Settings) -> None:
+    report = look(settings)
+    assert report.findings == ()
+    assert report.is_healthy
+    assert len(report.looked_at) == 19
+    assert set(look(settings, quick=True).looked_at) < set(report.looked_at)
+
+
+# --- The file ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_no_database(settings: Settings) -> None:
+    settings.database_path.write_bytes(b"dear diary" * 1000)
+    report = look(settings, repair=True)
+    assert "cannot be read" in only(report.findings, "file").problem
+    assert not report.is_healthy
+    assert report.looked_at == ("file",)
+    assert settings.database_path.read_bytes() == b"dear diary" * 1000
+
+
+def test_a_database_of_another_program(settings: Settings) -> None:
+    harm(settings.database_path, "CREATE TABLE recipes (name TEXT)")
+    assert "not a Shoal database" in only(look(settings, repair=True).findings, "file").problem
+
+
+def test_pages_that_were_overwritten(library: Path, settings: Settings) -> None:
+    with closing(sqlite3.connect(library)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk_reefs'").fetchone()[
+            0
+        ]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    with library.open("rb+") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\x00" * size)
+    report = look(settings, repair=True)
+    assert not report.is_healthy
+    damage = next(finding for finding in report.findings if finding.check == "integrity")
+    assert "restore" in damage.advice
+    assert not damage.can_repair
+
+
+def test_an_index_that_misses_a_row(library: Path, settings: Settings) -> None:
+    name = "idx_documents_source_path"
+    with closing(sqlite3.connect(library, isolation_level=None)) as connection:
+        row = connection.execute(
+            "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master WHERE name = ?", (name,)
+        ).fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = ?", (name,))
+    harm(library, "UPDATE documents SET source_path = 'elsewhere.md' WHERE id = 1")
+    with closing(sqlite3.connect(library, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
+    finding = only(look(settings).findings, "integrity")
+    assert name in finding.problem
+    assert finding.can_repair
+    assert only(look(settings, repair=True).repaired, "integrity") == finding
+    assert_healthy(settings)
+
+
+def test_a_schema_of_another_version(library: Path, settings: Settings) -> None:
+    harm(library, "UPDATE alembic_version SET version_num = '9999'")
+    report = look(settings, repair=True)
+    assert "newer version" in only(report.findings, "schema").advice
+    assert report.looked_at == ("file", "schema")
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date(settings: Settings) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    from shoal.storage import migrate
+
+    config = Config()
+    config.set_main_option("script_location", str(migrate.script_folder()))
+    database = Database(settings.database_url)
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+    database.close()
+    assert "shoal migrate" in only(look(settings).findings, "schema").advice
+    assert look(settings, repair=True).is_healthy
+    assert_healthy(settings)
+
+
+def test_parts_of_the_schema_that_are_gone(library: Path, settings: Settings) -> None:
+    before = content(library)
+    harm(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reef_postings")
+    assert "idx_jobs_status" in only(look(settings).findings, "schema").problem
+    assert {finding.check for finding in look(settings, repair=True).repaired} == {
+        "schema",
+        "postings",
+        "full-text",
+    }
+    assert_healthy(settings)
+    assert content(library) == before
+    assert found(library, "volcano lava") == ["Fire"]
+
+
+def test_a_table_with_content_that_is_gone_is_not_made_up_for(library: Path, settings: Settings) -> None:
+    harm(library, "DROP TABLE document_tags")
+    finding = only(look(settings, repair=True).findings, "schema")
+    assert not finding.can_repair
+    assert "restore" in finding.advice
+
+
+# --- Documents -----------------------------------------------------------------------------------------------
+
+
+def found(path: Path, query: str) -> list[str]:
+    """Titles of the documents that a search finds."""
+    with Engine(db_path=path, scorer=FakeScorer()) as engine:
+        return [result.document_title for result in engine.search(query, mode="reef", top_k=1).results]
+
+
+REPAIRABLE: dict[str, tuple[str, ...]] = {
+    "orphans": (
+        "INSERT INTO document_tags VALUES (99, 'nobody')",
+        "INSERT INTO chunk_islands VALUES (990, 1, 'nowhere', 1.0, 1)",
+    ),
+    "texts": ("UPDATE chunks SET text = 'something else' WHERE id = 2",),
+    "texts: a passage": ("DELETE FROM chunks WHERE id = 1",),
+    "texts: a section": ("DELETE FROM sections WHERE document_id = 2",),
+    "texts: a count": ("UPDATE documents SET n_chunks = 7 WHERE id = 2",),
+    "texts: a size": ("UPDATE documents SET n_bytes = 7 WHERE id = 2",),
+    "scores": ("DELETE FROM chunk_reefs WHERE chunk_id = 1 AND rank = 0",),
+    "scores: all": ("DELETE FROM chunk_reefs",),
+    "scores: a norm": ("UPDATE chunks SET norm = 3 * norm WHERE id = 2",),
+    "postings": (
+        "DELETE FROM reef_postings WHERE chunk_id = 1",
+        "UPDATE reef_postings SET weight = weight / 2 WHERE chunk_id = 2",
+        "INSERT INTO reef_postings VALUES (3, 4711, 1000000)",
+    ),
+    "full-text": ("DELETE FROM chunk_fts_docsize WHERE id = 1",),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRABLE)
+def test_what_follows_from_the_texts_is_made_anew(library: Path, settings: Settings, name: str) -> None:
+    before = content(library)
+    harm(library, *REPAIRABLE[name])
+    check = name.partition(":")[0]
+    first = look(settings)
+    assert check in {finding.check for finding in first.findings}
+    assert not first.is_healthy
+    repaired = look(settings, repair=True)
+    assert repaired.is_healthy, repaired.findings
+    assert check in {finding.check for finding in repaired.repaired}
+    assert_healthy(settings)
+    assert content(library) == before
+    assert found(library, "volcano lava") == ["Fire"]
+
+
+def test_words_in_the_index_that_no_passage_has(library: Path, settings: Settings) -> None:
+    harm(
+        library,
+        # Tells the index to forget words that it was never told.
+        """INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
+           VALUES ('delete', 1, 'Nothing', 'of', 'the kind')""",
+        "INSERT INTO chunk_fts (rowid, title, headings, text) VALUES (1, 'Other', 'words', 'indeed')",
+    )
+    assert only(look(settings).findings, "full-text words").can_repair
+    assert only(look(settings, repair=True).repaired, "full-text words")
+    assert_healthy(settings)
+    with closing(sqlite3.connect(library)) as connection:
+        hits = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
+        assert connection.execute(hits, ("indeed",)).fetchone()[0] == 0
+        assert connection.execute(hits, ("lava",)).fetchone()[0] == 1
+
+
+def test_passages_of_a_document_that_is_made_anew_keep_their_ids(library: Path, settings: Settings) -> None:
+    def ids() -> list[int]:
+        with Engine(db_path=library, scorer=FakeScorer()) as engine:
+            return [chunk.id for chunk in engine.chunks(1).chunks]
+
+    before = ids()
+    harm(library, "UPDATE chunks SET text = 'something else' WHERE document_id = 1 AND chunk_index = 0")
+    look(settings, repair=True)
+    assert ids() == before
+
+
+def test_a_text_that_was_changed_is_told_and_left_alone(library: Path, settings: Settings) -> None:
+    harm(library, "UPDATE documents SET content = REPLACE(content, 'lava', 'love') WHERE id = 1")
+    finding = only(look(settings, repair=True).findings, "texts")
+    assert not finding.can_repair
+    assert "backup" in finding.advice
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        assert "love" in engine.content(1)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "reason"),
+    [
+        ("content = CAST(x'ff41' AS TEXT)", "content is not UTF-8"),
+        ("content = CAST(content AS BLOB)", "content is not stored as TEXT"),
+        ("title = x'ff'", "title is not stored as TEXT"),
+        ("source_path = CAST(x'ff41' AS TEXT)", "source_path is not UTF-8"),
+        ("metadata = '{'", "metadata is not a JSON object"),
+        ("metadata = '[1]'", "metadata is not a JSON object"),
+        ("report = 'x'", "report is not a JSON object"),
+        ("format = 'rich'", "format is none of markdown, plaintext"),
+        ("coverage = 'x'", "coverage is not stored as REAL"),
+    ],
+)
+def test_a_damaged_value_of_a_document_is_named_and_left_alone(
+    library: Path, settings: Settings, assignment: str, reason: str
+) -> None:
+    harm(library, f"UPDATE documents SET {assignment} WHERE id = 2")
+    for repair in (False, True):
+        finding = next(one for one in look(settings, repair=repair).findings if one.check == "values")
+        assert finding.examples == (f"document 2: documents.{reason}",)
+        assert (finding.is_harm, finding.can_repair) == (True, False)
+    with closing(sqlite3.connect(library)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE documents SET n_bytes = 'x', n_chunks = 'y' WHERE id = 2",
+        "UPDATE chunks SET start_char = 'x' WHERE document_id = 2",
+        "UPDATE chunks SET text = CAST(x'ff41' AS TEXT), norm = 'x' WHERE document_id = 2",
+        "UPDATE chunk_reefs SET z_score = 'x' WHERE chunk_id = 2",
+        "UPDATE reef_postings SET weight = x'00' WHERE chunk_id = 2",
+        "UPDATE vocabulary_versions SET n_words = 'x'",
+    ],
+)
+def test_a_damaged_value_that_follows_from_the_texts_is_made_anew(
+    library: Path, settings: Settings, statement: str
+) -> None:
+    before = content(library)
+    harm(library, statement)
+    assert not look(settings).is_healthy
+    assert look(settings, repair=True).is_healthy
+    assert_healthy(settings)
+    assert content(library) == before
+
+
+def test_a_document_that_cannot_be_read_does_not_keep_others_from_repair(
+    library: Path, settings: Settings
+) -> None:
+    harm(library, "UPDATE documents SET n_bytes = 1", "UPDATE documents SET metadata = '{' WHERE id = 1")
+    report = look(settings, repair=True)
+    torn = next(one for one in report.findings if one.check == "texts" and one.can_repair)
+    assert torn.examples == ("document 1: 1 bytes are noted, it has 87",)
+
+
+def test_a_check_that_fails_is_a_finding_with_its_reason_and_the_rest_is_looked_at(
+    library: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Patient) -> list[Finding]:
+        raise ValueError("no such number")
+
+    broken = tuple(
+        dataclasses.replace(check, look=fail) if check.name == "postings" else check
+        for check in runner.CHECKS
+    )
+    monkeypatch.setattr(runner, "CHECKS", broken)
+    report = look(settings)
+    assert "ValueError: no such number" in only(report.findings, "postings").problem
+    assert not report.is_healthy
+    assert len(report.looked_at) == len(broken) - 1
+
+
+def test_passages_that_are_out_of_date_are_no_harm(library: Path, settings: Settings) -> None:
+    harm(library, "INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
+    report = look(settings)
+    assert "shoal rescore" in only(report.findings, "staleness").advice
+    assert report.is_healthy
+
+
+# --- Jobs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_job(library: Path, settings: Settings) -> int:
+    """A job of four notes in two waves, the first of which was looked at in part."""
+    settings = dataclasses.replace(settings, wave_bytes=100, batch_items=1)
+    database = Database(settings.database_url)
+    upload = Upload(database, settings).begin()
+    for i in range(4):
+        upload.add(
+            make_draft(content=f"Rain and storm and wind, number {i}, over the sea.", settings=settings)
+        )
+    job_id = upload.finish()
+    one_batch(settings)
+    database.close()
+    return job_id
+
+
+def one_batch(settings: Settings) -> bool:
+    database = Database(settings.database_url)
+    try:
+        batch = claim(database, lease.new_owner(), settings)
+        if batch is not None:
+            process(batch, database, handlers_for(database, FakeScorer(), settings), settings)
+        return batch is not None
+    finally:
+        database.close()
+
+
+def finish(settings: Settings, job_id: int) -> list[str]:
+    """Work until nothing is left; how the items of the job ended. It must have ended, too."""
+    while one_batch(settings):
+        pass
+    database = Database(settings.database_url)
+    try:
+        assert get_job(database, job_id).ended
+        return [item.status.value for item in get_items(database, job_id)]
+    finally:
+        database.close()
+
+
+BROKEN_JOBS = {
+    "items: no job": ("PRAGMA foreign_keys = OFF", "DELETE FROM jobs"),
+    "items: no wave": ("DELETE FROM waves WHERE n = 0",),
+    "items: half claimed": ("UPDATE job_items SET lease_owner = 'nobody' WHERE status = 'enqueued'",),
+    "items: claimed by nobody": ("UPDATE job_items SET status = 'discovering' WHERE status = 'enqueued'",),
+    "items: left behind": ("UPDATE waves SET stage = 'score'",),
+    "waves: too many": ("UPDATE waves SET pending = pending + 1",),
+    "waves: none": ("UPDATE waves SET pending = 0",),
+    "waves: closed early": ("UPDATE waves SET stage = 'done', pending = 0 WHERE n = 1",),
+    "jobs: counts": ("UPDATE jobs SET total = 7, bytes_done = 1, n_failed = 2",),
+    "jobs: ended early": ("UPDATE jobs SET status = 'succeeded', finished_at = 'now'",),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_JOBS)
+def test_accepted_work_is_done_after_a_repair(settings: Settings, open_job: int, name: str) -> None:
+    harm(settings.database_path, *BROKEN_JOBS[name])
+    check = name.partition(":")[0]
+    assert check in {finding.check for finding in look(settings).findings}
+    report = look(settings, repair=True)
+    assert report.is_healthy, report.findings
+    assert_healthy(settings)
+    assert finish(settings, open_job) == ["succeeded"] * 4
+    assert_healthy(settings)
+
+
+def test_a_job_that_has_nothing_left_to_do_ends(settings: Settings, open_job: int) -> None:
+    assert finish(settings, open_job) == ["succeeded"] * 4
+    harm(settings.database_path, "UPDATE jobs SET status = 'processing', finished_at = NULL")
+    assert only(look(settings).findings, "jobs").can_repair
+    look(settings, repair=True)
+    assert_healthy(settings)
+    assert finish(settings, open_job) == ["succeeded"] * 4
+
+
+def test_an_item_whose_text_is_gone_fails_and_says_so(settings: Settings, open_job: int) -> None:
+    harm(
+        settings.database_path,
+        "DELETE FROM job_item_contents WHERE item_id = (SELECT MAX(id) FROM job_items)",
+    )
+    finding = only(look(settings).findings, "items")
+    assert "send these documents again" in finding.advice
+    look(settings, repair=True)
+    assert_healthy(settings)
+    assert finish(settings, open_job) == ["succeeded"] * 3 + ["failed"]
+    database = Database(settings.database_url)
+    assert get_job(database, open_job).status is JobStatus.partial
+    assert "send the document again" in str(get_items(database, open_job)[3].error)
+    database.close()
+
+
+def test_a_claim_of_a_worker_that_is_gone_is_taken_back(settings: Settings, open_job: int) -> None:
+    database = Database(settings.database_url)
+    assert claim(database, lease.new_owner(), settings, time.time() - 2 * settings.lease_seconds) is not None
+    database.close()
+    assert "shoal worker" in only(look(settings).findings, "leases").advice
+    assert only(look(settings, repair=True).repaired, "leases")
+    assert_healthy(settings)
+    assert finish(settings, open_job) == ["succeeded"] * 4
+
+
+def test_what_was_broken_off_is_removed(library: Path, settings: Settings) -> None:
+    spool = settings.data_path / "spool"
+    spool.mkdir(parents=True)
+    old, new = spool / "upload-old", spool / "upload-new"
+    for file in (old, new):
+        file.write_text("half of an upload")
+    long_ago = time.time() - 2 * settings.upload_timeout
+    os.utime(old, (long_ago, long_ago))
+    database = Database(settings.database_url)
+    upload = Upload(database, settings).begin()
+    upload.add(make_draft(content="Rain and storm.", settings=settings))
+    database.close()
+    harm(library, "UPDATE jobs SET received_at = 1")
+    report = look(settings)
+    assert [finding.check for finding in report.findings] == ["leftovers", "leftovers"]
+    assert report.is_healthy
+    look(settings, repair=True)
+    assert_healthy(settings)
+    assert [path.name for path in spool.iterdir()] == ["upload-new"]
+
+
+def test_texts_that_nobody_reads_again_are_removed(settings: Settings, open_job: int) -> None:
+    finish(settings, open_job)
+    harm(settings.database_path, "INSERT INTO job_item_contents SELECT id, 'text' FROM job_items")
+    report = look(settings)
+    assert only(report.findings, "items").n == 4
+    assert report.is_healthy
+    look(settings, repair=True)
+    assert_healthy(settings)
+
+
+# --- What was learned ----------------------------------------------------------------------------------------
+
+LESSONS = [
+    about("fire", "zorblat"),
+    about("sea", "quendle"),
+    about("fire", "zorblat", 3),
+    about("law", "mirthog"),
+]
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that has learned words, closed."""
+    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    with Engine(db_path=path) as engine:
+        engine.ingest_many([{"content": text, "title": text[:12]} for text in LESSONS])
+        assert engine.status()["n_custom_words"] >= 3
+    return path
+
+
+@pytest.fixture
+def learned(taught: Path, settings: Settings) -> Path:
+    settings.database_path.write_bytes(taught.read_bytes())
+    return settings.database_path
+
+
+def look_with_words(settings: Settings, *, repair: bool = False) -> Report:
+    one = Patient(settings, lagoon.load())
+    try:
+        return examine(one, repair=repair)
+    finally:
+        one.close()
+
+
+BROKEN_LEARNING = {
+    "learned texts": ("UPDATE observed_documents SET stored = 0 WHERE id = 1",),
+    "evidence: a sum": ("UPDATE word_evidence SET n_occurrences = n_occurrences + 1 WHERE word = 'zorblat'",),
+    "evidence: a word": ("DELETE FROM word_evidence WHERE word = 'zorblat'",),
+    "evidence: a text": ("DELETE FROM observed_documents WHERE id = 2",),
+    "evidence: the state": ("DELETE FROM learning",),
+    "vocabulary": ("UPDATE vocabulary_versions SET n_words = 99 WHERE version > 0",),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_LEARNING)
+def test_what_was_learned_is_learned_again(learned: Path, settings: Settings, name: str) -> None:
+    with Engine(db_path=learned) as engine:
+        engine.rescore()
+        before = list(engine.export(canonical=True))
+    assert look_with_words(settings).findings == ()
+    harm(learned, "PRAGMA foreign_keys = ON", *BROKEN_LEARNING[name])
+    assert name.partition(":")[0] in {finding.check for finding in look_with_words(settings).findings}
+    report = look_with_words(settings, repair=True)
+    assert report.is_healthy, report.findings
+    with Engine(db_path=learned) as engine:
+        engine.rescore()
+        assert list(engine.export(canonical=True)) == before
+    assert look_with_words(settings).findings == ()
+
+
+def test_sums_of_pruned_texts_are_not_called_wrong(settings: Settings) -> None:
+    with Engine(settings=dataclasses.replace(settings, observations="prune")) as engine:
+        engine.ingest_many([{"content": text} for text in LESSONS])
+    report = look_with_words(settings)
+    assert "prune" in only(report.findings, "evidence").meaning
+    assert report.is_healthy
+
+
+# --- The command ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_what_is_wrong_and_what_to_do(
+    learned: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doctor(*options: str) -> tuple[int, str]:
+        code = run(["--db", str(learned), "doctor", *options])
+        return code, capsys.readouterr().out
+
+    assert doctor() == (0, "19 checks: the library is whole\n")
+    harm(learned, "DELETE FROM reef_postings")
+    code, text = doctor("--quick")
+    assert code == 1
+    for said in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can mend 1"):
+        assert said in text
+    code, text = doctor("--json")
+    told: dict[str, Any] = json.loads(text)
+    assert (code, told["healthy"], told["findings"][0]["check"]) == (1, False, "postings")
+    code, text = doctor("--repair")
+    assert code == 0
+    assert "repaired  postings:" in text
+    assert doctor()[0] == 0
+    assert run(["--db", str(learned.with_name("none.db")), "doctor"]) == 1
+
+
+def test_a_library_in_use_is_looked_at_and_repaired(library: Path, settings: Settings) -> None:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        harm(library, "DELETE FROM reef_postings")
+        assert look(settings, repair=True).is_healthy
+        assert [result.document_title for result in engine.search("judge", mode="reef", top_k=1).results] == [
+            "Courts"
+        ]
+        engine.ingest(**documents()[0] | {"content": TEXTS["Fire"] + "\nMore lava.\n"})
+    assert_healthy(settings)
+    assert list(export(Database(settings.database_url)))

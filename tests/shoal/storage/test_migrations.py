@@ -1,0 +1,176 @@
+"""A database comes to this version's schema exactly once, or is left alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from fake_scorer import FakeScorer
+
+from shoal.errors import SchemaError
+from shoal.jobs.queue import lease
+from shoal.jobs.queue.claims import claim
+from shoal.jobs.queue.queries import get_items
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.stages.runner import handlers_for, process
+from shoal.settings import Settings
+from shoal.storage import migrate, vocabulary_queries
+from shoal.storage.chunk_queries import get_chunks
+from shoal.storage.database import Database
+from shoal.storage.document_queries import get_document
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path / 'shoal.db'}")
+
+
+def schema(path: Path) -> list[tuple[str, str]]:
+    with sqlite3.connect(path) as connection:
+        return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+
+def test_head_is_the_newest_of_the_scripts() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate.script_folder()))
+    assert ScriptDirectory.from_config(config).get_heads() == [migrate.HEAD]
+
+
+def test_an_empty_database_is_prepared_once(empty: Database) -> None:
+    with pytest.raises(SchemaError, match="shoal migrate"):
+        migrate.check(empty)
+    assert migrate.upgrade(empty) is True
+    assert migrate.upgrade(empty) is False
+    assert migrate.current_revision(empty) == migrate.HEAD
+    migrate.check(empty)
+
+
+def upgrade_in_process(
+    url: str, gate: multiprocessing.synchronize.Barrier, answers: multiprocessing.Queue
+) -> None:  # type: ignore[type-arg]
+    database = Database(url)
+    gate.wait()
+    try:
+        answers.put(migrate.upgrade(database))
+    except BaseException as error:
+        answers.put(repr(error))
+
+
+def test_processes_that_start_at_once_migrate_once(empty: Database) -> None:
+    context = multiprocessing.get_context("spawn")
+    n = 3
+    gate, answers = context.Barrier(n), context.Queue()
+    processes = [
+        context.Process(target=upgrade_in_process, args=(empty.url, gate, answers)) for _ in range(n)
+    ]
+    for one in processes:
+        one.start()
+    found = [answers.get(timeout=60) for _ in range(n)]
+    for one in processes:
+        one.join()
+    assert sorted(map(str, found)) == ["False", "False", "True"]
+    migrate.check(empty)
+
+
+def test_a_newer_schema_is_refused_and_untouched(empty: Database) -> None:
+    migrate.upgrade(empty)
+    with empty.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    before = schema(empty.path)
+    for refuse in (migrate.upgrade, migrate.check):
+        with pytest.raises(SchemaError, match="newer Shoal"):
+            refuse(empty)
+    assert schema(empty.path) == before
+
+
+def test_a_database_of_something_else_is_refused_and_untouched(empty: Database) -> None:
+    with sqlite3.connect(empty.path) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    before = schema(empty.path)
+    with pytest.raises(SchemaError, match="something else"):
+        migrate.upgrade(empty)
+    assert schema(empty.path) == before
+
+
+LIBRARY_OF_0001 = """
+    INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage, created_at,
+        updated_at, content) VALUES (7, 'Old', 'abc', 'plaintext', 9, 1, 1, 1.0, 'then', 'then', 'Lava rose');
+    INSERT INTO document_tags VALUES (7, 'hot');
+    INSERT INTO sections VALUES (3, 7, 0, 0, '[]', 0, 0, 0, 9);
+    INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line, end_line,
+        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name, arch_score_0, arch_score_1,
+        arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, text)
+        VALUES (5, 7, 3, 0, 0, 9, 1, 1, 1, 1.0, 1.0, 2, 1, 'fire', 0, 0, 0, 0, 2.0, 0, 'data', 'Lava rose');
+    INSERT INTO chunk_reefs VALUES (5, 1, 'fire', 2.0, 1.0, 2, 0);
+    INSERT INTO reef_postings VALUES (1, 5, 1000000);
+    INSERT INTO chunk_fts (rowid, title, headings, text) SELECT chunk_id, title, headings, text FROM chunk_texts;
+    INSERT INTO jobs (id, kind, status, plan, total, created_at, updated_at)
+        VALUES (4, 'ingest', 'enqueued', '["score"]', 1, 'then', 'then');
+    INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (4, 0, 'score', 1, 1, 4);
+    INSERT INTO job_items (id, job_id, seq, wave, title, format, n_bytes, content_hash, status, updated_at)
+        VALUES (9, 4, 0, 0, 'New', 'plaintext', 4, 'def', 'enqueued', 'then');
+    INSERT INTO job_item_contents VALUES (9, 'Rain');
+"""
+
+
+def test_a_library_of_the_first_revision_keeps_its_content_and_its_open_jobs(empty: Database) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate.script_folder()))
+    with empty.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in LIBRARY_OF_0001.split(";\n"):
+            connection.exec_driver_sql(statement)
+    with pytest.raises(SchemaError, match="run `shoal migrate`"):
+        migrate.check(empty)
+    assert migrate.upgrade(empty) is True
+    with empty.snapshot() as snapshot:
+        assert get_document(snapshot, 7).tags == ("hot",)
+        [chunk] = get_chunks(snapshot, 7).chunks
+        assert (chunk.id, chunk.text, chunk.reefs[0].z_score) == (5, "Lava rose", 2.0)
+        assert snapshot.value("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'lava'") == 5
+    # What was accepted before is done now, and the next ids follow the old ones.
+    settings = Settings(database_url=empty.url)
+    batch = claim(empty, lease.new_owner(), settings)
+    assert batch is not None
+    assert [(item.id, item.stage, item.vocabulary_version) for item in batch.items] == [
+        (9, Stage.score, None)
+    ]
+    process(batch, empty, handlers_for(empty, FakeScorer(), settings), settings)
+    assert get_items(empty, 4)[0].document_id == 8
+    assert newest(empty) == (0, None)
+
+
+def newest(database: Database) -> tuple[int, str | None]:
+    with database.snapshot() as snapshot:
+        return vocabulary_queries.newest(snapshot)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    empty: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scripts = tmp_path / "migrations"
+    (scripts / "versions").mkdir(parents=True)
+    (scripts / "env.py").write_text((migrate.script_folder() / "env.py").read_text())
+    source = (migrate.script_folder() / "versions" / "0001_documents_chunks_jobs.py").read_text()
+    (scripts / "versions" / "0001_documents_chunks_jobs.py").write_text(
+        source + '    op.get_bind().exec_driver_sql("CREATE TABLE documents (id INTEGER)")\n'
+    )
+    monkeypatch.setattr(migrate, "script_folder", lambda: scripts)
+    with pytest.raises(Exception, match="refused an operation"):
+        migrate.upgrade(empty)
+    assert schema(empty.path) == []
+    monkeypatch.undo()
+    assert migrate.upgrade(empty) is True
+
+
+def test_a_new_database_can_shrink_and_be_read_while_it_is_written(empty: Database) -> None:
+    migrate.upgrade(empty)
+    with empty.snapshot() as snapshot:
+        assert snapshot.value("PRAGMA auto_vacuum") == 2, "incremental"
+        assert snapshot.value("PRAGMA journal_mode") == "wal"

@@ -1,0 +1,89 @@
+"""API keys: how they are written, and that they are shown nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from shoal.errors import SettingsError
+from shoal.settings import Settings, shown
+from shoal.support import api_keys
+from shoal.support.api_keys import Scope, find_key, hashed, new_key, parse_keys
+
+READ = "reader-0123456789abcdef"
+WRITE = "writer-0123456789abcdef"
+
+
+def test_keys_have_the_scope_before_them_and_else_may_write() -> None:
+    found = parse_keys(f"read:{READ}, write:{WRITE} ,{WRITE}x")
+    assert [key.scope for key in found] == [Scope.read, Scope.write, Scope.write]
+    assert [find_key(found, each) for each in (READ, WRITE, f"{WRITE}x")] == list(found)
+    assert parse_keys("") == parse_keys("  ") == ()
+
+
+def test_a_key_may_be_given_by_its_hash() -> None:
+    (found,) = parse_keys(f"read:{hashed(READ)}")
+    assert find_key([found], READ) is found
+    assert found == parse_keys(f"read:{READ}")[0]
+    assert find_key([found], hashed(READ)) is None, "the hash opens nothing"
+
+
+@pytest.mark.parametrize(
+    "presented", ["", "reader", READ + " ", READ.upper(), f"read:{READ}", "\ud800", "é" * 20]
+)
+def test_what_is_not_a_key_is_none(presented: str) -> None:
+    assert find_key(parse_keys(f"read:{READ}"), presented) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("short", "key 1 must have 16 to 256 characters"),
+        (f"{READ},", "key 2 must have"),
+        (f"{READ},,{WRITE}", "key 2 must have"),
+        ("x" * 257, "key 1 must have"),
+        (f"admin:{READ}", "key 1 may hold letters"),
+        ("with a blank 0123456789", "key 1 may hold letters"),
+        ("ключ-ключ-ключ-ключ", "key 1 may hold letters"),
+        ("sha256:abc", "key 1 is not the SHA-256"),
+        (f"{READ},write:{READ}", "key 2 is there twice"),
+        (f"{READ},{hashed(READ)}", "key 2 is there twice"),
+    ],
+)
+def test_a_wrong_key_is_told_by_its_place_and_not_shown(
+    text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_API_KEYS", text)
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environment()
+    assert f"SHOAL_API_KEYS: {message}" in str(caught.value)
+    assert READ not in str(caught.value)
+    assert "ключ" not in str(caught.value)
+
+
+def test_new_keys_can_be_used_and_are_never_the_same() -> None:
+    made = {new_key() for _ in range(100)}
+    assert len(made) == 100
+    assert len(parse_keys(",".join(sorted(made)))) == 100
+    assert all(key.startswith(api_keys.PREFIX) for key in made)
+
+
+def test_settings_do_not_show_their_secrets() -> None:
+    settings = Settings(api_keys=READ, api_key=WRITE)
+    assert READ not in repr(settings)
+    assert WRITE not in repr(settings)
+    assert READ not in repr(parse_keys(READ))
+    assert shown("SHOAL_API_KEYS", READ) == "(hidden)"
+    assert shown("SHOAL_API_KEYS", "") == ""
+    assert shown("SHOAL_BROKER_URL", "redis://:pa:ss@host:6379/0") == "redis://:***@host:6379/0"
+    assert shown("SHOAL_BROKER_URL", "redis://host:6379/0") == "redis://host:6379/0"
+    assert dataclasses.asdict(settings)["api_keys"] == READ, "child processes are given it"
+
+
+def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_BROKER_URL", "amqp://me:secret@host")
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environment()
+    assert "secret" not in str(caught.value)
+    assert "amqp://me:***@host" in str(caught.value)

@@ -1,0 +1,126 @@
+"""Files are opened so that no link, pipe or device can stand in for one, whenever it takes the place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.errors import DocumentTooLargeError
+from shoal.support.regular_files import IrregularFileError, open_file, read_file
+
+
+def test_a_file_is_read_by_its_path_and_below_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "b" / "c.md"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"Rain.")
+    assert read_file(file, 5) == read_file(file, 5, tmp_path) == b"Rain."
+    with pytest.raises(DocumentTooLargeError, match="the file has 5 bytes; the limit is 4"):
+        read_file(file, 4)
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "none", 5, tmp_path)
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path / "a", 5, tmp_path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("is_below", [True, False])
+def test_what_is_no_file_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_below: bool
+) -> None:
+    path = tmp_path / "a.md"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        monkeypatch.chdir(tmp_path)
+        socket.socket(socket.AF_UNIX).bind("a.md")
+    else:
+        path = Path("/dev/zero")
+    with pytest.raises(IrregularFileError, match="no regular file"):
+        open_file(path, path.parent if is_below else None)
+
+
+def test_links_are_followed_where_a_file_was_named_and_not_where_its_folder_was(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.md").write_bytes(b"Rain.")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link.md").symlink_to(tmp_path / "outside" / "a.md")
+    (folder / "sub").symlink_to(tmp_path / "outside")
+    (tmp_path / "named").symlink_to(folder)
+    for path in (folder / "link.md", folder / "sub" / "a.md"):
+        assert read_file(path, 5) == b"Rain."
+        with pytest.raises(IrregularFileError, match="symbolic link"):
+            read_file(path, 5, folder)
+    (folder / "own.md").write_bytes(b"Storm.")
+    assert read_file(tmp_path / "named" / "own.md", 6, tmp_path / "named") == b"Storm."
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("swapped", ["file for link", "file for pipe", "folder for link"])
+def test_what_takes_the_place_of_a_file_after_it_was_looked_at_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.md").write_bytes(b"SECRET")
+    folder = tmp_path / "folder"
+    (folder / "sub").mkdir(parents=True)
+    file = folder / "sub" / "a.md"
+    file.write_bytes(b"Rain.")
+    looked_at = os.stat
+
+    def stat_and_swap(path: Any, **options: Any) -> os.stat_result:
+        status = looked_at(path, **options)
+        if path == ("sub" if swapped == "folder for link" else "a.md"):
+            file.unlink()
+            if swapped == "file for link":
+                file.symlink_to(tmp_path / "outside" / "a.md")
+            elif swapped == "file for pipe":
+                os.mkfifo(file)
+            else:
+                file.parent.rmdir()
+                file.parent.symlink_to(tmp_path / "outside")
+        return status
+
+    monkeypatch.setattr(os, "stat", stat_and_swap)
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - which one depends on the system
+        read_file(file, 100, folder)
+    assert isinstance(caught.value, IrregularFileError) or caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
+
+
+def test_a_file_that_grows_while_it_is_read_has_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"Rain.")
+    looked_at, calls = os.fstat, []
+
+    def fstat_and_grow(descriptor: int) -> os.stat_result:
+        calls.append(looked_at(descriptor))
+        if len(calls) == 2:
+            path.write_bytes(b"Rain. Storm.")
+        return calls[-1]
+
+    monkeypatch.setattr(os, "fstat", fstat_and_grow)
+    assert read_file(path, 10) == b"Rain."
+    assert path.stat().st_size > 10
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "link.md").symlink_to(tmp_path)
+    (tmp_path / "a" / "b" / "c.md").write_bytes(b"Rain.")
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0  # noqa: PTH208
+    for _ in range(20):
+        for name in ("link.md", "none.md", "c.md", "."):
+            try:
+                read_file(tmp_path / "a" / "b" / name, 10, tmp_path)
+            except OSError:
+                continue
+    after = len(os.listdir("/proc/self/fd")) if before else 0  # noqa: PTH208
+    assert after == before
