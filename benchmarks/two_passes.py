@@ -31,8 +31,8 @@ from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import embedded
 from shoal.jobs.stages import score
+from shoal.service.garbage_collection import relax_collector
 from shoal.settings import MIB, Settings
-from shoal.support.garbage_collection import relax_collector
 
 
 def documents(source: Path) -> Iterator[dict[str, Any]]:

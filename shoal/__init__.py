@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SharedReef,
     )
 
-__version__ = "0.1.0"
+from shoal.version import __version__
 
 _HOMES = {
     "Engine": "shoal.engine",

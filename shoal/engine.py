@@ -525,7 +525,7 @@ class Engine:
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON; `canonical` leaves out ids, times and versions."""
-        from shoal.maintenance.export import export
+        from shoal.storage.export import export
 
         return export(self.database, canonical=canonical)
 
@@ -545,7 +545,7 @@ class Engine:
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
         """Learn afresh from all that is stored, and bring the scores of every chunk up to date with it; chunks and
         their ids stay as they are. Interrupted, it goes on where it was when called again."""
-        from shoal.maintenance.rescore import rescore
+        from shoal.jobs.rescoring import rescore
 
         return rescore(self.database, self._handlers, self.settings, watch or (lambda _: None))
 

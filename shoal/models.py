@@ -350,3 +350,32 @@ class SearchResponse:
     took_ms: float
     warnings: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
+
+
+class JobKind(enum.StrEnum):
+    ingest = "ingest"
+    replacing = "replace"
+    delete = "delete"
+    rescore = "rescore"
+
+
+class JobStatus(enum.StrEnum):
+    """What a person sees of a job. An upload that is not complete is not a job yet (see below)."""
+
+    enqueued = "enqueued"
+    processing = "processing"
+    succeeded = "succeeded"
+    partial = "partial"
+    failed = "failed"
+    canceled = "canceled"
+
+
+class ItemStatus(enum.StrEnum):
+    enqueued = "enqueued"
+    discovering = "discovering"
+    discovered = "discovered"
+    scoring = "scoring"
+    succeeded = "succeeded"
+    duplicate = "duplicate"
+    failed = "failed"
+    canceled = "canceled"

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import flask
 import structlog
 
+from shoal.service.listen_address import is_loopback
 from shoal.settings import Settings
 from shoal.support.api_keys import ApiKey, Scope, find_key, parse_keys
-from shoal.support.listen_address import is_loopback
 from shoal.support.request_context import KEY_NAME
 from shoal_api.limits import RateLimit
 from shoal_api.paths import API

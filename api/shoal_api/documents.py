@@ -13,10 +13,9 @@ from shoal.errors import NotFoundError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.duplicates import not_taken
-from shoal.jobs.queue.states import ItemStatus, JobKind
 from shoal.jobs.queue.submission import submit_delete, submit_duplicate, submit_one, submit_replacement
 from shoal.jobs.stages.replace import is_being_replaced, new_content, settle_without_work
-from shoal.models import DocumentDraft
+from shoal.models import DocumentDraft, ItemStatus, JobKind
 from shoal.storage import document_writer as storage
 from shoal.storage.records import DocumentDetail
 from shoal.support.clock import timestamp

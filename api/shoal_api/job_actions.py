@@ -11,8 +11,8 @@ from shoal.errors import JobStateError
 from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.queue.submission import submit_rescore
+from shoal.models import JobStatus
 from shoal_api import idempotency, service
 from shoal_api.jobs import accepted
 from shoal_api.openapi import Blueprint

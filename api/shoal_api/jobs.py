@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.progress import Estimate
-from shoal.jobs.queue.states import ItemStatus, JobKind, JobStatus
+from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal_api import events, service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import ID, JOBS

@@ -26,7 +26,7 @@ from shoal.engine import Engine
 from shoal.errors import StorageError
 from shoal.jobs.queue import counters
 from shoal.jobs.queue.metrics import Work, measure
-from shoal.jobs.queue.states import JobStatus
+from shoal.models import JobStatus
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 

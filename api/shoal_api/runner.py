@@ -17,11 +17,11 @@ from typing import Any
 import structlog
 
 from shoal.errors import ShoalError
+from shoal.service import log_setup
+from shoal.service.listen_address import check_binding
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
-from shoal.support import log_setup
-from shoal.support.listen_address import check_binding
 from shoal_api.app import create_app
 from shoal_api.server import Server
 from shoal_api.service import EXTENSION, Service

@@ -167,7 +167,7 @@ def rescore(
     if wait:
         raise typer.BadParameter("is for --server; without it the command waits anyway", param_hint="--wait")
     from shoal.cli.progress import bar
-    from shoal.support.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import relax_collector
 
     began = time.monotonic()
     relax_collector()

@@ -13,7 +13,7 @@ from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import counted
 from shoal.errors import DocumentError
 from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
-from shoal.support.garbage_collection import relax_collector
+from shoal.service.garbage_collection import relax_collector
 from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:

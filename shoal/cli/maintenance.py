@@ -177,7 +177,7 @@ def import_file(
 
     from shoal.cli.progress import bar
     from shoal.maintenance.import_export import import_export
-    from shoal.support.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import relax_collector
 
     relax_collector()
     opened = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")

@@ -59,7 +59,7 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
         shoal up 2> shoal.log
     """
     from shoal.cli.supervisor import Supervisor, environment_of, reachable, reserve_port
-    from shoal.support.listen_address import check_binding
+    from shoal.service.listen_address import check_binding
 
     settings = session.settings(port=port, workers=workers, host=host)
     check_binding(settings, program="`shoal up`")

@@ -72,7 +72,7 @@ def sync(
     """
     from shoal.cli.progress import bar
     from shoal.maintenance.sync import sync as follow
-    from shoal.support.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import relax_collector
 
     relax_collector()
     with (

@@ -201,7 +201,7 @@ def _work_child(settings: Settings, job_id: int) -> None:
 
     import lagoon
     from shoal.jobs.stages.runner import handlers_for
-    from shoal.support.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import relax_collector
 
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(130))
     relax_collector()

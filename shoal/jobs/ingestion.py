@@ -22,9 +22,9 @@ from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.states import ItemStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import Handlers, NotPreparedError
-from shoal.models import DocumentDraft, IngestResult
+from shoal.models import DocumentDraft, IngestResult, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database

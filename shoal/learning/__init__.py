@@ -5,17 +5,9 @@ A document becomes rows of evidence (`candidates`, `compounds`, `contexts` -> `o
 """
 
 from shoal.learning.evidence import Evidence, EvidenceError
-from shoal.learning.observations import DISCOVERY_VERSION, EvidenceRow, Kind, discover
-from shoal.learning.vocabulary import (
-    Changes,
-    LearnedReef,
-    LearnedWord,
-    changes,
-    holds_learned_words,
-    learn,
-    related,
-    with_vocabulary,
-)
+from shoal.learning.observations import DISCOVERY_VERSION, discover
+from shoal.learning.vocabulary import Changes, changes, holds_learned_words, learn, related, with_vocabulary
+from shoal.storage.vocabulary_records import EvidenceRow, Kind, LearnedReef, LearnedWord
 
 __all__ = [
     "DISCOVERY_VERSION",

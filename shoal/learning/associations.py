@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.learning.evidence import Evidence
-from shoal.learning.observations import CONTEXT_UNIT, Kind
+from shoal.learning.observations import CONTEXT_UNIT
+from shoal.storage.vocabulary_records import Kind
 
 # The average of a small corpus is that of its few topics, and against it nothing would stand out: it counts as
 # if so many words of text about all reefs alike had been read before.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.learning.observations import EvidenceRow, Kind
+from shoal.storage.vocabulary_records import EvidenceRow, Kind
 
 Ints = NDArray[np.int64]
 

@@ -7,7 +7,6 @@ without it.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from shoal.learning.contexts import (
 )
 from shoal.learning.headings import words_of_headings
 from shoal.settings import Settings
+from shoal.storage.vocabulary_records import EvidenceRow, Kind
 
 DISCOVERY_VERSION = 1
 """Grows whenever the same document would give other rows: then nothing old may be added to them or withdrawn."""
@@ -43,35 +43,6 @@ _MOST_AT_ONCE = 4096
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class Kind(enum.IntEnum):
-    """What a row is about. `totals`: the average of everything, one row of every document, with the empty word."""
-
-    totals = 0
-    word = 1
-    compound = 2
-
-
-class EvidenceRow(NamedTuple):
-    """One word in one document, or in many together.
-
-    n_occurrences  of the totals: all words but stop words and numbers, whatever is known of them
-    n_short        of n_occurrences, those in short documents
-    n_chunks       chunks of the first pass that hold it; of the totals: all
-    parts          of compounds: compounds.PartCounts
-    reefs, sums    context: sum over occurrences by reef, reefs ascending; in 1/CONTEXT_UNIT, of the totals in 1
-    """
-
-    kind: int
-    word: str
-    n_occurrences: int
-    n_short: int
-    n_documents: int
-    n_chunks: int
-    parts: tuple[int, ...]
-    reefs: tuple[int, ...]
-    sums: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ a plural without one ("jones") is a word of its own. The same goes for the last 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,33 +21,10 @@ from shoal.chunking.analysis import AnalysedDraft
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion
 from shoal.learning.evidence import Evidence
-from shoal.learning.observations import Kind
 from shoal.settings import Settings
+from shoal.storage.vocabulary_records import Kind, LearnedReef, LearnedWord
 
 Ints = NDArray[np.int64]
-
-
-class LearnedReef(NamedTuple):
-    """An association, `strength` 0..1 of the word's strongest; `bm25_q` as lagoon counts it."""
-
-    reef_id: int
-    bm25_q: int
-    strength: float
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedWord:
-    """A word or compound in the form lagoon and the database know it by: idf_q in 1/51, weight_q in 1/4096,
-    `reefs` strongest first."""
-
-    word: str
-    is_compound: bool
-    specificity: int
-    idf_q: int
-    weight_q: int
-    n_occurrences: int
-    n_documents: int
-    reefs: tuple[LearnedReef, ...]
 
 
 class Changes(NamedTuple):

@@ -14,8 +14,8 @@ from shoal.storage import vocabulary_queries
 from shoal.storage.vocabulary_queries import KnownWord, WordUser
 
 if TYPE_CHECKING:
-    from shoal.learning.vocabulary import LearnedWord as Row
     from shoal.storage.database import Snapshot
+    from shoal.storage.vocabulary_records import LearnedWord as Row
 
 DOCUMENTS_PER_WORD = 3
 """Documents named as evidence of a word; the counts tell how many there are."""

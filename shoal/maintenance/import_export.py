@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 from shoal.errors import DocumentError, InvalidFieldError, ShoalError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
-from shoal.maintenance.export import FORMAT
 from shoal.models import DocumentDraft
 from shoal.settings import MIB, Settings
+from shoal.storage.export import FORMAT
 
 if TYPE_CHECKING:
     from shoal.engine import Engine

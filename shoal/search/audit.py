@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal import __version__
 from shoal.models import SearchFilters, SearchResponse
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
+from shoal.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from shoal.errors import LeaseLostError
-from shoal.learning.observations import EvidenceRow
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.observations import context_text, parts_text, row_from
+from shoal.storage.vocabulary_records import EvidenceRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
 TAKE_TURN = sa.text("UPDATE learning SET learner = :learner")

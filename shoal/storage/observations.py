@@ -16,10 +16,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.learning.observations import EvidenceRow
 from shoal.models import DocFormat
 from shoal.storage.database import Snapshot
 from shoal.storage.driver_rows import execute, write_many
+from shoal.storage.vocabulary_records import EvidenceRow
 
 # The conditions of the partial indices stand in the statements in their very words.
 _LIVE = "o.state IN ('pending', 'learned')"

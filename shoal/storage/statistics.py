@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from shoal.jobs.queue.states import JobStatus
+from shoal.models import JobStatus
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.vocabulary_queries import count_words
 

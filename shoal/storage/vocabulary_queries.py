@@ -9,8 +9,8 @@ from shoal.storage.database import IDS_PER_STATEMENT, listed
 from shoal.storage.document_queries import literal
 
 if TYPE_CHECKING:
-    from shoal.learning.vocabulary import LearnedWord
     from shoal.storage.database import Snapshot
+    from shoal.storage.vocabulary_records import LearnedWord
 
 NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"
 CHECKSUM_OF = "SELECT data_checksum FROM vocabulary_versions WHERE version = :version"
@@ -211,7 +211,7 @@ def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[tuple[i
 
 
 def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]]) -> KnownWord:
-    from shoal.learning.vocabulary import LearnedReef, LearnedWord
+    from shoal.storage.vocabulary_records import LearnedReef, LearnedWord
 
     if row["retired"]:
         return KnownWord(row["word_id"], row["word"], None)

@@ -18,7 +18,7 @@ from shoal.storage.database import snapshot_of
 from shoal.storage.vocabulary_queries import Version
 
 if TYPE_CHECKING:
-    from shoal.learning.vocabulary import LearnedWord
+    from shoal.storage.vocabulary_records import LearnedWord
 
 INSERT_VERSION = sa.text("""
     INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)

@@ -10,8 +10,8 @@ from surface import API, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
+from shoal.service.listen_address import check_binding
 from shoal.settings import Settings
-from shoal.support.listen_address import check_binding
 from shoal_api import create_app
 
 

@@ -17,8 +17,8 @@ from surface import API, VOLCANO, Store, Worker
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal_api import create_app
 

@@ -11,8 +11,8 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.models import ItemStatus
 
 JOBS = f"{API}/jobs"
 

@@ -18,8 +18,8 @@ from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome, finish_items
+from shoal.models import ItemStatus
 
 Shoal = Callable[..., tuple[int, str, str]]
 

@@ -16,9 +16,9 @@ from surface import API, UNREAD, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
+from shoal.service.listen_address import check_binding
 from shoal.settings import Settings
 from shoal.support.api_keys import hashed, parse_keys
-from shoal.support.listen_address import check_binding
 from shoal_api import access, create_app
 
 READ = "reader-0123456789abcdef"

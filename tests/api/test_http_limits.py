@@ -187,8 +187,8 @@ def test_many_open_jobs_are_not_counted_for_every_request(
     monkeypatch.setattr(limits, "MANY_JOBS", 1)
     monkeypatch.setattr(limits, "COUNT_AGE_SECONDS", 1e9)
     counts = []
-    count = limits.jobs.waiting
-    monkeypatch.setattr(limits.jobs, "waiting", lambda database: counts.append(1) or count(database))
+    count = limits.queries.waiting
+    monkeypatch.setattr(limits.queries, "waiting", lambda database: counts.append(1) or count(database))
     client = make(max_queue_items=100)
     for number in range(10):
         assert add(client, f"{VOLCANO} {number}").status_code == 202

@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.lease import new_owner
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.models import ItemStatus
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -25,9 +25,9 @@ from waiting import DEADLINE_SECONDS, until
 
 from shoal.client import Client
 from shoal.engine import Engine
-from shoal.maintenance.export import export
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
+from shoal.storage.export import export
 
 log = logging.getLogger("chaos")
 

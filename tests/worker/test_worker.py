@@ -17,8 +17,8 @@ from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
 from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
 
 from shoal.jobs.queue import queries
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.transport.broker import make_celery, send_nudge
+from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -12,12 +12,12 @@ from waiting import until
 from worker_parts import HERE, Worker, count, ended, upload
 
 from shoal.engine import Engine
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.transport.broker import make_celery, send_nudge
-from shoal.maintenance.export import export
+from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.export import export
 
 StartWorker = Callable[..., Worker]
 COMMAND = [str(HERE / "learning_worker_script.py")]

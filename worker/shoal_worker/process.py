@@ -23,14 +23,13 @@ from celery.platforms import SecurityWarning
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.counters import Tallies
-from shoal.jobs.queue.states import TASK_WORK
 from shoal.jobs.stages.runner import Handlers, handlers_for
-from shoal.jobs.transport.broker import make_celery, nudger
+from shoal.jobs.transport.broker import TASK_WORK, make_celery, nudger
+from shoal.service import log_setup
+from shoal.service.garbage_collection import relax_collector
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
-from shoal.support import log_setup
-from shoal.support.garbage_collection import relax_collector
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
 from shoal_worker.work import work_once

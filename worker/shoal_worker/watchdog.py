@@ -20,9 +20,9 @@ import structlog
 from shoal.cli.supervisor import environment_of
 from shoal.errors import StorageError
 from shoal.jobs.queue.watchdog import Watchdog, round_seconds
+from shoal.service import log_setup
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.support import log_setup
 
 SLOT_BYTES = 512
 """More than the longest owner of a claim (`shoal.jobs.queue.lease`)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.retry import can_retry
-from shoal.jobs.queue.states import ItemStatus, JobStatus
+from shoal.models import ItemStatus, JobStatus
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page

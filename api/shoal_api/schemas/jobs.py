@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from shoal.jobs.queue.states import JobKind, Stage
+from shoal.jobs.queue.states import Stage
+from shoal.models import JobKind
 from shoal_api.schemas.common import CommaList, Moment, PageSchema, Schema
 
 JOB_KINDS = tuple(kind.value for kind in JobKind)

@@ -8,8 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.states import ItemStatus
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models import DocFormat, DocumentDraft, ItemStatus
 from shoal.support.clock import timestamp
 
 

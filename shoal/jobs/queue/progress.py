@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.jobs.queue.queries import Job, WaveSeen
-from shoal.jobs.queue.states import FIRST_LOOK, JobStatus
+from shoal.jobs.queue.states import FIRST_LOOK
+from shoal.models import JobStatus
 
 FIRST_LOOK_SHARE = 0.5
 """Of the work on a document. The two passes over a text read it in the same way and take about as long."""

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.duplicates import not_taken
-from shoal.jobs.queue.states import FINAL, WAVE_DONE, ItemStatus, JobKind, JobStatus, Stage, plan_from_json
+from shoal.jobs.queue.states import FINAL, WAVE_DONE, Stage, plan_from_json
+from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, listed
 
 POLL_SECONDS = 0.05

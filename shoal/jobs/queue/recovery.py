@@ -17,10 +17,11 @@ from shoal.errors import BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef, claimable
 from shoal.jobs.queue.retention import forget_old_jobs
-from shoal.jobs.queue.states import RUNNING, ItemStatus, Stage, plan_from_json, ready_status
+from shoal.jobs.queue.states import RUNNING, Stage, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
 from shoal.jobs.transport.broker import Nudger
+from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp

@@ -1,50 +1,18 @@
-"""The words of the protocol: states of jobs and items, stages and plans, and the name of the one task."""
+"""The states of the job protocol: stages, the plan of a job, and the status of an item in each stage."""
 
 from __future__ import annotations
 
 import enum
 import json
 
+from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
-
-TASK_WORK = "shoal.work"
-"""The only task there is: "come and claim". Its messages carry nothing."""
-
-
-class JobKind(enum.StrEnum):
-    ingest = "ingest"
-    replacing = "replace"
-    delete = "delete"
-    rescore = "rescore"
-
-
-class JobStatus(enum.StrEnum):
-    """What a person sees of a job. An upload that is not complete is not a job yet (see below)."""
-
-    enqueued = "enqueued"
-    processing = "processing"
-    succeeded = "succeeded"
-    partial = "partial"
-    failed = "failed"
-    canceled = "canceled"
-
 
 RECEIVING = "receiving"
 """Status of a job whose upload is not complete: nothing of it is promised, shown or claimed."""
 
 DROPPED = "dropped"
 """Status of an upload that was given up; its rows are being removed."""
-
-
-class ItemStatus(enum.StrEnum):
-    enqueued = "enqueued"
-    discovering = "discovering"
-    discovered = "discovered"
-    scoring = "scoring"
-    succeeded = "succeeded"
-    duplicate = "duplicate"
-    failed = "failed"
-    canceled = "canceled"
 
 
 FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed, ItemStatus.canceled})

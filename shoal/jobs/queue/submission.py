@@ -19,17 +19,9 @@ import sqlalchemy as sa
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import WaveCut, accepted_item, insert_items, item_of_document, refused_item
-from shoal.jobs.queue.states import (
-    RECEIVING,
-    ItemStatus,
-    JobKind,
-    Stage,
-    plan_for,
-    plan_from_json,
-    plan_to_json,
-)
+from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.models import DocumentDraft
+from shoal.models import DocumentDraft, ItemStatus, JobKind
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp

@@ -15,17 +15,8 @@ import sqlalchemy as sa
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
-from shoal.jobs.queue.states import (
-    FINAL,
-    FIRST_LOOK,
-    RUNNING,
-    WAVE_DONE,
-    ItemStatus,
-    JobStatus,
-    Stage,
-    plan_from_json,
-    stage_after,
-)
+from shoal.jobs.queue.states import FINAL, FIRST_LOOK, RUNNING, WAVE_DONE, Stage, plan_from_json, stage_after
+from shoal.models import ItemStatus, JobStatus
 from shoal.support.clock import timestamp
 
 CANCELED = "the job was canceled"

@@ -18,18 +18,18 @@ from shoal.chunking.analysis import AnalysedDraft, ReadDraft, analyse, analyse_m
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.runner import NotPreparedError
-from shoal.learning.observations import DISCOVERY_VERSION, EvidenceRow, discover, discover_many
+from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
 from shoal.learning.scorers import TEXTS_LOOKED_UP, can_learn
-from shoal.models import DocumentDraft, ParsedDocument
+from shoal.models import DocumentDraft, ItemStatus, ParsedDocument
 from shoal.settings import KIB, MIB, Settings
 from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.document_queries import get_draft
 from shoal.storage.driver_rows import write_many
 from shoal.storage.observations import Observed, Source
+from shoal.storage.vocabulary_records import EvidenceRow
 
 SETTINGS = (
     "sensitivity",

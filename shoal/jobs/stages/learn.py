@@ -20,11 +20,11 @@ from shoal.jobs.queue.claims import WaveRef
 from shoal.jobs.stages.discover import Discovery
 from shoal.jobs.stages.runner import NotPreparedError
 from shoal.learning.evidence import Evidence, total
-from shoal.learning.observations import EvidenceRow
-from shoal.learning.vocabulary import Changes, LearnedWord, changes, learn, related
+from shoal.learning.vocabulary import Changes, changes, learn, related
 from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.vocabulary_queries import KnownWord, Version
+from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
 from shoal.support.clock import timestamp
 
 WORDS_DECIDED = 50_000

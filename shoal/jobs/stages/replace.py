@@ -20,16 +20,15 @@ from shoal.errors import DocumentGoneError, DuplicateContentError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.runner import NotPreparedError
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.learning.observations import EvidenceRow
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models import DocFormat, DocumentDraft, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer
 from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
 
 

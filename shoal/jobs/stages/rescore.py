@@ -10,11 +10,10 @@ import sqlalchemy as sa
 from shoal.chunking.analysis import analyse_cut, scored_document
 from shoal.errors import DocumentError, NotFoundError
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.runner import NotPreparedError
 from shoal.learning.scorers import Vocabularies
-from shoal.models import Chunk, ScoredDocument
+from shoal.models import Chunk, ItemStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.chunk_queries import get_chunks

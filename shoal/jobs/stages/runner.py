@@ -21,8 +21,9 @@ from shoal.errors import DocumentError, LeaseLostError, StorageError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.queue.recovery import ATTEMPT, give_back_wave
-from shoal.jobs.queue.states import ItemStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
+from shoal.models import ItemStatus
 from shoal.settings import KIB, Settings
 from shoal.storage.database import Database
 

@@ -24,7 +24,6 @@ from shoal.chunking.analysis import (
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.discover import (
     SHORT_BYTES,
@@ -35,13 +34,13 @@ from shoal.jobs.stages.discover import (
     rows_to_withdraw,
 )
 from shoal.jobs.stages.runner import NotPreparedError
-from shoal.learning.observations import EvidenceRow
 from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies, can_learn
 from shoal.learning.vocabulary import holds_learned_words
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
 
 Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]

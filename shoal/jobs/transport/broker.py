@@ -14,7 +14,6 @@ from celery import Celery
 from kombu.entity import Exchange, Queue
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs.queue.states import TASK_WORK
 from shoal.jobs.transport.filesystem_transport import remove_leftovers
 from shoal.settings import Settings
 
@@ -157,3 +156,7 @@ def _redis(settings: Settings, consumer: bool) -> dict[str, object]:
     if not consumer:
         options |= {"socket_timeout": SEND_SECONDS, "max_retries": 0, "connect_retries_timeout": SEND_SECONDS}
     return options
+
+
+TASK_WORK = "shoal.work"
+"""The only task there is: "come and claim". Its messages carry nothing."""

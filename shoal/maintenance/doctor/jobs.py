@@ -16,8 +16,6 @@ from shoal.jobs.queue.states import (
     FIRST_LOOK,
     RUNNING,
     WAVE_DONE,
-    ItemStatus,
-    JobKind,
     Stage,
     plan_for,
     plan_from_json,
@@ -28,6 +26,7 @@ from shoal.jobs.queue.states import (
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
+from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
 from shoal.support.clock import timestamp
 

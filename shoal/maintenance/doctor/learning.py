@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import sqlalchemy as sa
 
 from shoal.learning.evidence import Evidence, total
-from shoal.learning.observations import EvidenceRow
 from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Snapshot, snapshot_of
+from shoal.storage.vocabulary_records import EvidenceRow
 
 # Texts whose document is noted as stored and is not, or the other way round.
 WRONG_STORED = """

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, ItemStatus, JobKind, JobStatus, Stage
+from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
 from shoal.maintenance.doctor.findings import MOST_EXAMPLES, Check, Finding, Patient
-from shoal.models import DocFormat
+from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Snapshot
 
 TABLES = """

@@ -22,12 +22,12 @@ from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import Handlers, handlers_for, process
 from shoal.learning import Evidence
-from shoal.maintenance.export import export
 from shoal.models import DocumentDraft
 from shoal.settings import Settings
 from shoal.storage import driver_rows as written
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database
+from shoal.storage.export import export
 
 
 @cache

@@ -21,9 +21,9 @@ from shoal.errors import NotFoundError
 from shoal.jobs.queue import cancel as canceling
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.cancel import cancel
-from shoal.jobs.queue.states import ItemStatus, JobStatus
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import process
+from shoal.models import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

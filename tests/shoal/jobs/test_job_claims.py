@@ -24,11 +24,10 @@ from job_parts import (
 from shoal.errors import DocumentError
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.claims import has_claimable_work, leases, release, renew
-from shoal.jobs.queue.states import ItemStatus
 from shoal.jobs.queue.submission import Upload, submit_one
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -28,10 +28,11 @@ from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work, release
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import FINAL, ItemStatus, Stage
+from shoal.jobs.queue.states import FINAL, Stage
 from shoal.jobs.queue.submission import Upload, submit_one
 from shoal.jobs.queue.transitions import Outcome, finish_item, finish_wave
 from shoal.jobs.stages.runner import Handlers, process
+from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database

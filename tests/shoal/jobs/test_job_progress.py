@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from shoal.jobs.queue.progress import MAX_JOBS, Paces, fraction_done
 from shoal.jobs.queue.queries import Job, Progress, WaveSeen
-from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
+from shoal.models import JobKind, JobStatus
 from shoal.support.clock import timestamp
 
 INGEST = (Stage.discover, Stage.learn, Stage.score)

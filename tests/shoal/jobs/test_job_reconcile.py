@@ -33,10 +33,9 @@ from waiting import until
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.queue.submission import submit_one
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, JobStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -295,8 +294,8 @@ def test_space_is_given_back_once_nothing_is_left_to_do(database: Database, sett
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")
     with database.write() as connection:
-        from shoal.jobs.queue.states import ItemStatus
         from shoal.jobs.queue.transitions import Outcome, finish_items
+        from shoal.models import ItemStatus
 
         finish_items(connection, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
     for _ in range(5):

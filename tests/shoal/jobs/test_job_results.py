@@ -29,12 +29,12 @@ from shoal.errors import DocumentError, LeaseLostError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_one
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_item, finish_items
 from shoal.jobs.stages import runner
 from shoal.jobs.stages.runner import Handlers, process
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database

@@ -13,9 +13,9 @@ from shoal.jobs.queue import counters, retention
 from shoal.jobs.queue.queries import count_jobs, get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.retention import forget_old_jobs
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import process
+from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -43,11 +43,11 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import Handlers, process
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -13,8 +13,8 @@ from job_parts import assert_consistent, claim_now, draft, rows, statuses, uploa
 from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import JobKind, JobStatus
 from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_one
+from shoal.models import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.statistics import jobs_by_status

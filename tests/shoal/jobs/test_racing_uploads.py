@@ -15,9 +15,10 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, list_jobs
-from shoal.jobs.queue.states import FINAL, ItemStatus, JobStatus
+from shoal.jobs.queue.states import FINAL
 from shoal.jobs.queue.submission import Upload, submit_one
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.models import ItemStatus, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

@@ -17,10 +17,10 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.queries import get_items, get_job
-from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_one, submit_replacement
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.models import DocumentDraft
+from shoal.models import DocumentDraft, JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

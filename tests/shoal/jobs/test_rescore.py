@@ -29,10 +29,11 @@ from shoal.jobs.queue import lease
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_job, list_jobs
-from shoal.jobs.queue.states import JobKind, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
 from shoal.jobs.stages import rescore as rescore_stage
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.models import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

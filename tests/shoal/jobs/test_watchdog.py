@@ -20,12 +20,12 @@ from shoal.jobs.queue import lease, queries, watchdog
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim, leases
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.states import ItemStatus, JobStatus, Stage
+from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_rescore
 from shoal.jobs.queue.transitions import Outcome, finish_item
 from shoal.jobs.queue.watchdog import Watchdog, renewed, time_limit
 from shoal.jobs.stages.runner import process
-from shoal.models import DocumentDraft, ScoredDocument
+from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 

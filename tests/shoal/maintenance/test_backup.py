@@ -41,7 +41,7 @@ def library(tmp_path: Path) -> Path:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shoal import backup, restoring
+from shoal.maintenance import backup, restore
 backup.PAGES = 5
 seen = []
 def watch(done, total):
@@ -50,7 +50,7 @@ def watch(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 BACKUP_KILLED = KILLED + "backup.back_up(Path(sys.argv[1]), Path(sys.argv[2]), force=True, watch=watch)"
-RESTORE_KILLED = KILLED + "restoring.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
+RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
 
 
 # --- Backing up ----------------------------------------------------------------------------------------------

@@ -24,13 +24,13 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
-from shoal.jobs.queue.states import JobStatus
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.doctor import Finding, Patient, Report, examine, runner
-from shoal.maintenance.export import export
+from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
+from shoal.storage.export import export
 
 Break = Callable[[sqlite3.Connection], object]
 

@@ -11,7 +11,7 @@ import pytest
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.maintenance.export import PASSING
+from shoal.storage.export import PASSING
 
 DOCUMENTS: list[dict[str, Any]] = [
     {
