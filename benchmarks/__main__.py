@@ -77,7 +77,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
     yield (
         "Queries moved to the company of their words",
-        _module("query_company", *folders[1:]) if collections else None,
+        _module("query_feedback", *folders[1:]) if collections else None,
     )
     yield (
         "A neural encoder on the same collections (needs the extra `build`)",

@@ -105,7 +105,7 @@ class Reader:
         return Article(path.stem, scored.chunks, z, np.array([chunk.arch_scores for chunk in scored.chunks]))
 
 
-def spread(article: Article, group_of: NDArray[np.int64]) -> float:
+def term_statistics(article: Article, group_of: NDArray[np.int64]) -> float:
     """Entropy in bits of the article's positive z over groups of reefs, each chunk having one vote."""
     votes = article.z / np.maximum(article.z.sum(axis=1, keepdims=True), 1e-12)
     shares = np.bincount(group_of, weights=votes.sum(axis=0))
@@ -169,8 +169,8 @@ def print_articles(reader: Reader, articles: dict[str, Article]) -> None:
             cells += f"{mark}{here.mean():7.0%} ({here[clear].mean():3.0%})".rjust(13)
         note = f"{name} (for {stands_for[name]})" if stands_for.get(name) else name
         print(
-            f"  {note:36}{len(article.chunks):6}{cells}{spread(article, reader.archipelago_of):9.2f}"
-            f"{spread(article, reader.island_of):8.2f}{np.median(article.confidences):19.2f}"
+            f"  {note:36}{len(article.chunks):6}{cells}{term_statistics(article, reader.archipelago_of):9.2f}"
+            f"{term_statistics(article, reader.island_of):8.2f}{np.median(article.confidences):19.2f}"
         )
 
 
@@ -181,8 +181,8 @@ def print_domains(reader: Reader, articles: dict[str, Article]) -> list[str]:
     if not single or not cross:
         return ["articles across domains"]
     measures = {
-        "spread over archipelagos, bits": lambda article: spread(article, reader.archipelago_of),
-        "spread over islands, bits": lambda article: spread(article, reader.island_of),
+        "spread over archipelagos, bits": lambda article: term_statistics(article, reader.archipelago_of),
+        "spread over islands, bits": lambda article: term_statistics(article, reader.island_of),
         "median confidence": lambda article: float(np.median(article.confidences)),
     }
     missed = []

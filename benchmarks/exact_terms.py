@@ -73,14 +73,14 @@ def main() -> int:
         with Engine(db_path=given or Path(scratch) / "exact.db") as engine:
             if given is None:
                 paths = sorted(p for folder in options.sources for p in folder.rglob("*"))
-                with engine.intake() as intake:
+                with engine.ingest_session() as ingest_session:
                     for path in paths:
                         if path.suffix in FORMAT_OF_SUFFIX:
-                            intake.add(
+                            ingest_session.add(
                                 {"content": path.read_text(encoding="utf-8", errors="replace")}
                                 | {"source_path": str(path)}
                             )
-                    intake.finish()
+                    ingest_session.finish()
             engine.start()
             return _measure(engine, options.n, options.seed, options.modes.split(","))
 

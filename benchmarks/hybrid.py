@@ -7,7 +7,7 @@ of each document. Parts:
 
     modes      lexical, reef and hybrid as they are by default
     lexical    weights of the columns, and the BM25 of the whole document as a help
-    company    a query's own profile against its profile in company, by reefs alone
+    feedback    a query's own profile against its profile in company, by reefs alone
     blend      every combination of company, fall of the reef weight, reef weight and bonus: the best by the mean gain over
                BM25, what each collection gains from the best of the others, and the default
     fusion     the default against min-max over the best thousand, and against reciprocal rank fusion
@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
-from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling
+from benchmarks.word_contexts import CompanyOptions, WordCompany, adapt, most_telling
 from shoal.search.feedback import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
 from shoal.search.fusion import HALF_TRUSTED, PRESETS, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 
     n: int = N_COMPANIONS
     steepness: float = STEEPNESS
-    share: float = Settings().company_share
+    share: float = Settings().feedback_weight
 
     def __str__(self) -> str:
         return f"company of {self.n}, steepness {self.steepness:g}, share {self.share:g}"
@@ -62,10 +62,10 @@ class Blend(NamedTuple):
     profile: str
     fall: str
     reef: float
-    bonus: float
+    field_boost: float
 
     def __str__(self) -> str:
-        return f"{self.profile}; reefs {self.reef:g}, fall {self.fall}, bonus {self.bonus:g}"
+        return f"{self.profile}; reefs {self.reef:g}, fall {self.fall}, bonus {self.field_boost:g}"
 
 
 def in_company(library: JudgedLibrary, kept: Kept) -> Doubles:
@@ -204,20 +204,27 @@ def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
     found: dict[Blend, list[float]] = {}
     base = []
     for i, library in enumerate(libraries):
-        lexical, bonus = of_best(library.lexical()), library.bonus()
+        lexical, field_boost = of_best(library.lexical()), library.field_boost()
         reefs = {
             name: of_best(library.overlap(values[i])) * library.demanded for name, values in profiles.items()
         }
-        signals = [lexical, lexical + bonus, *reefs.values(), *(lexical + one for one in reefs.values())]
+        signals = [
+            lexical,
+            lexical + field_boost,
+            *reefs.values(),
+            *(lexical + one for one in reefs.values()),
+        ]
         candidates = library.candidates(signals)
-        lexical, bonus = at(lexical, candidates), at(bonus, candidates)
+        lexical, field_boost = at(lexical, candidates), at(field_boost, candidates)
         base.append(library.ndcg(lexical, candidates))
         for name, scores in reefs.items():
             reef = at(scores, candidates)
-            for (fall, faith), weight, more in itertools.product(
+            for (fall, trust_factor), weight, more in itertools.product(
                 falls(library).items(), REEF_WEIGHTS, BONUS_WEIGHTS
             ):
-                blended = (1 - weight) * lexical + (weight * faith)[:, None] * reef + more * bonus
+                blended = (
+                    (1 - weight) * lexical + (weight * trust_factor)[:, None] * reef + more * field_boost
+                )
                 found.setdefault(Blend(name, fall, weight, more), []).append(
                     library.ndcg(blended, candidates)
                 )
@@ -269,9 +276,13 @@ def _leave_one_out(what: str, names: Sequence[str], gains: Mapping[Blend, Sequen
 
 def default_blend(library: JudgedLibrary, lexical: Doubles, reef: Doubles) -> Doubles:
     weights = PRESETS[Preset.balanced]
-    faith = falls(library)["z/(z+4)"][:, None]
+    trust_factor = falls(library)["z/(z+4)"][:, None]
     reef = reef * library.demanded
-    return weights.lexical * lexical + weights.reef * faith * reef + weights.bonus * library.bonus()
+    return (
+        weights.lexical * lexical
+        + weights.reef * trust_factor * reef
+        + weights.field_boost * library.field_boost()
+    )
 
 
 def fusion_part(libraries: Sequence[JudgedLibrary]) -> None:
@@ -360,7 +371,7 @@ def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tup
 PARTS = {
     "modes": modes_part,
     "lexical": lexical_part,
-    "company": company_part,
+    "feedback_profile": company_part,
     "blend": blend_part,
     "fusion": fusion_part,
     "feedback": feedback_part,

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from shoal import DocFormat, Engine
 from shoal.learning.scorers import scorer_for
-from shoal.search.field_boost import bonuses
-from shoal.search.filters import Conditions
+from shoal.search.field_boost import field_boosts
+from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import (
     HEADINGS_WEIGHT,
     MATCHES,
@@ -32,7 +32,7 @@ from shoal.search.lexical_ranking import (
 )
 from shoal.search.query_language import Term, parse_query
 from shoal.search.query_profile import make_profile
-from shoal.search.term_statistics import find_spread
+from shoal.search.term_statistics import find_term_statistics
 from shoal.storage.packed_columns import packed_columns
 
 Doubles = npt.NDArray[np.float64]
@@ -103,7 +103,7 @@ class JudgedLibrary:
             scorer_for(parsed.about, snapshot, self.engine.scorer),
             reefs_per_query=self.engine.settings.reefs_per_query,
         )
-        demands = Conditions({}, {}).and_of_query(parsed, with_required=True)
+        demands = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
         self.demanded[number] = demands.met_by(snapshot, self.chunk_ids)
         for reef in profile.reefs:
             self.own[number, reef.reef_id] = reef.z_score
@@ -126,11 +126,11 @@ class JudgedLibrary:
         with self.engine.database.snapshot() as snapshot:
             return Matches(*packed_columns(snapshot, MATCHES, asked))
 
-    def bonus(self) -> Doubles:
+    def field_boost(self) -> Doubles:
         """(q, c): the bonus of every chunk."""
         with self.engine.database.snapshot() as snapshot:
             found = [
-                bonuses(snapshot, find_spread(snapshot, query.terms), self.chunk_ids)
+                field_boosts(snapshot, find_term_statistics(snapshot, query.terms), self.chunk_ids)
                 for query in self.queries
             ]
         return np.stack(found) * self.demanded

@@ -45,8 +45,8 @@ def z_scores(model: Model, counts: sparse.csr_matrix) -> Doubles:
     mean, variance = model.background
     rate, exponent = model.dispersion
     m1, m2 = m1.reshape(-1, 1), m2.reshape(-1, 1)
-    spread = np.maximum(m2, 1e-12) * (1.0 + rate * np.maximum(m1 - 1.0, 0.0) ** exponent)
-    z = (raw - m1 * mean) / np.sqrt(spread * variance)
+    term_statistics = np.maximum(m2, 1e-12) * (1.0 + rate * np.maximum(m1 - 1.0, 0.0) ** exponent)
+    z = (raw - m1 * mean) / np.sqrt(term_statistics * variance)
     z[m2.ravel() == 0] = 0.0
     return np.asarray(z)
 

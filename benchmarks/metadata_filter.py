@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.search_plans import measure
-from shoal.search.filters import make_conditions
+from shoal.search.filters import compile_filters
 from shoal.search.request import make_filters
 from shoal.settings import Settings
 from shoal.storage import migrate
@@ -99,11 +99,13 @@ def main() -> int:
         fill(database, asked.documents)
         with database.snapshot() as snapshot:
             for given in ASKED:
-                conditions = make_conditions(make_filters(given, Settings()), scorer)
-                statement = f"SELECT COUNT(*) FROM ({conditions.eligible})"
+                compiled_filters = compile_filters(make_filters(given, Settings()), scorer)
+                statement = f"SELECT COUNT(*) FROM ({compiled_filters.eligible})"
                 found[json.dumps(given)] = {
-                    "passages": snapshot.value(statement, conditions.parameters),
-                    "ms": measure(partial(snapshot.value, statement, conditions.parameters), asked.runs),
+                    "passages": snapshot.value(statement, compiled_filters.parameters),
+                    "ms": measure(
+                        partial(snapshot.value, statement, compiled_filters.parameters), asked.runs
+                    ),
                 }
         size = round(database.path.stat().st_size / 2**20)
         database.close()

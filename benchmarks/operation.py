@@ -22,7 +22,7 @@ from typing import Any
 import lagoon
 from shoal.engine import Engine
 from shoal.maintenance.backup import back_up, size_of
-from shoal.maintenance.doctor import Patient, examine
+from shoal.maintenance.doctor import CheckContext, examine
 from shoal.maintenance.import_export import import_export
 from shoal.maintenance.restore import restore
 from shoal.maintenance.sync import sync
@@ -71,7 +71,7 @@ def timed(what: str, work: Callable[[], Any], writer: Writer | None = None) -> A
 
 
 def examined(path: Path, *, quick: bool) -> None:
-    with closing(Patient(Settings(database_url=f"sqlite:///{path}"), lagoon.load())) as patient:
+    with closing(CheckContext(Settings(database_url=f"sqlite:///{path}"), lagoon.load())) as patient:
         report = examine(patient, quick=quick)
     if not report.is_healthy:
         sys.exit(f"the library is not whole: {report.findings}")

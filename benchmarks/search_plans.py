@@ -20,8 +20,8 @@ from typing import Any
 from shoal import Engine
 from shoal.models import SearchFilters
 from shoal.search import field_boost, lexical_ranking, postings, reef_ranking, results
-from shoal.search.filters import Conditions, make_conditions
-from shoal.search.query_analysis import understand
+from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.query_analysis import analyze_query
 from shoal.search.request import make_request
 from shoal.storage.database import Snapshot, listed
 
@@ -76,13 +76,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=9)
     asked = parser.parse_args()
     with Engine(db_path=asked.database) as engine, engine.database.snapshot() as snapshot:
-        kept = postings.KeptPostings()
+        kept = postings.PostingsCache()
         n_reefs = engine.scorer.n_reefs
         kept.load(snapshot, n_reefs)
         whole = kept.of(snapshot, n_reefs)
         assert whole is not None, "the library is too large for postings in memory"
         request = make_request(asked.query, settings=engine.settings)
-        what = understand(snapshot, engine.scorer, engine.settings, request)
+        what = analyze_query(snapshot, engine.scorer, engine.settings, request)
         terms = what.parsed.terms
         by_words = {
             "expression": lexical_ranking.any_of(terms),
@@ -91,9 +91,9 @@ def main() -> int:
         best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
         ids, cited = listed("id", best)
         reefs, in_query = listed("reef", (one.reef_id for one in what.reefs))
-        tagged = make_conditions(SearchFilters(tags=("book",)), engine.scorer)
+        tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer)
         drawn = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=reefs)
-        nothing = Conditions({}, {})
+        nothing = CompiledFilters({}, {})
         scored = EVERY_OVERLAP.format(scored=reef_ranking._scored(what.reefs, nothing))
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
             "every match by words": (lexical_ranking.MATCHES, by_words),

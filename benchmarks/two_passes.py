@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shoal.cli.intake import find_files
+from shoal.cli.ingest_session import find_files
+
 from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import embedded
@@ -53,8 +54,8 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     """Take everything in, in this process or several."""
     relax_collector()
     stages: Counter[str] = Counter()
-    analysed = Counter[str]()
-    process, analyse_cut, analyse_cuts = embedded.process, score.analyse_cut, score.analyse_cuts
+    analyzed = Counter[str]()
+    process, analyze_cut, analyze_cuts = embedded.process, score.analyze_cut, score.analyze_cuts
 
     def timed(batch: Any, *arguments: Any) -> Any:
         began = time.process_time()
@@ -64,22 +65,22 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
             stages[batch.stage.value] += time.process_time() - began  # type: ignore[assignment]
 
     def counted(*arguments: Any, **options: Any) -> Any:
-        analysed["again"] += 1
-        return analyse_cut(*arguments, **options)
+        analyzed["again"] += 1
+        return analyze_cut(*arguments, **options)
 
     def counted_together(drafts: Any, *arguments: Any) -> Any:
-        analysed["again"] += len(drafts)
-        return analyse_cuts(drafts, *arguments)
+        analyzed["again"] += len(drafts)
+        return analyze_cuts(drafts, *arguments)
 
     embedded.process = timed
-    score.analyse_cut, score.analyse_cuts = counted, counted_together
+    score.analyze_cut, score.analyze_cuts = counted, counted_together
     with Engine(settings=settings) as engine:
         engine.start()
         began, cpu, of_thread = time.perf_counter(), time.process_time(), time.thread_time()
-        with engine.intake() as intake:
+        with engine.ingest_session() as ingest_session:
             for document in documents(source):
-                intake.add(document)
-            results = intake.finish(processes=processes)
+                ingest_session.add(document)
+            results = ingest_session.finish(processes=processes)
         seconds = time.perf_counter() - began
         cpu, of_thread = time.process_time() - cpu, time.thread_time() - of_thread
         # Before the export, which takes more than ingestion.
@@ -101,7 +102,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
         "peak_memory_mb": round(peak / 1000),
         "words_learned": status["n_custom_words"],
         "database_mb": round(status["db_bytes"] / 1e6),
-        "analysed_once": round(1 - analysed["again"] / max(n, 1), 3),
+        "analysed_once": round(1 - analyzed["again"] / max(n, 1), 3),
         "sha256": exported.hexdigest(),
     }
 

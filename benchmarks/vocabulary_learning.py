@@ -29,7 +29,7 @@ import numpy as np
 
 import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
-from shoal.chunking.analysis import analyse
+from shoal.chunking.analysis import analyze
 from shoal.errors import DocumentError
 from shoal.formats.drafts import draft_from_file, make_draft
 from shoal.formats.file_types import FORMAT_OF_SUFFIX
@@ -121,11 +121,11 @@ def observe(corpus: Corpus, scorer: lagoon.ReefScorer, settings: Settings) -> li
         seconds = 0.0
         for draft in corpus.drafts:
             try:
-                analysed = analyse(draft, scorer, settings)
+                analyzed = analyze(draft, scorer, settings)
             except DocumentError:
                 continue
             began = time.process_time()
-            rows += discover(analysed, settings)
+            rows += discover(analyzed, settings)
             seconds += time.process_time() - began
         corpus.rows = (depends, rows, seconds)
     return corpus.rows[1]

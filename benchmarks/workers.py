@@ -25,8 +25,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from shoal.cli.ingest_session import find_files
+
 from benchmarks.ingest_service import SHOAL, service
-from shoal.cli.intake import find_files
 from shoal.client import Client, UploadFile
 from shoal.settings import MIB
 

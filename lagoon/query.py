@@ -47,8 +47,8 @@ class ScoredQuery:
             factor = float(weight_q * repeated)
             for reef, strength in zip(reefs, bm25_q, strict=True):
                 sums[reef] += factor * strength
-        m1, spread = self.table.spread_of_one(total, squares)
-        raw, z = self.table.standardise(np.array(sums), m1, spread)
+        m1, term_statistics = self.table.spread_of_one(total, squares)
+        raw, z = self.table.standardise(np.array(sums), m1, term_statistics)
         return TopicResult(Profiles(self, 0, raw.reshape(1, -1), z.reshape(1, -1)), 0)
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from lagoon.custom import CustomRows, CustomWords
 from lagoon.model import Model
 from lagoon.reading import REPETITION_SCALE, Bags, Context, Reading, count
 from lagoon.results import DIGITS, Profiles, TopicResult
-from lagoon.spans import spread
+from lagoon.spans import term_statistics
 
 # Texts scored at once: 512 rows of 207 float64 fit the cache of one core.
 BLOCK = 512
@@ -98,17 +98,17 @@ class ReefTable:
         self,
         sums: NDArray[np.float64],
         m1: NDArray[np.float64] | float,
-        spread: NDArray[np.float64] | float,
+        term_statistics: NDArray[np.float64] | float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(raw, z) from the sums of repetition_q * weight_q * bm25_q of texts, all (texts, reefs), with M1 and
         the spread of each; or of one text, all (reefs,). `sums` becomes raw."""
         sums *= _UNIT
         z = np.multiply.outer(m1, self._mean)
         np.subtract(sums, z, out=z)
-        z /= np.multiply.outer(spread, self._deviation)
+        z /= np.multiply.outer(term_statistics, self._deviation)
         return sums, z
 
-    def spread(
+    def term_statistics(
         self, total: NDArray[np.int64], squares: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(M1, sqrt(M2 * D(M1))) of texts from the sums of their repetition_q and of its squares."""
@@ -230,9 +230,9 @@ class TextSums:
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
         """z of texts first..last-1, (texts, reefs), not rounded. Scaled before it is added up: of a book's sentences the dense
         arithmetic would cost more than all the rest."""
-        m1, spread, repetition, sizes = self._moments(first, last)
-        sums = self._add_up(first, last, repetition / np.repeat(spread, sizes), self._scaled)
-        sums -= np.multiply.outer(m1 / spread, self.table.scaled_mean)
+        m1, term_statistics, repetition, sizes = self._moments(first, last)
+        sums = self._add_up(first, last, repetition / np.repeat(term_statistics, sizes), self._scaled)
+        sums -= np.multiply.outer(m1 / term_statistics, self.table.scaled_mean)
         return sums
 
     @cached_property
@@ -264,9 +264,9 @@ class TextSums:
         return scaled
 
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        m1, spread, repetition, _ = self._moments(first, last)
+        m1, term_statistics, repetition, _ = self._moments(first, last)
         sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
-        return self.table.standardise(sums, m1, spread)
+        return self.table.standardise(sums, m1, term_statistics)
 
     def _moments(
         self, first: int, last: int
@@ -275,8 +275,10 @@ class TextSums:
         starts = self._bags.starts[first : last + 1]
         repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
         borders = starts - starts[0]
-        m1, spread = self.table.spread(_sums(repetition, borders), _sums(repetition * repetition, borders))
-        return m1, spread, repetition, np.diff(starts)
+        m1, term_statistics = self.table.term_statistics(
+            _sums(repetition, borders), _sums(repetition * repetition, borders)
+        )
+        return m1, term_statistics, repetition, np.diff(starts)
 
     def _add_up(
         self, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
@@ -303,7 +305,7 @@ class TextSums:
         starts, rows = self._bags.starts, self._rows
         row_of = self._row_of[int(starts[first]) : int(starts[last])]
         lengths = rows.lengths[row_of]
-        at, _ = spread(rows.starts[row_of], lengths)
+        at, _ = term_statistics(rows.starts[row_of], lengths)
         texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts[first : last + 1]))
         cells = np.repeat(texts, lengths)
         cells += rows.reefs[at]
@@ -350,7 +352,7 @@ def _rows(
     """(lengths, reefs, weight_q * bm25_q) of the CSR rows `words`."""
     begins = starts[words].astype(np.int64)
     lengths = starts[words + 1].astype(np.int64) - begins
-    at, _ = spread(begins, lengths)
+    at, _ = term_statistics(begins, lengths)
     values = np.repeat(weights[words].astype(np.float64), lengths)
     values *= bm25[at]
     return lengths, reefs[at].astype(np.int64), values

@@ -74,7 +74,7 @@ def distinct_spans(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray
     return first[order], rank[ids]
 
 
-def spread(
+def term_statistics(
     starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(all positions of spans one after the other, where among these each span begins)."""
@@ -113,7 +113,7 @@ def code_keys(
     """As `byte_keys` for spans of any length and any characters, by multilinear hash: the sum of code *
     multiplier(position), modulo 2**64."""
     lengths = ends - starts
-    at, begins = spread(starts, lengths)
+    at, begins = term_statistics(starts, lengths)
     positions = at - np.repeat(starts, lengths)
     chars = codes[at]
     keys = np.add.reduceat(_MULTIPLIERS[np.minimum(positions, MAX_KEYED - 1)] * chars, begins)

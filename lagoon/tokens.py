@@ -22,7 +22,7 @@ from lagoon.spans import (
     code_points,
     distinct_spans,
     narrow,
-    spread,
+    term_statistics,
 )
 
 _STOP_WORDS = """
@@ -289,7 +289,7 @@ def _joined(
     n_parting[wide] += parting[opens[wide] + 1]
     wide = wide[closes[wide] - opens[wide] > 2]
     if wide.size:
-        at, first = spread(opens[wide], closes[wide] - opens[wide])
+        at, first = term_statistics(opens[wide], closes[wide] - opens[wide])
         n_parting[wide] = np.minimum(np.add.reduceat(parting[at], first, dtype=np.int64), 2)
     joined[:-1] = n_parting == 0
     # The stop of "St. Louis" and "Mt. Everest" is part of the spelling.

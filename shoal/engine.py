@@ -34,12 +34,12 @@ from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
-    from shoal.jobs.ingestion import Intake
+    from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.stages.runner import Handlers
     from shoal.learning.word_details import LearnedWord, WordPage
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
-    from shoal.search.postings import KeptPostings
+    from shoal.search.postings import PostingsCache
     from shoal.search.similar_chunks import SimilarChunk
     from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
 
@@ -79,10 +79,10 @@ class Engine:
         migrate.upgrade(self.database)
 
     @functools.cached_property
-    def _postings(self) -> KeptPostings:
-        from shoal.search.postings import KeptPostings
+    def _postings(self) -> PostingsCache:
+        from shoal.search.postings import PostingsCache
 
-        return KeptPostings(self.database)
+        return PostingsCache(self.database)
 
     @functools.cached_property
     def _audit(self) -> AuditLog | None:
@@ -181,10 +181,10 @@ class Engine:
         A bad document does not raise: its result has `error`. What the library learns is learned from all of them
         together, or from waves of `wave_bytes`.
         """
-        with self.intake() as intake:
+        with self.ingest_session() as ingest_session:
             for document in documents:
-                intake.add(document)
-            return intake.finish()
+                ingest_session.add(document)
+            return ingest_session.finish()
 
     def replace(
         self,
@@ -209,7 +209,7 @@ class Engine:
         with self.database.snapshot() as snapshot:
             draft = new_content(
                 snapshot,
-                _storable(document_id),
+                _checked_id(document_id),
                 self.settings,
                 content=content,
                 title=title,
@@ -253,20 +253,20 @@ class Engine:
             return IngestResult(
                 document_id, stored.title, stored.n_chunks, stored.tags, warnings=detail.report.warnings
             )
-        with self.intake() as intake:
-            intake.replace(document_id, draft)
-            return intake.finish_one()
+        with self.ingest_session() as ingest_session:
+            ingest_session.replace(document_id, draft)
+            return ingest_session.finish_one()
 
-    def intake(self) -> Intake:
+    def ingest_session(self) -> IngestSession:
         """Takes documents one by one; `ingest_many` for whoever doesn't have them at hand, or wants to watch."""
-        from shoal.jobs.ingestion import Intake
+        from shoal.jobs.ingestion import IngestSession
 
-        return Intake(self.database, self._handlers, self.settings)
+        return IngestSession(self.database, self._handlers, self.settings)
 
     def _take_one(self, draft: DocumentDraft) -> IngestResult:
-        with self.intake() as intake:
-            intake.add_draft(draft)
-            return intake.finish_one()
+        with self.ingest_session() as ingest_session:
+            ingest_session.add_draft(draft)
+            return ingest_session.finish_one()
 
     @functools.cached_property
     def _handlers(self) -> Handlers:
@@ -298,7 +298,7 @@ class Engine:
 
         `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded words and
         title:words; nothing in it is an error. `preset` (`balanced`, `precise`, `conceptual`), or `weights` for
-        `lexical`, `reef` and `bonus`, say what counts in a hybrid search; `fusion` is `blend` or `rrf`.
+        `lexical`, `reef` and `field_boost`, say what counts in a hybrid search; `fusion` is `blend` or `rrf`.
 
         `tags` and `min_confidence` are short for the filters of the same name and can't be given twice.
         `max_per_document=None` lifts that limit. `include_scores` fills `shared_reefs`; `context` adds that many
@@ -418,7 +418,7 @@ class Engine:
     def document(self, document_id: int) -> DocumentDetail:
         """A document with its sections and report. Raises NotFoundError."""
         with self.database.snapshot() as snapshot:
-            return document_queries.get_detail(snapshot, _storable(document_id))
+            return document_queries.get_detail(snapshot, _checked_id(document_id))
 
     def chunks(
         self,
@@ -432,7 +432,7 @@ class Engine:
         _check_page(0 if limit is None else limit, offset)
         with self.database.snapshot() as snapshot:
             return chunk_queries.get_chunks(
-                snapshot, _storable(document_id), limit=limit, offset=offset, n_reefs=n_reefs
+                snapshot, _checked_id(document_id), limit=limit, offset=offset, n_reefs=n_reefs
             )
 
     def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
@@ -451,7 +451,7 @@ class Engine:
     def content(self, document_id: int) -> str:
         """The text of a document as it was stored. Raises NotFoundError."""
         with self.database.snapshot() as snapshot:
-            return document_queries.get_content(snapshot, _storable(document_id))
+            return document_queries.get_content(snapshot, _checked_id(document_id))
 
     def status(self) -> dict[str, Any]:
         """Counts, versions, sizes: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`,
@@ -538,7 +538,7 @@ class Engine:
 
         checked = checked_tags(tags, self.settings)
         with self.database.write() as connection:
-            document_writer.set_tags(connection, _storable(document_id), checked, now=timestamp())
+            document_writer.set_tags(connection, _checked_id(document_id), checked, now=timestamp())
         with self.database.snapshot() as snapshot:
             return document_queries.get_document(snapshot, document_id).tags
 
@@ -579,7 +579,7 @@ def _settings(
     return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
 
 
-def _storable(document_id: int) -> int:
+def _checked_id(document_id: int) -> int:
     """An id that a database can be asked for. Raises NotFoundError: no document has another."""
     if not 0 < document_id <= MAX_ID:
         raise NotFoundError(f"there is no document {document_id}")

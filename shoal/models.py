@@ -243,7 +243,7 @@ class QueryReef:
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class FeedbackChunk:
     """A passage whose profile moves a query's. `share`: how much it counts among the companions, 0..1."""
 
     chunk_id: int
@@ -269,7 +269,7 @@ class ContextChunk:
 class Scores:
     """The parts of a result's score; a signal that took no part is None.
 
-    `lexical`, `reef` and `bonus` are 0..1: of the best in the library for this query, or by rank where rankings were
+    `lexical`, `reef` and `field_boost` are 0..1: of the best in the library for this query, or by rank where rankings were
     fused. Each times its weight (`SearchResponse.weights`) adds up to the `final` score of a hybrid search. `final` is
     what results are ordered by. `lexical_raw` is BM25, `reef_raw` the overlap of the profiles.
     """
@@ -277,7 +277,7 @@ class Scores:
     final: float
     reef: float | None = None
     lexical: float | None = None
-    bonus: float = 0.0
+    field_boost: float = 0.0
     reef_raw: float | None = None
     lexical_raw: float | None = None
 
@@ -293,7 +293,7 @@ class MatchedTerm:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`words_held`: the share of the query's terms that the passage holds in its title, headings or text, each weighed by
+    """`term_coverage`: the share of the query's terms that the passage holds in its title, headings or text, each weighed by
     how rare it is in the library, 0..1; None where the query has none. Unlike `match_score`, which is relative to the best
     that was found, it may be compared between queries."""
 
@@ -319,7 +319,7 @@ class SearchResult:
     provenance: tuple[str, ...]
     shared_reefs: tuple[SharedReef, ...] | None = None
     matched_terms: tuple[MatchedTerm, ...] | None = None
-    words_held: float | None = None
+    term_coverage: float | None = None
     before: tuple[ContextChunk, ...] = ()
     after: tuple[ContextChunk, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -328,7 +328,7 @@ class SearchResult:
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
     """What a query was taken to be about. `top_reefs` are the strongest of the profile that takes part in the search, so
-    that of its own words and of its `company`; `confidence` is by how much the first of them leads the second.
+    that of its own words and of its `feedback`; `confidence` is by how much the first of them leads the second.
     `missing_terms` are the words and phrases, as typed, that no passage of the library holds."""
 
     top_reef: str | None
@@ -337,7 +337,7 @@ class QueryInfo:
     top_reefs: tuple[QueryReef, ...]
     unknown_words: tuple[str, ...]
     missing_terms: tuple[str, ...] = ()
-    company: tuple[Companion, ...] = ()
+    feedback: tuple[FeedbackChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

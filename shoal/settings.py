@@ -196,7 +196,7 @@ class Settings:
     # nDCG@10 on scifact, with an earlier build of the data: 0.236 with 10, 0.306 with 20, 0.316 with 38.
     reefs_per_query: int = _setting(38, "most reefs of a query that take part in a search", _between(1, 207))
     # benchmarks/hybrid.py: reefs alone gain 16 % with 0.25, 27 % with 0.5, 34 % with 1; beside words 0.5 is best.
-    company_share: float = _setting(
+    feedback_weight: float = _setting(
         0.5,
         "how much the profiles of the passages that match a query's words best count beside its own, where learning is "
         "on; 0: not at all",

@@ -31,7 +31,7 @@ from shoal_api.events import Listeners
 from shoal_api.memory import share_heaps
 from shoal_api.metrics import Metrics
 from shoal_api.service import EXTENSION, Service
-from shoal_api.wait_limits import WaitingRoom
+from shoal_api.wait_limits import WaitLimiter
 
 
 class ReadableJSON(DefaultJSONProvider):
@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         engine=engine,
         celery=make_celery(settings),
         metrics=metrics,
-        waiting=WaitingRoom(settings.api_threads, settings.max_wait_seconds),
+        waiting=WaitLimiter(settings.api_threads, settings.max_wait_seconds),
         listeners=Listeners(settings),
         paces=Paces(),
     )

@@ -103,7 +103,7 @@ def add_documents() -> Response:
         job = idempotency.earlier_job(here, key, incoming.request_hash)
         if job is None:
             job_id = _store(here, incoming, key)
-            here.nudge()
+            here.notify()
             job = protocol.get_job(here.engine.database, job_id)
     return jobs.accepted(job)
 

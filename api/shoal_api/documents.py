@@ -91,7 +91,7 @@ def add_document(data: dict[str, Any]) -> Response:
         existing = _merge_into_existing(here, draft)
         if existing is None:
             job_id = submit_one(database, settings, draft, idempotency_key=key, request_hash=request_hash)
-            here.nudge()
+            here.notify()
         elif key is None:
             return _stored(here, existing, duplicate=True, given=given)
         else:
@@ -225,7 +225,7 @@ def delete_documents(query: dict[str, Any]) -> Response:
     if not tagged:
         raise ProblemError(404, "there is no document with this tag")
     job_id = submit_delete(here.engine.database, here.settings, [document.id for document in tagged])
-    here.nudge()
+    here.notify()
     return jobs.accepted(protocol.get_job(here.engine.database, job_id))
 
 
@@ -306,7 +306,7 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     if settle_without_work(database, document_id, draft):
         return _stored(here, document_id, duplicate=True)
     job_id = submit_replacement(database, here.settings, document_id, draft)
-    here.nudge()
+    here.notify()
     return _await_document(here, protocol.get_job(database, job_id))
 
 

@@ -51,7 +51,7 @@ class Listeners:
         """End every stream soon: the service is about to end."""
         self._closed.set()
 
-    def sit_down(self) -> Callable[[], None]:
+    def acquire(self) -> Callable[[], None]:
         """Take a place; what gives it back, once however often it is called. Raises a 503 problem if there is none."""
         with self._lock:
             if self._count >= self._most or self._closed.is_set():

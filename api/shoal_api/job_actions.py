@@ -43,7 +43,7 @@ def add_job(data: dict[str, Any]) -> Response:
         idempotency_key=key,
         request_hash=idempotency.fingerprint("job", data),
     )
-    here.nudge()
+    here.notify()
     return accepted(protocol.get_job(here.engine.database, job_id))
 
 
@@ -83,5 +83,5 @@ def retry_job(job_id: int) -> Response:
     """
     here = service.current()
     job = retry(here.engine.database, here.settings, job_id)
-    here.nudge()
+    here.notify()
     return accepted(job)

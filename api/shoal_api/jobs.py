@@ -116,7 +116,7 @@ def get_job_events(job_id: int) -> Response:
     seen = events.seen_revision(flask.request.headers.get("Last-Event-ID"))
     if job.ended and seen == job.revision:
         return Response(status=204)
-    stand_up = here.listeners.sit_down()
+    stand_up = here.listeners.acquire()
     try:
         dump = JobSchema().dump
         told = here.listeners.stream(database, job, seen, lambda job: dump(represent(here, job)))

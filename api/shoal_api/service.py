@@ -9,11 +9,11 @@ import flask
 
 from shoal.engine import Engine
 from shoal.jobs.queue.progress import Paces
-from shoal.jobs.transport.broker import nudger
+from shoal.jobs.transport.broker import worker_notifier
 from shoal.settings import Settings
 from shoal_api.events import Listeners
 from shoal_api.metrics import Metrics
-from shoal_api.wait_limits import WaitingRoom
+from shoal_api.wait_limits import WaitLimiter
 
 EXTENSION = "shoal"
 
@@ -26,13 +26,13 @@ class Service:
     engine: Engine
     celery: Any
     metrics: Metrics
-    waiting: WaitingRoom
+    waiting: WaitLimiter
     listeners: Listeners
     paces: Paces
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Tell a worker that there is work. A broker that is away costs a delay, never the work."""
-        nudger(self.celery)()
+        worker_notifier(self.celery)()
 
     def end(self) -> None:
         """Send those who wait or listen home: the service is about to end."""

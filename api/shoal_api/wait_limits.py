@@ -26,7 +26,7 @@ def preferred_wait(header: str | None) -> int | None:
     return int(found.group(1)) if found else None
 
 
-class WaitingRoom:
+class WaitLimiter:
     """Half of the threads may wait; one more does not wait and gets its answer at once."""
 
     def __init__(self, threads: int, max_seconds: float) -> None:
@@ -39,7 +39,7 @@ class WaitingRoom:
 
         `look` answers the job, having waited up to the seconds it is given for something to happen.
         """
-        with self._seat(seconds) as allowed:
+        with self._slot(seconds) as allowed:
             deadline = time.monotonic() + allowed
             while True:
                 left = max(0.0, deadline - time.monotonic())
@@ -52,7 +52,7 @@ class WaitingRoom:
         self._closed = True
 
     @contextlib.contextmanager
-    def _seat(self, seconds: float) -> Iterator[float]:
+    def _slot(self, seconds: float) -> Iterator[float]:
         """Seconds the caller may really wait, 0 where every seat is taken."""
         if seconds <= 0 or self._closed or not self._seats.acquire(blocking=False):
             yield 0.0

@@ -66,7 +66,7 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysedDraft:
+class AnalyzedDraft:
     """A draft, its structure, title and headings of each section as the scorer counted them, and lagoon's
     DocumentAnalysis; of several that were analysed at once, its TextSegments or, of drafts whose chunks were known, a
     CutAnalysis."""
@@ -84,11 +84,11 @@ def score_document(
 
     Raises EmptyDocumentError where nothing is left to make a chunk of.
     """
-    analysed = analyse(draft, scorer, settings)
-    return scored_document(analysed, scorer, vocabulary_version=vocabulary_version)
+    analyzed = analyze(draft, scorer, settings)
+    return scored_document(analyzed, scorer, vocabulary_version=vocabulary_version)
 
 
-def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalysedDraft:
+def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalyzedDraft:
     """A draft parsed, and cut where the topic changes.
 
     Raises EmptyDocumentError where nothing is left to make a chunk of, and DocumentTooLargeError.
@@ -102,18 +102,18 @@ def analyse(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyse
         raise DocumentTooLargeError(
             f"the document has more than {MAX_CHUNKS:,} passages, which is the limit; split it into several"
         )
-    return AnalysedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
+    return AnalyzedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
 
 
-class AnalysedDrafts(NamedTuple):
+class AnalyzedDrafts(NamedTuple):
     """Drafts that were analysed at once, and lagoon's TextsAnalysis of them."""
 
-    drafts: list[AnalysedDraft]
+    drafts: list[AnalyzedDraft]
     analysis: Any
 
 
-def analyse_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Settings) -> AnalysedDrafts:
-    """As `analyse` of each draft by a scorer of lagoon; those with nothing to make a chunk of are left out. For notes
+def analyze_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Settings) -> AnalyzedDrafts:
+    """As `analyze` of each draft by a scorer of lagoon; those with nothing to make a chunk of are left out. For notes
     this takes a fifth of the time."""
     parsed = [(draft, parse(draft, max_block_chars=settings.max_chunk_chars)) for draft in drafts]
     given = [
@@ -126,9 +126,9 @@ def analyse_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Setting
         if one.sentences
     ]
     analysis = scorer.analyze_many([text for _, _, text in given], **_options(settings))
-    return AnalysedDrafts(
+    return AnalyzedDrafts(
         [
-            AnalysedDraft(draft, one, tuple(section.context for section in text.sections), segments)
+            AnalyzedDraft(draft, one, tuple(section.context for section in text.sections), segments)
             for (draft, one, text), segments in zip(given, analysis, strict=True)
         ],
         analysis,
@@ -148,27 +148,27 @@ def _options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def cuts_of(analysed: AnalysedDraft) -> list[int]:
+def cuts_of(analyzed: AnalyzedDraft) -> list[int]:
     """Where the chunks of an analysed draft begin, as offsets."""
-    sentences = analysed.parsed.sentences
-    return [sentences[first].start_char for first in (0, *analysed.analysis.boundaries)]
+    sentences = analyzed.parsed.sentences
+    return [sentences[first].start_char for first in (0, *analyzed.analysis.boundaries)]
 
 
-def analyse_cut(
+def analyze_cut(
     draft: DocumentDraft,
     cuts: Sequence[int],
     scorer: Any,
     settings: Settings,
     *,
     read: ReadDraft | None = None,
-) -> AnalysedDraft | None:
+) -> AnalyzedDraft | None:
     """A draft parsed and read, unless that was done before, and cut at the given offsets: what a chunk is doesn't change
     with what is known of words.
 
     None where no sentence begins at one of them, or one begins before the first: the text was read in another way.
     """
     if read is None or read.text is None:
-        return analyse_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
+        return analyze_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
     cut = _cut(CutDraft(draft, cuts, read.parsed), settings)
     if cut is None:
         return None
@@ -180,7 +180,7 @@ def analyse_cut(
     )
     ends = [*cut.firsts[1:], len(cut.parsed.sentences)]
     segments = [Segment(*one) for one in zip(cut.firsts, ends, topics, strict=True)]
-    return AnalysedDraft(draft, cut.parsed, tuple(cut.contexts), CutAnalysis(segments))
+    return AnalyzedDraft(draft, cut.parsed, tuple(cut.contexts), CutAnalysis(segments))
 
 
 class ReadDraft(NamedTuple):
@@ -191,10 +191,10 @@ class ReadDraft(NamedTuple):
     text: ReadText | None
 
     @staticmethod
-    def of(analysed: AnalysedDraft) -> ReadDraft:
+    def of(analyzed: AnalyzedDraft) -> ReadDraft:
         """As found by an analysis by itself, with a scorer of lagoon."""
-        text = analysed.analysis.read
-        parsed = analysed.parsed if text is None else dataclasses.replace(analysed.parsed, masked="")
+        text = analyzed.analysis.read
+        parsed = analyzed.parsed if text is None else dataclasses.replace(analyzed.parsed, masked="")
         return ReadDraft(parsed, text)
 
 
@@ -220,10 +220,10 @@ class Segment(NamedTuple):
     topic: Any
 
 
-def analyse_cuts(
+def analyze_cuts(
     drafts: Sequence[CutDraft], scorer: Scorer, settings: Settings
-) -> list[AnalysedDraft | None]:
-    """As `analyse_cut` of each draft. They are read one after the other as one text, whose parts don't touch one another:
+) -> list[AnalyzedDraft | None]:
+    """As `analyze_cut` of each draft. They are read one after the other as one text, whose parts don't touch one another:
     for notes this takes a third of the time."""
     cut = [_cut(draft, settings) for draft in drafts]
     there = [draft for draft in cut if draft is not None]
@@ -250,15 +250,15 @@ def analyse_cuts(
     segments = iter(analysis.segments)
     start_of = iter(starts)
 
-    def analysed(draft: _CutDraft) -> AnalysedDraft:
+    def analyzed(draft: _CutDraft) -> AnalyzedDraft:
         start = next(start_of)
         own = [
             Segment(one.start_idx - start, one.end_idx - start, one.topic)
             for one in islice(segments, len(draft.firsts))
         ]
-        return AnalysedDraft(draft.draft, draft.parsed, tuple(draft.contexts), CutAnalysis(own))
+        return AnalyzedDraft(draft.draft, draft.parsed, tuple(draft.contexts), CutAnalysis(own))
 
-    return [None if draft is None else analysed(draft) for draft in cut]
+    return [None if draft is None else analyzed(draft) for draft in cut]
 
 
 class _CutDraft(NamedTuple):
@@ -284,10 +284,10 @@ def _cut(given: CutDraft, settings: Settings) -> _CutDraft | None:
 
 
 def scored_document(
-    analysed: AnalysedDraft, scorer: Scorer, *, vocabulary_version: int = 0
+    analyzed: AnalyzedDraft, scorer: Scorer, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
     """The chunks of an analysed draft; `scorer` is only asked for its data's version."""
-    draft, parsed, analysis = analysed.draft, analysed.parsed, analysed.analysis
+    draft, parsed, analysis = analyzed.draft, analyzed.parsed, analyzed.analysis
     segments = analysis.segments
     chunks = chunks_of(draft.content, parsed.sentences, segments)
     topics = [segment.topic for segment in segments]

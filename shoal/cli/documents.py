@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli import intake
+from shoal.cli import folder_ingest
 from shoal.cli.files import write_file
 from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
@@ -73,28 +73,28 @@ def ingest(
         raise typer.BadParameter("one document cannot become several files", param_hint="--replace")
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
-    outcomes: list[intake.FileOutcome] = []
+    outcomes: list[folder_ingest.FileOutcome] = []
     began = time.monotonic()
     how_to_read = None if format == AUTO else format
     with (
-        intake.telling_if_interrupted(len(paths), outcomes),
+        folder_ingest.telling_if_interrupted(len(paths), outcomes),
         session.engine(must_exist=replace is not None) as engine,
     ):
         for path in paths:
-            size = intake.size_of(path)
+            size = folder_ingest.size_of(path)
             try:
                 if replace is None:
                     result = engine.ingest_file(
-                        intake.absolute(path), title=title, format=how_to_read, tags=split_tags(tags)
+                        folder_ingest.absolute(path), title=title, format=how_to_read, tags=split_tags(tags)
                     )
                 else:
                     new_tags = None if tags is None else split_tags(tags)
                     result = engine.replace_file(
-                        replace, intake.absolute(path), title=title, format=how_to_read, tags=new_tags
+                        replace, folder_ingest.absolute(path), title=title, format=how_to_read, tags=new_tags
                     )
-                outcome = intake.FileOutcome.of(path, size, result)
+                outcome = folder_ingest.FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
-                outcome = intake.FileOutcome.failed(path, size, _why_not(path, error))
+                outcome = folder_ingest.FileOutcome.failed(path, size, _why_not(path, error))
             outcomes.append(outcome)
             _report(session, outcome, name_stored=True)
     _finish(session, outcomes, time.monotonic() - began)
@@ -122,8 +122,8 @@ def ingest_dir(
     duplicates.
     """
     listing = list_folder(folder, recursive=recursive)
-    files = intake.measured(listing.texts)
-    unreadable = [intake.FileOutcome.failed(one.path, 0, one.reason) for one in listing.unreadable]
+    files = folder_ingest.measured(listing.texts)
+    unreadable = [folder_ingest.FileOutcome.failed(one.path, 0, one.reason) for one in listing.unreadable]
     if not files and not unreadable:
         raise NotFoundError(no_texts_line(folder, listing.passed_over))
     from shoal.cli.progress import bar
@@ -131,11 +131,11 @@ def ingest_dir(
     began = time.monotonic()
     size = sum(file.size for file in files)
     with (
-        intake.telling_if_interrupted(len(files), ()),
+        folder_ingest.telling_if_interrupted(len(files), ()),
         session.engine(must_exist=False) as engine,
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
     ):
-        outcomes = intake.take_in(
+        outcomes = folder_ingest.ingest_files(
             engine, files, split_tags(tags), folder=folder, processes=workers, watch=drawn.follow
         )
     outcomes += unreadable
@@ -217,7 +217,7 @@ def export(
     session.say(f"{counted(count, 'line')} written to {file}")
 
 
-def _report(session: Session, outcome: intake.FileOutcome, *, name_stored: bool) -> None:
+def _report(session: Session, outcome: folder_ingest.FileOutcome, *, name_stored: bool) -> None:
     """Tell at once what a person should know about a file; what was stored only where files were named."""
     path = one_line(outcome.path)
     if outcome.error is not None:
@@ -234,7 +234,7 @@ def _report(session: Session, outcome: intake.FileOutcome, *, name_stored: bool)
 
 def _finish(
     session: Session,
-    outcomes: Sequence[intake.FileOutcome],
+    outcomes: Sequence[folder_ingest.FileOutcome],
     seconds: float,
     passed_over: Mapping[str, int] | None = None,
 ) -> None:

@@ -66,7 +66,7 @@ def evaluate(
     \b
         shoal evaluate queries.jsonl
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
-        SHOAL_COMPANY_SHARE=0 shoal evaluate queries.jsonl --way balanced
+        SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
     from shoal.maintenance.evaluation import evaluate as judge
     from shoal.maintenance.evaluation import read_judged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, numbered, reef_bars, score_parts, words_held
+from shoal.cli.results import bar, numbered, reef_bars, score_parts, term_coverage
 from shoal.cli.terminal import one_line
 from shoal.cli.vocabulary import evidence_line
 
@@ -29,7 +29,7 @@ NOWHERE = {
     "number": "in no passage",
 }
 TOO_COMMON = "too common to say anything"
-SIGNALS = {"lexical": "words", "reef": "reefs", "bonus": "bonus"}
+SIGNALS = {"lexical": "words", "reef": "reefs", "field_boost": "field_boost"}
 
 CONTRIBUTIONS = (
     "Numbers: what the word adds to the sum of the reef. A z-score compares the sum with ordinary text."
@@ -43,7 +43,7 @@ def print_explanation(console: Console, answer: Mapping[str, Any]) -> None:
     _print_words(console, answer["words"], answer["mode"])
     _print_demands(console, answer)
     _print_profile(console, answer["reefs"])
-    _print_company(console, answer["company"])
+    _print_feedback(console, answer["feedback"])
     info = answer["query_info"]
     console.print(
         Text(
@@ -153,14 +153,14 @@ def _print_profile(console: Console, reefs: Sequence[Mapping[str, Any]]) -> None
     console.print(table)
 
 
-def _print_company(console: Console, company: Sequence[Mapping[str, Any]]) -> None:
+def _print_feedback(console: Console, feedback: Sequence[Mapping[str, Any]]) -> None:
     """The passages that are part of the profile above."""
     from rich.text import Text
 
-    if company:
+    if feedback:
         named = (
             f"{one_line(one['document_title'])} ({numbered(one['document_id'], one['chunk_index'])})"
-            for one in company
+            for one in feedback
         )
         line = f"the rest is what the passages that match its words best are about: {'; '.join(named)}"
         console.print(Text(line, style="dim"))
@@ -178,7 +178,7 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
         console.print(f"Not among the results: {one_line(reason['message'])}.", style="yellow")
     if target["rank"] is None and target["would_rank"] is not None:
         console.print(f"Without that it would be number {target['would_rank']:,}.")
-    if held := words_held(target.get("words_held")):
+    if held := term_coverage(target.get("term_coverage")):
         console.print(f"It {held}.")
     parts = score_parts(target["scores"], weights, target["matched_terms"])
     if parts.row_count:

@@ -49,7 +49,7 @@ def doctor(
     from contextlib import closing
 
     from shoal.errors import NotFoundError
-    from shoal.maintenance.doctor import Check, Patient, examine
+    from shoal.maintenance.doctor import Check, CheckContext, examine
 
     settings = session.settings()
     if not settings.database_path.exists():
@@ -59,7 +59,7 @@ def doctor(
         if session.err.is_terminal:
             session.err.print(f"looking at {check.what} ...", style="dim")
 
-    with closing(Patient(settings)) as patient:
+    with closing(CheckContext(settings)) as patient:
         report = examine(patient, repair=repair, quick=quick, watch=watch)
     if session.as_json:
         session.emit({"healthy": report.is_healthy, **json_form(report)})

@@ -89,8 +89,8 @@ def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
     if reefs:
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
         console.print(Text(f"The query is about: {names}", style="dim"))
-    if info.get("company"):
-        titles = ", ".join(dict.fromkeys(one_line(one["document_title"]) for one in info["company"]))
+    if info.get("feedback"):
+        titles = ", ".join(dict.fromkeys(one_line(one["document_title"]) for one in info["feedback"]))
         console.print(Text(f"by its words and by the passages that match them best: {titles}", style="dim"))
     if info.get("missing_terms"):
         terms = ", ".join(one_line(term) for term in info["missing_terms"])
@@ -100,7 +100,7 @@ def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
         console.print(Text(f"Not in the vocabulary: {words}", style="dim"))
 
 
-def words_held(share: float | None) -> str:
+def term_coverage(share: float | None) -> str:
     """How much of the query a passage holds, in words; nothing where there is nothing to say."""
     if share is None:
         return ""
@@ -126,10 +126,10 @@ def score_parts(
     for name, signal, reason in (
         ("words", "lexical", _held(terms, _everywhere)),
         ("reefs", "reef", ""),
-        ("bonus", "bonus", _held(terms, _in_bonus)),
+        ("field_boost", "field_boost", _held(terms, _in_field_boost)),
     ):
         part, weight = scores[signal] or 0.0, weights.get(signal, 0.0)
-        if name == "bonus" and not part:
+        if name == "field_boost" and not part:
             continue
         if is_blend and weight:
             drawn = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
@@ -144,7 +144,7 @@ def _everywhere(places: Sequence[str]) -> Sequence[str]:
     return [place for place in places if place != "tag"]
 
 
-def _in_bonus(places: Sequence[str]) -> Sequence[str]:
+def _in_field_boost(places: Sequence[str]) -> Sequence[str]:
     return [place for place in places if place != "text"]
 
 
@@ -231,7 +231,7 @@ def _about(result: Mapping[str, Any]) -> Text:
     if result["top_reef_name"]:
         name = Text("about ").append(one_line(result["top_reef_name"]), style="magenta")
         parts += [name, Text(counted(result["n_shared_reefs"], "shared reef"))]
-    if held := words_held(result.get("words_held")):
+    if held := term_coverage(result.get("term_coverage")):
         parts.append(Text(held))
     if result["tags"]:
         parts.append(Text(f"tags {', '.join(one_line(tag) for tag in result['tags'])}"))

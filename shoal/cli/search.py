@@ -225,7 +225,7 @@ def explain(
 
 def _place(engine: Engine, answer: dict[str, Any]) -> None:
     """Say of every passage that is named which one of its document it is: so it is asked for."""
-    named = [*answer["company"], *([answer["target"]] if answer["target"] else [])]
+    named = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
     with engine.database.snapshot() as snapshot:
         places = places_of(snapshot, (one["chunk_id"] for one in named))
     for one in named:

@@ -103,11 +103,11 @@ def sync(
 @contextmanager
 def _telling_if_interrupted() -> Iterator[None]:
     """Where Ctrl-C ends the block, tell how far it came. Raises InterruptedCommandError then."""
-    from shoal.jobs.ingestion import IntakeInterrupted
+    from shoal.jobs.ingestion import IngestInterrupted
 
     try:
         yield
-    except IntakeInterrupted as error:
+    except IngestInterrupted as error:
         raise InterruptedCommandError(
             f"interrupted: of {counted(error.n, 'new or changed file')} {error.n_stored:,} "
             f"{'is' if error.n_stored == 1 else 'are'} stored, and nothing is deleted; running it again goes on"

@@ -44,7 +44,7 @@ class Passage:
 
     `metadata` is JSON: the citation of the result, but `start_line` and `end_line` are those of `text`;
     `score`, and `scores` by its parts; `reefs`, the names of those it shares with the query, those that add
-    most first; `matched_terms`, the words of the query that it holds, and `words_held`, how large a share of
+    most first; `matched_terms`, the words of the query that it holds, and `term_coverage`, how large a share of
     the query they are; `spans`, the `[start_char, end_char)` of the document that `text` is made of;
     `document_metadata`, what was handed in with it; `trace_id`, of the search.
     """
@@ -154,7 +154,7 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     in_order = [pieces[index] for index in sorted(pieces)]
     metadata = {name: _plain(getattr(best, name)) for name in CITATION}
     metadata |= {
-        "words_held": _most_held(group),
+        "term_coverage": _most_held(group),
         "document_metadata": dict(best.metadata),
         "start_line": min(piece.start_line for piece in in_order),
         "end_line": max(piece.end_line for piece in in_order),
@@ -174,7 +174,7 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
 
 
 def _most_held(group: Sequence[SearchResult]) -> float | None:
-    return max((result.words_held for result in group if result.words_held is not None), default=None)
+    return max((result.term_coverage for result in group if result.term_coverage is not None), default=None)
 
 
 def _once(names: Any) -> list[str]:

@@ -16,7 +16,7 @@ from shoal.errors import NotFoundError, ShoalError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import claim, leases
 from shoal.jobs.queue.queries import POLL_SECONDS, get_job
-from shoal.jobs.queue.recovery import FREE_PAGES, drop_dead_local_jobs, give_back_lost
+from shoal.jobs.queue.recovery import FREE_PAGES, drop_dead_local_jobs, reclaim_expired_leases
 from shoal.jobs.queue.submission import Upload, remove_dropped
 from shoal.jobs.queue.watchdog import Watchdog, renewed, round_seconds
 from shoal.jobs.stages.runner import Handlers, process
@@ -65,7 +65,7 @@ def open_upload(database: Database, settings: Settings) -> Upload:
     return Upload(database, settings, local_owner=lease.new_owner())
 
 
-def work_off(
+def run_job(
     database: Database,
     job_id: int,
     handlers: Handlers,
@@ -75,10 +75,10 @@ def work_off(
     """Work on a job, which no other process does, until it has ended or is gone."""
     large = dataclasses.replace(settings, batch_bytes=BATCH_BYTES, batch_items=BATCH_ITEMS)
     with renewed(database, settings, job_id):
-        _work_off(database, job_id, handlers, large, watch)
+        _run_job(database, job_id, handlers, large, watch)
 
 
-def _work_off(
+def _run_job(
     database: Database,
     job_id: int,
     handlers: Handlers,
@@ -95,7 +95,7 @@ def _work_off(
             break
         else:
             # Another process has the rest, or learns for another job; should it die, its work is free again.
-            give_back_lost(database, settings, time.time())
+            reclaim_expired_leases(database, settings, time.time())
             time.sleep(POLL_SECONDS)
             told()
     if watch is not None:
@@ -120,14 +120,14 @@ def _untold() -> None:
     """For who doesn't watch."""
 
 
-def work_off_in_processes(
+def run_job_in_processes(
     database: Database,
     job_id: int,
     settings: Settings,
     n: int,
     watch: Watcher | None = None,
 ) -> None:
-    """As `work_off`, by `n` processes with lagoon's packaged data. One that dies of its work, or is killed for want of
+    """As `run_job`, by `n` processes with lagoon's packaged data. One that dies of its work, or is killed for want of
     progress, is replaced: an item that ends its process fails after `max_attempts`, as in the service. Raises ShoalError
     once all of them have died of something else.
     """
@@ -149,7 +149,7 @@ def work_off_in_processes(
                 watchdog.watch([held.owner for held in leases(database) if job_id in held.job_ids])
                 next_round = time.monotonic() + round_seconds(settings)
             # Leases come first: the process that held one is among the dead counted below.
-            n_lost = sum(give_back_lost(database, settings, time.time()))
+            n_lost = sum(reclaim_expired_leases(database, settings, time.time()))
             alive = [process for process in processes if process.is_alive()]
             if n_lost:
                 processes = alive + [start() for _ in range(n - len(alive))]
@@ -208,6 +208,6 @@ def _work_child(settings: Settings, job_id: int) -> None:
     database = Database(settings.database_url)
     try:
         handlers: Any = handlers_for(database, lagoon.load(), settings)
-        _work_off(database, job_id, handlers, settings)
+        _run_job(database, job_id, handlers, settings)
     finally:
         database.close()

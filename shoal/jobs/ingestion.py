@@ -35,7 +35,7 @@ FIELDS = frozenset(inspect.signature(make_draft).parameters) - {"settings"}
 """What may be said about a document."""
 
 
-class IntakeInterrupted(KeyboardInterrupt):
+class IngestInterrupted(KeyboardInterrupt):
     """Ctrl-C while documents were worked on: how many were stored, of all. What was not is forgotten."""
 
     def __init__(self, n_stored: int, n: int) -> None:
@@ -44,7 +44,7 @@ class IntakeInterrupted(KeyboardInterrupt):
         self.n = n
 
 
-class Intake:
+class IngestSession:
     """Takes documents one after the other and tells in the end what became of each. To be closed, whatever happens."""
 
     def __init__(self, database: Database, handlers: Handlers, settings: Settings) -> None:
@@ -56,7 +56,7 @@ class Intake:
         self._refused: dict[int, IngestResult] = {}
         self._n = 0
 
-    def __enter__(self) -> Intake:
+    def __enter__(self) -> IngestSession:
         return self
 
     def __exit__(
@@ -97,19 +97,19 @@ class Intake:
         if self._n > len(self._refused):
             self._job_id = self._upload.finish()
             try:
-                self._work_off(self._job_id, processes, watch)
+                self._run_job(self._job_id, processes, watch)
             except KeyboardInterrupt:
                 with self._database.read() as connection:
                     n_stored = connection.execute(COUNT_STORED, {"job_id": self._job_id}).scalar_one()
-                raise IntakeInterrupted(n_stored, self._n) from None
+                raise IngestInterrupted(n_stored, self._n) from None
         results = iter(self._results())
         return [self._refused[place] if place in self._refused else next(results) for place in range(self._n)]
 
-    def _work_off(self, job_id: int, processes: int, watch: Watcher | None) -> None:
+    def _run_job(self, job_id: int, processes: int, watch: Watcher | None) -> None:
         if processes > 1:
-            embedded.work_off_in_processes(self._database, job_id, self._settings, processes, watch)
+            embedded.run_job_in_processes(self._database, job_id, self._settings, processes, watch)
         else:
-            embedded.work_off(self._database, job_id, self._remembering, self._settings, watch)
+            embedded.run_job(self._database, job_id, self._remembering, self._settings, watch)
 
     def finish_one(self) -> IngestResult:
         """As `finish` for one document. Raises what was wrong with it."""

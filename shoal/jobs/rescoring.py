@@ -22,7 +22,7 @@ def rescore(database: Database, handlers: Handlers, settings: Settings, watch: W
     embedded.tidy(database, settings)
     job_id = submit_rescore(database, settings, local_owner=lease.new_owner())
     try:
-        embedded.work_off(database, job_id, handlers, settings, watch)
+        embedded.run_job(database, job_id, handlers, settings, watch)
         failed = get_items(database, job_id, ItemStatus.failed, limit=MOST_FAILED)
         n_documents = embedded.progress(database, job_id).items_total
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.observing import ObservedText
-from shoal.chunking.analysis import AnalysedDraft, AnalysedDrafts
+from shoal.chunking.analysis import AnalyzedDraft, AnalyzedDrafts
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences
 from shoal.learning.contexts import (
@@ -66,14 +66,14 @@ class DiscoveryOptions:
         )
 
 
-def discover(analysed: AnalysedDraft, settings: Settings) -> list[EvidenceRow]:
-    """The rows of one document, in the order of (kind, word). `analysed` by a scorer without learned words."""
-    return observations(analysed.analysis.observed, DiscoveryOptions.of(settings))[0]
+def discover(analyzed: AnalyzedDraft, settings: Settings) -> list[EvidenceRow]:
+    """The rows of one document, in the order of (kind, word). `analyzed` by a scorer without learned words."""
+    return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))[0]
 
 
-def discover_many(analysed: AnalysedDrafts, settings: Settings) -> list[list[EvidenceRow]]:
+def discover_many(analyzed: AnalyzedDrafts, settings: Settings) -> list[list[EvidenceRow]]:
     """As `discover` of each of them."""
-    return observations(analysed.analysis.observed, DiscoveryOptions.of(settings))
+    return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))
 
 
 def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[EvidenceRow]]:
@@ -188,8 +188,8 @@ def _contexts(
     ordered = at.sentences[by_sentence]
     first, last = terms.sentences[terms.borders[:-1]], terms.sentences[terms.borders[1:] - 1]
     is_spread = first // BLOCK_SENTENCES != last // BLOCK_SENTENCES
-    spread = np.flatnonzero(is_spread)
-    sums = np.zeros((len(spread), n_reefs))
+    term_statistics = np.flatnonzero(is_spread)
+    sums = np.zeros((len(term_statistics), n_reefs))
     found: list[_Entries] = []
     for block in sentence_profiles(text, options.blend):
         add_contexts(totals, text, chunks, block, words_of[block.first : block.last])
@@ -201,14 +201,14 @@ def _contexts(
             added = np.add.reduceat(around, starts, axis=0)
             here = at.terms[inside[starts]]
             goes_on = is_spread[here]
-            sums[np.searchsorted(spread, here[goes_on])] += added[goes_on]
+            sums[np.searchsorted(term_statistics, here[goes_on])] += added[goes_on]
             found.append(_Entries.of(here[~goes_on], added[~goes_on], options))
     found += [
-        _Entries.of(spread[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
-        for at in range(0, len(spread), _MOST_AT_ONCE)
+        _Entries.of(term_statistics[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
+        for at in range(0, len(term_statistics), _MOST_AT_ONCE)
     ]
     if not found:
-        return _Entries(spread, spread, spread), np.rint(totals / CONTEXT_SCALE)
+        return _Entries(term_statistics, term_statistics, term_statistics), np.rint(totals / CONTEXT_SCALE)
     entries = _Entries(*map(np.concatenate, zip(*found, strict=True)))
     order = np.argsort(entries.terms, kind="stable")
     return _Entries(*(column[order] for column in entries)), np.rint(totals / CONTEXT_SCALE)

@@ -17,7 +17,7 @@ from lagoon import WordInfo
 from lagoon.bm25 import WEIGHT_SCALE, quantise_weights, specificity_of
 from lagoon.hashing import fnv1a64_many
 from lagoon.plurals import plurals, singular
-from shoal.chunking.analysis import AnalysedDraft
+from shoal.chunking.analysis import AnalyzedDraft
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion
 from shoal.learning.evidence import Evidence
@@ -121,14 +121,14 @@ def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> An
     )
 
 
-def holds_learned_words(analysed: AnalysedDraft, scorer: Any) -> bool:
+def holds_learned_words(analyzed: AnalyzedDraft, scorer: Any) -> bool:
     """Whether `scorer`, with its learned words, would read a draft differently from the scorer without any that
     analysed it; sometimes true where it would not."""
     if not scorer.n_custom_words:
         return False
-    reading = analysed.analysis.by_sentence.reading
+    reading = analyzed.analysis.by_sentence.reading
     return scorer.reads_custom_words(reading.tokens) or any(
-        scorer.holds_custom_words(context) for context in set(analysed.contexts)
+        scorer.holds_custom_words(context) for context in set(analyzed.contexts)
     )
 
 

@@ -85,7 +85,7 @@ def import_export(
     numbers: list[int] = []
     n_bytes = 0
     had_documents = engine.documents(limit=1).total > 0
-    with engine.intake() as intake:
+    with engine.ingest_session() as ingest_session:
         for number, line in lines:
             try:
                 draft = _draft(line, engine.settings)
@@ -93,10 +93,10 @@ def import_export(
                 bad.add(number, str(error))
                 continue
             if draft is not None:
-                intake.add_draft(draft)
+                ingest_session.add_draft(draft)
                 numbers.append(number)
                 n_bytes += draft.n_bytes
-        results = intake.finish(processes=processes, watch=watch)
+        results = ingest_session.finish(processes=processes, watch=watch)
     taken = list(zip(numbers, results, strict=True))
     for number, result in taken:
         if result.error is not None:

@@ -31,7 +31,7 @@ from shoal.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shoal.search.query_analysis import Understood
+    from shoal.search.query_analysis import AnalyzedQuery
     from shoal.search.ranking import Ranked, Ranking
     from shoal.search.request import SearchRequest
     from shoal.settings import Settings
@@ -44,7 +44,7 @@ LIBRARY = """
     SELECT (SELECT COUNT(*) FROM chunks) AS n_chunks, (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
            (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents) AS revision
 """
-RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "company_share")
+RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight")
 """Settings that a ranking depends on besides what was asked."""
 ASKED = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document")
 
@@ -91,7 +91,7 @@ def entry_of(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
-    understood: Understood,
+    analyzed_query: AnalyzedQuery,
     ranking: Ranking,
     ranked: Sequence[Ranked],
 ) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def entry_of(
         **{name: getattr(request, name) for name in ASKED},
         "filters": _filters(request.filters),
         "weights_asked": None if request.weights is None else dict(request.weights),
-        "weights": understood.weights._asdict(),
+        "weights": analyzed_query.weights._asdict(),
         "settings": {name: getattr(settings, name) for name in RANKING_SETTINGS},
         "vocabulary_version": vocabulary_queries.newest(snapshot).number,
         "data_version": scorer.data_version,
@@ -122,9 +122,9 @@ def entry_of(
         ],
     }
     if is_full:
-        entry["query_reefs"] = [[reef.reef_id, reef.z_score] for reef in understood.reefs]
+        entry["query_reefs"] = [[reef.reef_id, reef.z_score] for reef in analyzed_query.reefs]
         # They name words of the query.
-        entry["warnings"] = list(understood.warnings)
+        entry["warnings"] = list(analyzed_query.warnings)
     return entry
 
 
@@ -167,7 +167,7 @@ def _candidates(ranking: Ranking, score: str, is_full: bool) -> dict[str, Any]:
 
 
 def _result(one: Ranked) -> dict[str, Any]:
-    names = ("chunk_id", "document_id", "score", "lexical", "reef", "bonus", "lexical_raw", "reef_raw")
+    names = ("chunk_id", "document_id", "score", "lexical", "reef", "field_boost", "lexical_raw", "reef_raw")
     return {name: getattr(one, name) for name in names}
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import Companion, QueryReef
-from shoal.search.filters import Conditions
+from shoal.models import FeedbackChunk, QueryReef
+from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import Matches
 from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
@@ -47,14 +47,14 @@ DOCUMENTS = """
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class Feedback:
     """`reefs` is the whole profile, the query's own and that of its companions, strongest first."""
 
-    companions: tuple[Companion, ...]
+    feedback_chunks: tuple[FeedbackChunk, ...]
     reefs: tuple[QueryReef, ...]
 
 
-def keep_company(
+def apply_feedback(
     snapshot: Snapshot,
     own: Sequence[QueryReef],
     parsed: ParsedQuery,
@@ -62,7 +62,7 @@ def keep_company(
     *,
     share: float,
     other_data_than: str | None,
-) -> Company:
+) -> Feedback:
     """A query's profile moved towards that of its companions, whose length is `share` times its own.
 
     `own` has at least one reef: nothing says that words without reefs mean what the passages are about. `matches` are
@@ -70,7 +70,7 @@ def keep_company(
     """
     found = _fit(snapshot, parsed, matches, other_data_than)
     if not len(found.chunk_ids):
-        return Company((), tuple(own))
+        return Feedback((), tuple(own))
     shares = choose(found)
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
@@ -78,12 +78,12 @@ def keep_company(
     for chunk_id, reef_id, name, weight in snapshot.rows(PROFILES.format(ids=ids), parameters):
         profile[reef_id] = profile.get(reef_id, 0.0) + shares[chunk_id] * weight
         names[reef_id] = name
-    companions = tuple(
-        Companion(row["id"], row["document_id"], row["title"], round(shares[row["id"]], 6))
+    feedback_chunks = tuple(
+        FeedbackChunk(row["id"], row["document_id"], row["title"], round(shares[row["id"]], 6))
         for row in snapshot.rows(DOCUMENTS.format(ids=ids), parameters)
     )
-    return Company(
-        tuple(sorted(companions, key=lambda one: (-one.share, one.chunk_id))),
+    return Feedback(
+        tuple(sorted(feedback_chunks, key=lambda one: (-one.share, one.chunk_id))),
         adapt(own, profile, names, share=share),
     )
 
@@ -99,15 +99,15 @@ def choose(matches: Matches, *, n: int = N_COMPANIONS, steepness: float = STEEPN
 
 
 def adapt(
-    own: Sequence[QueryReef], company: Mapping[int, float], names: Mapping[int, str], *, share: float
+    own: Sequence[QueryReef], feedback: Mapping[int, float], names: Mapping[int, str], *, share: float
 ) -> tuple[QueryReef, ...]:
     """A profile and `share` times its length in the direction of another one, by reef; z-scores with six digits."""
     own_z = {reef.reef_id: reef.z_score for reef in own}
     z = dict(own_z)
     called = {**names, **{reef.reef_id: reef.reef_name for reef in own}}
-    length = _length(company.values())
+    length = _length(feedback.values())
     scale = share * _length(z.values()) / length if length else 0.0
-    for reef_id, weight in company.items():
+    for reef_id, weight in feedback.items():
         z[reef_id] = z.get(reef_id, 0.0) + scale * weight
     rounded = (
         QueryReef(reef_id, called[reef_id], round(value, 6), own_z.get(reef_id, 0.0))
@@ -121,7 +121,7 @@ def adapt(
 def _fit(snapshot: Snapshot, parsed: ParsedQuery, matches: Matches, other_data_than: str | None) -> Matches:
     """The matches that may be companions: with all that the query demands, whatever the mode of the search."""
     fit: NDArray[np.bool_] = np.ones(len(matches.chunk_ids), dtype=np.bool_)
-    demands = Conditions({}, {}).and_of_query(parsed, with_required=True)
+    demands = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
     if demands:
         fit &= demands.met_by(snapshot, matches.chunk_ids)
     if other_data_than is not None:

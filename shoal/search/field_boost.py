@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.search.lexical_ranking import expression
 from shoal.search.query_language import Term
-from shoal.search.term_statistics import Spread
+from shoal.search.term_statistics import TermStatistics
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.packed_columns import packed_columns, packed_ids
 
@@ -26,14 +26,16 @@ ANY_TAGGED = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 PLACES = "title headings"
 
 
-def bonuses(snapshot: Snapshot, spread: Spread, chunk_ids: NDArray[np.int64]) -> NDArray[np.float64]:
+def field_boosts(
+    snapshot: Snapshot, term_statistics: TermStatistics, chunk_ids: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """The bonus of each of the chunks, whose ids ascend, for the terms of the spread."""
     counts = np.zeros(len(chunk_ids), dtype=np.int64)
-    terms = tuple(spread.counts)
+    terms = tuple(term_statistics.counts)
     if not terms:
         return counts.astype(np.float64)
-    tags = tags_meant(snapshot, terms)
-    for term, n_holding in spread.counts.items():
+    tags = matching_tags(snapshot, terms)
+    for term, n_holding in term_statistics.counts.items():
         placed = np.empty(0, np.int64)
         if n_holding:
             placed = packed_columns(snapshot, PLACED, {"expression": expression(term, PLACES)})[0]
@@ -44,7 +46,7 @@ def bonuses(snapshot: Snapshot, spread: Spread, chunk_ids: NDArray[np.int64]) ->
     return counts / len(terms)
 
 
-def tags_meant(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[str, ...]]:
+def matching_tags(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[str, ...]]:
     """The tags in use that a term of the query is the name of."""
     spelt = {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
     names, parameters = listed("tag", spelt)

@@ -51,7 +51,9 @@ KINDS = {
 """How the types of SQLite's JSON are called."""
 
 
-def find_doubts(snapshot: Snapshot, filters: SearchFilters, *, is_met: bool = False) -> tuple[str, ...]:
+def find_filter_warnings(
+    snapshot: Snapshot, filters: SearchFilters, *, is_met: bool = False
+) -> tuple[str, ...]:
     """A warning for each filter that asks for something that no document has. `is_met`: some passage meets them all, so
     that there is nothing to say of metadata, which take long to look through."""
     return (

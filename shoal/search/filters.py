@@ -43,7 +43,7 @@ WITHOUT_TERMS = f"c.id NOT IN ({LEFT_OUT})"
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class CompiledFilters:
     """Conditions on a chunk `c` by the name of their filter, and the parameters they use."""
 
     by_filter: Mapping[str, str]
@@ -63,14 +63,14 @@ class Conditions:
         demanding = {name: one for name, one in self.by_filter.items() if name != EXCLUDED}
         if demanding:
             met &= np.isin(
-                chunk_ids, packed_ids(snapshot, Conditions(demanding, {}).eligible, self.parameters)
+                chunk_ids, packed_ids(snapshot, CompiledFilters(demanding, {}).eligible, self.parameters)
             )
         if EXCLUDED in self.by_filter:
             # The few that go, rather than all that stay.
             met &= ~np.isin(chunk_ids, packed_ids(snapshot, LEFT_OUT, self.parameters))
         return met
 
-    def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> Conditions:
+    def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> CompiledFilters:
         """These, and what a query demands: without its excluded terms and, if so wanted, with its phrases and title
         terms."""
         found, parameters = dict(self.by_filter), dict(self.parameters)
@@ -81,17 +81,17 @@ class Conditions:
                 found[name], parameters[name] = WITH_TERMS.format(name=name), all_of(terms)
         if parsed.excluded:
             found[EXCLUDED], parameters[EXCLUDED] = WITHOUT_TERMS, any_of(parsed.excluded)
-        return Conditions(found, parameters)
+        return CompiledFilters(found, parameters)
 
-    def and_current_data(self, data_checksum: str) -> Conditions:
+    def and_current_data(self, data_checksum: str) -> CompiledFilters:
         """These, and that the chunk was scored with the build of lagoon's data that has this checksum."""
-        return Conditions(
+        return CompiledFilters(
             {**self.by_filter, CURRENT_DATA: OF_CURRENT_DATA},
             {**self.parameters, "data_checksum": data_checksum},
         )
 
 
-def make_conditions(filters: SearchFilters, scorer: Any) -> Conditions:
+def compile_filters(filters: SearchFilters, scorer: Any) -> CompiledFilters:
     """The conditions of filters. Raises QueryError for a reef or island that lagoon's data doesn't have."""
     found: dict[str, str] = {}
     parameters: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def make_conditions(filters: SearchFilters, scorer: Any) -> Conditions:
         require("archipelago", _strongest(filters.archipelago))
     for name, condition, values in _of_documents(filters):
         require(name, condition, **values)
-    return Conditions(found, parameters)
+    return CompiledFilters(found, parameters)
 
 
 def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, Any]]]:

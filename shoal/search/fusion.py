@@ -25,7 +25,7 @@ class Weights(NamedTuple):
 
     lexical: float
     reef: float
-    bonus: float
+    field_boost: float
 
     def normalised(self) -> Weights:
         """These in proportion, adding up to 1; all 0 if all are."""
@@ -34,13 +34,13 @@ class Weights(NamedTuple):
 
 
 PRESETS: Mapping[Preset, Weights] = {
-    Preset.balanced: Weights(lexical=0.475, reef=0.475, bonus=0.05),
-    Preset.precise: Weights(lexical=0.75, reef=0.20, bonus=0.05),
-    Preset.conceptual: Weights(lexical=0.20, reef=0.75, bonus=0.05),
+    Preset.balanced: Weights(lexical=0.475, reef=0.475, field_boost=0.05),
+    Preset.precise: Weights(lexical=0.75, reef=0.20, field_boost=0.05),
+    Preset.conceptual: Weights(lexical=0.20, reef=0.75, field_boost=0.05),
 }
 """Before trust, which takes a third off the weight of reefs for the typical query. Of `balanced` the weights are those
 that won on four collections (docs/search-quality.md); the others lean to one side of it."""
-EQUAL_VOICE = Weights(lexical=0.5, reef=0.5, bonus=0.0)
+EQUAL_VOICE = Weights(lexical=0.5, reef=0.5, field_boost=0.0)
 """Of rankings that are fused by rank."""
 
 HALF_TRUSTED = 4.0
@@ -63,11 +63,11 @@ def choose_weights(
     is a query without reefs, in which they have no part."""
     if given is not None:
         chosen = Weights(**{name: given.get(name, 0.0) for name in Weights._fields})
-        faith = 1.0
+        trust_factor = 1.0
     else:
         chosen = EQUAL_VOICE if fusion is Fusion.rrf else PRESETS[preset]
-        faith = 1.0 if fusion is Fusion.rrf else trust(strength)
-    return chosen._replace(reef=chosen.reef * faith if strength else 0.0).normalised()
+        trust_factor = 1.0 if fusion is Fusion.rrf else trust(strength)
+    return chosen._replace(reef=chosen.reef * trust_factor if strength else 0.0).normalised()
 
 
 def parts(raw: NDArray[np.int64], fusion: Fusion) -> NDArray[np.float64]:
@@ -76,10 +76,13 @@ def parts(raw: NDArray[np.int64], fusion: Fusion) -> NDArray[np.float64]:
 
 
 def blend(
-    lexical: NDArray[np.float64], reef: NDArray[np.float64], bonus: NDArray[np.float64], weights: Weights
+    lexical: NDArray[np.float64],
+    reef: NDArray[np.float64],
+    field_boost: NDArray[np.float64],
+    weights: Weights,
 ) -> NDArray[np.float64]:
     """The final scores, 0..1."""
-    return weights.lexical * lexical + weights.reef * reef + weights.bonus * bonus
+    return weights.lexical * lexical + weights.reef * reef + weights.field_boost * field_boost
 
 
 def _of_best(raw: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ _WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f])*")
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class Highlighter:
     """What to highlight. `words`: stems by which the full-text index knows words; `lemmas`: stems by which lagoon
     does, which differ for a few; `phrases`: stems of words side by side."""
 
@@ -28,20 +28,20 @@ class Marked:
     phrases: tuple[tuple[str, ...], ...]
 
 
-def make_marked(parsed: ParsedQuery, mode: SearchMode) -> Marked:
+def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
     """What a query looks for. The words of a phrase count by themselves only where reefs alone rank."""
     single = [token for term in parsed.terms if len(term.tokens) == 1 for token in term.tokens]
     if mode is SearchMode.reef:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
         single += [token for token in about if folded(token) not in STOP_WORDS]
-    return Marked(
+    return Highlighter(
         words=frozenset(stems_of(single)),
         lemmas=frozenset(stem_many([folded(token) for token in single])),
         phrases=tuple(stems_of(term.tokens) for term in parsed.terms if len(term.tokens) > 1),
     )
 
 
-def find_highlights(texts: Sequence[str], marked: Marked) -> list[Spans]:
+def find_highlights(texts: Sequence[str], marked: Highlighter) -> list[Spans]:
     """For each text the spans of what is marked in it."""
     in_texts = [_WORD.findall(text) for text in texts]
     forms = {form: folded(form) for form in set().union(*in_texts)}

@@ -23,7 +23,7 @@ class Citable(NamedTuple):
 
 
 def find_matched_terms(
-    terms: Sequence[Term], tags_meant: Mapping[Term, Sequence[str]], chunks: Sequence[Citable]
+    terms: Sequence[Term], matching_tags: Mapping[Term, Sequence[str]], chunks: Sequence[Citable]
 ) -> list[tuple[MatchedTerm, ...]]:
     """For each chunk the terms it holds, in the order of the query, by the stems of the full-text index."""
     if not terms:
@@ -46,7 +46,7 @@ def find_matched_terms(
             HEADINGS: _Stems([[token for heading in headings for token in heading]], stems),
             TEXT: _Stems([text], stems),
         }
-        found.append(tuple(_matched(wanted, places, tags_meant, set(one.tags))))
+        found.append(tuple(_matched(wanted, places, matching_tags, set(one.tags))))
     return found
 
 
@@ -75,13 +75,13 @@ class _Stems:
 def _matched(
     wanted: Sequence[tuple[Term, tuple[str, ...]]],
     places: Mapping[str, _Stems],
-    tags_meant: Mapping[Term, Sequence[str]],
+    matching_tags: Mapping[Term, Sequence[str]],
     tags: set[str],
 ) -> Iterable[MatchedTerm]:
     for term, stems in wanted:
         looked_at = [TITLE] if term.in_title else list(places)
         where = [name for name in looked_at if places[name].hold(stems)]
-        if tags.intersection(tags_meant.get(term, ())):
+        if tags.intersection(matching_tags.get(term, ())):
             where.append(TAG)
         if where:
             yield MatchedTerm(spelt(term), tuple(where))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import StorageError
 from shoal.models import QueryReef
-from shoal.search.filters import Conditions
+from shoal.search.filters import CompiledFilters
 from shoal.search.ordering import Order
 from shoal.search.reef_ranking import MILLIONTHS, Overlaps, Ranked
 from shoal.storage.database import Database, Snapshot
@@ -148,7 +148,7 @@ class Postings:
 NOTHING = Postings((), State(0, 0, 0))
 
 
-class KeptPostings:
+class PostingsCache:
     """The newest postings that a search of this process has seen. Safe to share between threads.
 
     No search waits for another one's reading: it is served by SQL meanwhile.
@@ -237,7 +237,7 @@ def rank(
     snapshot: Snapshot,
     postings: Postings,
     reefs: Sequence[QueryReef],
-    conditions: Conditions,
+    compiled_filters: CompiledFilters,
     *,
     n: int,
     max_per_document: int | None,
@@ -246,8 +246,8 @@ def rank(
     found = overlaps(postings, reefs)
     keys = found.overlaps.astype(np.float64)
     eligible = found.n_shared > 0
-    if conditions:
-        eligible &= conditions.met_by(snapshot, found.chunk_ids)
+    if compiled_filters:
+        eligible &= compiled_filters.met_by(snapshot, found.chunk_ids)
     order = Order(found.chunk_ids, keys, eligible, postings.documents_of)
     best = order.first(n, max_per_document)
     documents = postings.documents_of(found.chunk_ids[best])

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from shoal.models import SearchMode
 from shoal.search import postings, reef_ranking
-from shoal.search.field_boost import bonuses
-from shoal.search.filters import Conditions
+from shoal.search.field_boost import field_boosts
+from shoal.search.filters import CompiledFilters
 from shoal.search.fusion import Weights, blend, parts
 from shoal.search.lexical_ranking import NO_MATCHES, UNIT, match_scores
 from shoal.search.ordering import DocumentsOf, Order
-from shoal.search.query_analysis import Understood
+from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import MILLIONTHS, NO_OVERLAPS
 from shoal.search.request import Fusion
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
@@ -33,7 +33,7 @@ CHUNKS_OF = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY id"
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A chunk in a ranking. `score` is what it is ordered by: the blend in a hybrid search, else the raw score of the
-    signal. `lexical`, `reef` and `bonus` are parts of a blend, 0..1; the raw ones BM25 and overlap. A signal that took
+    signal. `lexical`, `reef` and `field_boost` are parts of a blend, 0..1; the raw ones BM25 and overlap. A signal that took
     no part, or did not find the chunk, is 0."""
 
     chunk_id: int
@@ -41,7 +41,7 @@ class Ranked:
     score: float
     lexical: float
     reef: float
-    bonus: float
+    field_boost: float
     lexical_raw: float
     reef_raw: float
     n_shared: int
@@ -67,7 +67,7 @@ class Ranking:
     n_shared: Ints
     lexical: Doubles
     reef: Doubles
-    bonus: Doubles
+    field_boost: Doubles
     final: Doubles
     is_found: NDArray[np.bool_]
     order: Order
@@ -119,7 +119,7 @@ class Ranking:
             score[self.mode],
             float(self.lexical[place]),
             float(self.reef[place]),
-            float(self.bonus[place]),
+            float(self.field_boost[place]),
             lexical_raw,
             reef_raw,
             int(self.n_shared[place]),
@@ -128,8 +128,8 @@ class Ranking:
 
 def rank(
     snapshot: Snapshot,
-    understood: Understood,
-    conditions: Conditions,
+    analyzed_query: AnalyzedQuery,
+    compiled_filters: CompiledFilters,
     loaded: postings.Postings | None,
     *,
     mode: SearchMode,
@@ -137,11 +137,11 @@ def rank(
 ) -> Ranking:
     """Rank a library. `loaded` are its postings in memory; without them SQL reads them."""
     by_reefs, by_words = NO_OVERLAPS, NO_MATCHES
-    if mode is not SearchMode.lexical and understood.reefs:
-        by_reefs = _overlaps(snapshot, understood, loaded)
+    if mode is not SearchMode.lexical and analyzed_query.reefs:
+        by_reefs = _overlaps(snapshot, analyzed_query, loaded)
     if mode is not SearchMode.reef:
-        known = understood.matches
-        by_words = match_scores(snapshot, understood.spread.standing) if known is None else known
+        known = analyzed_query.matches
+        by_words = match_scores(snapshot, analyzed_query.term_statistics.standing) if known is None else known
     chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
     lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
     lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores
@@ -151,18 +151,18 @@ def rank(
         places = np.searchsorted(chunk_ids, by_reefs.chunk_ids)
         reef_raw[places], n_shared[places] = by_reefs.overlaps, by_reefs.n_shared
     lexical, reefs = parts(lexical_raw, fusion), parts(reef_raw, fusion)
-    bonus, final = np.zeros(len(chunk_ids)), np.zeros(len(chunk_ids))
-    weights = understood.weights
+    field_boost, final = np.zeros(len(chunk_ids)), np.zeros(len(chunk_ids))
+    weights = analyzed_query.weights
     if mode is SearchMode.lexical:
         keys = lexical_raw.astype(np.float64)
     elif mode is SearchMode.reef:
         keys = reef_raw.astype(np.float64)
     else:
-        if weights.bonus:
-            bonus = bonuses(snapshot, understood.spread, chunk_ids)
-        keys = final = blend(lexical, reefs, bonus, weights)
+        if weights.field_boost:
+            field_boost = field_boosts(snapshot, analyzed_query.term_statistics, chunk_ids)
+        keys = final = blend(lexical, reefs, field_boost, weights)
     is_found = (n_shared if mode is SearchMode.reef else keys) > 0
-    is_result = is_found & conditions.met_by(snapshot, chunk_ids) if conditions else is_found
+    is_result = is_found & compiled_filters.met_by(snapshot, chunk_ids) if compiled_filters else is_found
     documents_of = _documents_in(snapshot) if loaded is None else loaded.documents_of
     order = Order(chunk_ids, keys, is_result, documents_of)
     return Ranking(
@@ -174,7 +174,7 @@ def rank(
         n_shared,
         lexical,
         reefs,
-        bonus,
+        field_boost,
         final,
         is_found,
         order,
@@ -189,16 +189,16 @@ def chunks_of(snapshot: Snapshot, document_id: int) -> Ints:
 
 
 def _overlaps(
-    snapshot: Snapshot, understood: Understood, loaded: postings.Postings | None
+    snapshot: Snapshot, analyzed_query: AnalyzedQuery, loaded: postings.Postings | None
 ) -> reef_ranking.Overlaps:
     if loaded is None:
-        found = reef_ranking.overlaps(snapshot, understood.reefs)
+        found = reef_ranking.overlaps(snapshot, analyzed_query.reefs)
     else:
-        found = postings.overlaps(loaded, understood.reefs)
-    if understood.other_data is None:
+        found = postings.overlaps(loaded, analyzed_query.reefs)
+    if analyzed_query.other_data is None:
         return found
     # Reefs of other data have nothing to do with those of the query.
-    comparable = ~np.isin(found.chunk_ids, reef_ranking.other_data(snapshot, understood.other_data))
+    comparable = ~np.isin(found.chunk_ids, reef_ranking.other_data(snapshot, analyzed_query.other_data))
     return reef_ranking.Overlaps(*(array[comparable] for array in found))
 
 

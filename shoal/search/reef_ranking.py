@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models import QueryReef
-from shoal.search.filters import Conditions
+from shoal.search.filters import CompiledFilters
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.packed_columns import numbers, packed_ids
 
@@ -133,7 +133,7 @@ def overlaps(snapshot: Snapshot, reefs: Sequence[QueryReef]) -> Overlaps:
 def rank(
     snapshot: Snapshot,
     reefs: Sequence[QueryReef],
-    conditions: Conditions,
+    compiled_filters: CompiledFilters,
     *,
     n: int,
     max_per_document: int | None,
@@ -142,8 +142,8 @@ def rank(
 
     Equal scores are ordered by chunk id. There must be at least one reef.
     """
-    statement = RANK.format(scored=_scored(reefs, conditions))
-    parameters = _parameters(reefs, conditions)
+    statement = RANK.format(scored=_scored(reefs, compiled_filters))
+    parameters = _parameters(reefs, compiled_filters)
     parameters |= {"n": n, "max_per_document": n if max_per_document is None else max_per_document}
     depth = max(FIRST_DEPTH, 2 * n)
     while True:
@@ -170,14 +170,14 @@ def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:
     return packed_ids(snapshot, OTHER_DATA, {"data_checksum": data_checksum})
 
 
-def _scored(reefs: Sequence[QueryReef], conditions: Conditions) -> str:
+def _scored(reefs: Sequence[QueryReef], compiled_filters: CompiledFilters) -> str:
     pairs = ", ".join(f"(:reef_id_{i}, :reef_z_{i})" for i in range(len(reefs)))
-    restriction = RESTRICTION.format(eligible=conditions.eligible) if conditions else ""
+    restriction = RESTRICTION.format(eligible=compiled_filters.eligible) if compiled_filters else ""
     return SCORED.format(query_reefs=pairs, restriction=restriction)
 
 
-def _parameters(reefs: Sequence[QueryReef], conditions: Conditions) -> dict[str, Any]:
-    parameters = dict(conditions.parameters)
+def _parameters(reefs: Sequence[QueryReef], compiled_filters: CompiledFilters) -> dict[str, Any]:
+    parameters = dict(compiled_filters.parameters)
     for i, reef in enumerate(reefs):
         parameters[f"reef_id_{i}"] = reef.reef_id
         parameters[f"reef_z_{i}"] = round(reef.z_score * MILLIONTHS)

@@ -47,7 +47,7 @@ class Fusion(enum.StrEnum):
     rrf = "rrf"
 
 
-SIGNALS = ("lexical", "reef", "bonus")
+SIGNALS = ("lexical", "reef", "field_boost")
 
 
 @dataclass(frozen=True, slots=True)

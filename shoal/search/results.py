@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.models import MatchedTerm, QueryReef, Scores, SearchMode, SearchResult, SharedReef
-from shoal.search.field_boost import tags_meant
-from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.field_boost import matching_tags
+from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.matched_terms import Citable, find_matched_terms
-from shoal.search.query_analysis import Understood
+from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reef_ranking import MILLIONTHS
 from shoal.search.request import SearchRequest
@@ -37,10 +37,10 @@ SHARED_REEFS = """
 """
 
 
-def cite(
+def build_results(
     snapshot: Snapshot,
     ranked: Sequence[Ranked],
-    understood: Understood,
+    analyzed_query: AnalyzedQuery,
     request: SearchRequest,
     data_checksum: str,
 ) -> list[SearchResult]:
@@ -53,16 +53,16 @@ def cite(
     shared: dict[int, tuple[SharedReef, ...]] = {}
     # A search by words has not looked at reefs so far.
     if request.include_scores or request.mode is SearchMode.lexical:
-        parts = {one.chunk_id: reef_part(one, request.mode, understood) for one in ranked}
-        shared = find_shared_reefs(snapshot, parts, understood.reefs, data_checksum)
+        parts = {one.chunk_id: reef_part(one, request.mode, analyzed_query) for one in ranked}
+        shared = find_shared_reefs(snapshot, parts, analyzed_query.reefs, data_checksum)
     terms = (
-        matched_terms(snapshot, understood, [rows[one.chunk_id] for one in ranked], tags)
+        matched_terms(snapshot, analyzed_query, [rows[one.chunk_id] for one in ranked], tags)
         if request.include_scores
         else [None] * len(ranked)
     )
-    held = understood.spread.held(snapshot, [one.chunk_id for one in ranked])
+    held = analyzed_query.term_statistics.held(snapshot, [one.chunk_id for one in ranked])
     texts = [rows[one.chunk_id]["text"] for one in ranked]
-    highlights = find_highlights(texts, make_marked(understood.parsed, request.mode))
+    highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode))
     return [
         _result(
             snapshot,
@@ -81,7 +81,7 @@ def cite(
 
 def matched_terms(
     snapshot: Snapshot,
-    understood: Understood,
+    analyzed_query: AnalyzedQuery,
     rows: Sequence[Any],
     tags: Mapping[int, tuple[str, ...]],
 ) -> list[tuple[MatchedTerm, ...]]:
@@ -90,15 +90,15 @@ def matched_terms(
         Citable(row["title"], json.loads(row["section_path"]), row["text"], tags.get(row["document_id"], ()))
         for row in rows
     ]
-    terms = understood.parsed.terms
-    return find_matched_terms(terms, tags_meant(snapshot, terms), chunks)
+    terms = analyzed_query.parsed.terms
+    return find_matched_terms(terms, matching_tags(snapshot, terms), chunks)
 
 
-def reef_part(ranked: Ranked, mode: SearchMode, understood: Understood) -> float:
+def reef_part(ranked: Ranked, mode: SearchMode, analyzed_query: AnalyzedQuery) -> float:
     """What reefs add to a chunk's score."""
     if mode is SearchMode.reef:
         return ranked.score
-    return understood.weights.reef * ranked.reef if mode is SearchMode.hybrid else 0.0
+    return analyzed_query.weights.reef * ranked.reef if mode is SearchMode.hybrid else 0.0
 
 
 def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
@@ -108,7 +108,7 @@ def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
         final=ranked.score,
         reef=ranked.reef if by_reefs else None,
         lexical=ranked.lexical if by_words else None,
-        bonus=ranked.bonus,
+        field_boost=ranked.field_boost,
         reef_raw=ranked.reef_raw if by_reefs else None,
         lexical_raw=ranked.lexical_raw if by_words else None,
     )
@@ -157,7 +157,7 @@ def _result(
     tags: Mapping[int, tuple[str, ...]],
     shared: tuple[SharedReef, ...],
     terms: tuple[MatchedTerm, ...] | None,
-    words_held: float | None,
+    term_coverage: float | None,
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
 ) -> SearchResult:
@@ -189,7 +189,7 @@ def _result(
         provenance=provenance_of(ranked),
         shared_reefs=shared if request.include_scores else None,
         matched_terms=terms,
-        words_held=words_held,
+        term_coverage=term_coverage,
         before=before,
         after=after,
         metadata=json.loads(row["metadata"]),

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from shoal.models import SearchMode, SearchResponse
 from shoal.search import postings
 from shoal.search.audit import AuditLog, entry_of, finished
-from shoal.search.filter_warnings import find_doubts
-from shoal.search.filters import Conditions, make_conditions
-from shoal.search.query_analysis import Understood, understand
+from shoal.search.filter_warnings import find_filter_warnings
+from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.ranking import Ranking, rank
 from shoal.search.request import SearchRequest
-from shoal.search.results import cite
+from shoal.search.results import build_results
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
 
@@ -28,7 +28,7 @@ def answer(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
-    kept: postings.KeptPostings,
+    kept: postings.PostingsCache,
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
@@ -48,8 +48,8 @@ def answer_and(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
-    kept: postings.KeptPostings,
-    also: Callable[[Snapshot, Understood], Also],
+    kept: postings.PostingsCache,
+    also: Callable[[Snapshot, AnalyzedQuery], Also],
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
@@ -57,57 +57,57 @@ def answer_and(
     """As `answer`, and what `also` has to say of the query as it was understood, in the state that was searched. The
     time that this takes is not part of the search's."""
     started = time.perf_counter()
-    conditions = make_conditions(request.filters, scorer)
+    compiled_filters = compile_filters(request.filters, scorer)
     with database.snapshot() as snapshot:
-        understood = understand(snapshot, scorer, settings, request)
-        ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
+        analyzed_query = analyze_query(snapshot, scorer, settings, request)
+        ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, kept, scorer.n_reefs)
         is_met = bool(ranking.order.is_result.any())
-        understood = with_doubts(snapshot, understood, request, is_met=is_met)
+        analyzed_query = with_filter_warnings(snapshot, analyzed_query, request, is_met=is_met)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
-        results = cite(snapshot, ranked, understood, request, scorer.data_checksum)
+        results = build_results(snapshot, ranked, analyzed_query, request, scorer.data_checksum)
         entry = (
-            entry_of(audit.level, snapshot, scorer, settings, request, understood, ranking, ranked)
+            entry_of(audit.level, snapshot, scorer, settings, request, analyzed_query, ranking, ranked)
             if audit
             else None
         )
         took_ms = milliseconds_since(started)
-        said = also(snapshot, understood)
+        said = also(snapshot, analyzed_query)
     response = SearchResponse(
         results=results,
-        query_info=understood.info,
+        query_info=analyzed_query.info,
         trace_id=trace_id or uuid.uuid4().hex,
         took_ms=took_ms,
-        warnings=understood.warnings,
-        weights=understood.weights._asdict(),
+        warnings=analyzed_query.warnings,
+        weights=analyzed_query.weights._asdict(),
     )
     if audit and entry:
         audit.write(finished(entry, response))
     return response, said
 
 
-def with_doubts(
-    snapshot: Snapshot, understood: Understood, request: SearchRequest, *, is_met: bool = False
-) -> Understood:
+def with_filter_warnings(
+    snapshot: Snapshot, analyzed_query: AnalyzedQuery, request: SearchRequest, *, is_met: bool = False
+) -> AnalyzedQuery:
     """With warnings of filters that nothing meets; `is_met` says that something meets them all."""
-    doubts = find_doubts(snapshot, request.filters, is_met=is_met)
-    return dataclasses.replace(understood, warnings=(*understood.warnings, *doubts))
+    doubts = find_filter_warnings(snapshot, request.filters, is_met=is_met)
+    return dataclasses.replace(analyzed_query, warnings=(*analyzed_query.warnings, *doubts))
 
 
 def rank_for(
     snapshot: Snapshot,
-    understood: Understood,
-    conditions: Conditions,
+    analyzed_query: AnalyzedQuery,
+    compiled_filters: CompiledFilters,
     request: SearchRequest,
-    kept: postings.KeptPostings,
+    kept: postings.PostingsCache,
     n_reefs: int,
 ) -> Ranking:
     """The ranking of a search, whatever page of it was asked for."""
     with_required = request.mode is not SearchMode.reef
     return rank(
         snapshot,
-        understood,
-        conditions.and_of_query(understood.parsed, with_required=with_required),
+        analyzed_query,
+        compiled_filters.and_of_query(analyzed_query.parsed, with_required=with_required),
         kept.of(snapshot, n_reefs),
         mode=request.mode,
         fusion=request.fusion,

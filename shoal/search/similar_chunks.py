@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shoal.errors import NotFoundError
 from shoal.models import QueryReef
 from shoal.search import postings, reef_ranking
-from shoal.search.filters import Conditions
+from shoal.search.filters import CompiledFilters
 from shoal.storage.chunk_queries import reefs_of
 from shoal.storage.database import Database, Snapshot, listed
 
@@ -39,7 +39,7 @@ class SimilarChunk:
 
 
 def similar(
-    database: Database, kept: postings.KeptPostings, chunk_id: int, *, n_reefs: int, top_k: int
+    database: Database, kept: postings.PostingsCache, chunk_id: int, *, n_reefs: int, top_k: int
 ) -> Sequence[SimilarChunk]:
     """The chunks of other documents whose profiles are most like a chunk's, at most one of a document, best first.
 
@@ -54,13 +54,13 @@ def similar(
         if not norm:
             return ()
         profile = [QueryReef(one.reef_id, one.reef_name, one.z_score / norm) for one in stored]
-        elsewhere = Conditions({"elsewhere": ELSEWHERE}, {"own_document": chunk["document_id"]})
-        conditions = elsewhere.and_current_data(chunk["data_checksum"])
+        elsewhere = CompiledFilters({"elsewhere": ELSEWHERE}, {"own_document": chunk["document_id"]})
+        compiled_filters = elsewhere.and_current_data(chunk["data_checksum"])
         current = kept.of(snapshot, n_reefs)
         if current is None:
-            ranked = reef_ranking.rank(snapshot, profile, conditions, n=top_k, max_per_document=1)
+            ranked = reef_ranking.rank(snapshot, profile, compiled_filters, n=top_k, max_per_document=1)
         else:
-            ranked = postings.rank(snapshot, current, profile, conditions, n=top_k, max_per_document=1)
+            ranked = postings.rank(snapshot, current, profile, compiled_filters, n=top_k, max_per_document=1)
         return _described(snapshot, ranked)
 
 

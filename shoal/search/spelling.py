@@ -30,7 +30,7 @@ def suggest(word: str, snapshot: Snapshot, scorer: Any) -> tuple[str, ...]:
     several inflections of a word, one."""
     if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
         return ()
-    near = sorted(one_slip_away(word), key=lambda one: (len(one), one))
+    near = sorted(one_edit_away(word), key=lambda one: (len(one), one))
     unknown = set(scorer.filter_unknown(near))
     version = vocabulary_queries.newest(snapshot).number
     learned = {
@@ -64,7 +64,7 @@ def count_chunks(snapshot: Snapshot, words: str) -> int:
     return count
 
 
-def one_slip_away(word: str) -> set[str]:
+def one_edit_away(word: str) -> set[str]:
     """All strings of small letters that one slip makes of a word, without the word."""
     splits = [(word[:i], word[i:]) for i in range(len(word) + 1)]
     letters = string.ascii_lowercase

@@ -30,7 +30,7 @@ LOOKED_UP = 100
 
 
 @dataclass(frozen=True)
-class Spread:
+class TermStatistics:
     """`counts`: how many of the library's `n_chunks` hold each term, in the order of the query."""
 
     n_chunks: int
@@ -71,15 +71,15 @@ class Spread:
         return math.log1p((self.n_chunks - count + 0.5) / (count + 0.5))
 
 
-NO_SPREAD = Spread(0, {})
+NO_SPREAD = TermStatistics(0, {})
 
 
-def find_spread(snapshot: Snapshot, terms: Sequence[Term]) -> Spread:
+def find_term_statistics(snapshot: Snapshot, terms: Sequence[Term]) -> TermStatistics:
     """The spread of some terms, each in any inflection."""
     if not terms:
         return NO_SPREAD
     counts = {term: snapshot.value(COUNT_HOLDING, {"expression": expression(term)}) for term in terms}
-    return Spread(snapshot.value(N_CHUNKS), counts)
+    return TermStatistics(snapshot.value(N_CHUNKS), counts)
 
 
 def _are_among(wanted: NDArray[np.int64], ascending: NDArray[np.int64]) -> NDArray[np.bool_]:

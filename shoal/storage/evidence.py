@@ -74,14 +74,14 @@ def state(snapshot: Snapshot) -> State:
     return State(*snapshot.first(STATE))
 
 
-def take_turn(connection: sa.Connection, learner: str) -> State:
+def acquire_learning_lock(connection: sa.Connection, learner: str) -> State:
     """Become the one who writes the next revision, and stop whoever was; the state as it was before."""
     before = State(*connection.exec_driver_sql(STATE).one())
     connection.execute(TAKE_TURN, {"learner": learner})
     return before
 
 
-def check_turn(connection: sa.Connection, learner: str) -> None:
+def check_learning_lock(connection: sa.Connection, learner: str) -> None:
     """Raise LeaseLostError if another one has taken over."""
     if connection.execute(IS_MY_TURN, {"learner": learner}).first() is None:
         raise LeaseLostError("another learn has begun meanwhile; this one is not stored")
@@ -92,7 +92,7 @@ def void(connection: sa.Connection, learner: str) -> None:
     connection.execute(VOID, {"learner": learner})
 
 
-def come_into_force(connection: sa.Connection, learner: str, revision: int, basis: str) -> bool:
+def publish_revision(connection: sa.Connection, learner: str, revision: int, basis: str) -> bool:
     """Make the rows of the revision after the one in force hold; False if that is another one by now."""
     row = {"learner": learner, "revision": revision, "basis": basis}
     return bool(connection.execute(COME_INTO_FORCE, row).rowcount)

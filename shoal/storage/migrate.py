@@ -16,7 +16,7 @@ from shoal.storage.file_lock import alone
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 
 

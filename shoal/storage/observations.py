@@ -74,7 +74,7 @@ STRAYS = f"""
     WHERE {_OPEN} AND o.state = 'pending' AND NOT (o.job_id = :job_id AND o.wave = :wave) AND o.basis = :basis
       AND NOT EXISTS (
         SELECT 1 FROM waves w JOIN jobs j ON j.id = w.job_id
-        WHERE w.job_id = o.job_id AND w.n = o.wave AND w.stage IN ('discover', 'learn', 'survey', 'relearn')
+        WHERE w.job_id = o.job_id AND w.n = o.wave AND w.stage IN ('discover', 'learn', 'rediscover', 'relearn')
           AND j.status IN ('enqueued', 'processing'))
     ORDER BY o.id
 """

@@ -14,7 +14,7 @@ from surface import API, FLOWER, LAW, VOLCANO, Worker, assert_problem
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
-from shoal_api.wait_limits import WaitingRoom, preferred_wait
+from shoal_api.wait_limits import WaitLimiter, preferred_wait
 
 JOBS = f"{API}/jobs"
 
@@ -213,13 +213,13 @@ def test_a_long_wait_is_cut_at_the_setting(settings: Settings, engine: Engine) -
 
 
 def test_half_of_the_threads_never_wait() -> None:
-    room = WaitingRoom(threads=4, max_seconds=60)
-    with room._seat(5) as first, room._seat(100) as second, room._seat(5) as third:
+    room = WaitLimiter(threads=4, max_seconds=60)
+    with room._slot(5) as first, room._slot(100) as second, room._slot(5) as third:
         assert (first, second, third) == (5, 60, 0)
-    with room._seat(5) as again:
+    with room._slot(5) as again:
         assert again == 5
     room.close()
-    with room._seat(5) as late:
+    with room._slot(5) as late:
         assert late == 0
 
 

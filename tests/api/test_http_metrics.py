@@ -17,7 +17,7 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, retry
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.counters import LEASES_LOST, Tallies
+from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
 from shoal.settings import Settings
@@ -83,12 +83,12 @@ def test_searches_are_counted_by_mode(client: FlaskClient, store: Store) -> None
 
 
 def test_what_workers_count_is_in_the_scrape_of_the_api(client: FlaskClient, engine: Engine) -> None:
-    one, other = Tallies(), Tallies()
-    for tallies, seconds in ((one, 0.01), (one, 0.2), (other, 0.2), (other, 1000.0)):
-        tallies.add_batch(Stage.score, seconds=seconds, items=3, n_bytes=100)
+    one, other = Counters(), Counters()
+    for counters, seconds in ((one, 0.01), (one, 0.2), (other, 0.2), (other, 1000.0)):
+        counters.add_batch(Stage.score, seconds=seconds, items=3, n_bytes=100)
     one.add(LEASES_LOST, "", 2)
-    for tallies in (one, other, one):
-        tallies.write(engine.database)
+    for counters in (one, other, one):
+        counters.write(engine.database)
     found = scrape(client)
     buckets = {
         bound: found[f"shoal_batch_seconds_bucket{{le={bound},stage=score}}"]
@@ -103,16 +103,16 @@ def test_what_workers_count_is_in_the_scrape_of_the_api(client: FlaskClient, eng
 
 
 def test_what_could_not_be_written_is_written_the_next_time(client: FlaskClient, engine: Engine) -> None:
-    tallies = Tallies()
-    tallies.add(LEASES_LOST, "", 3)
+    counters = Counters()
+    counters.add(LEASES_LOST, "", 3)
     with engine.database.write() as connection:
-        connection.exec_driver_sql("ALTER TABLE tallies RENAME TO hidden")
+        connection.exec_driver_sql("ALTER TABLE counters RENAME TO hidden")
     with pytest.raises(Exception, match="shoal migrate"):
-        tallies.write(engine.database)
+        counters.write(engine.database)
     with engine.database.write() as connection:
-        connection.exec_driver_sql("ALTER TABLE hidden RENAME TO tallies")
-    tallies.write(engine.database)
-    tallies.write(engine.database)
+        connection.exec_driver_sql("ALTER TABLE hidden RENAME TO counters")
+    counters.write(engine.database)
+    counters.write(engine.database)
     assert scrape(client)["shoal_leases_lost_total"] == 3
 
 

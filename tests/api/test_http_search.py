@@ -18,7 +18,7 @@ from shoal_api import create_app
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "section_path", "confidence", "coverage", "metadata",
-    "top_reef_name", "tags", "highlights", "scores", "provenance", "words_held",
+    "top_reef_name", "tags", "highlights", "scores", "provenance", "term_coverage",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: d
     body = search(client, "lava of a volcano", include_scores=True, context=1)
     assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings"}
     assert set(body["query_info"]) == {
-        "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "company",
+        "top_reef", "confidence", "coverage", "top_reefs", "unknown_words", "missing_terms", "feedback",
     }  # fmt: skip
     assert set(body["query_info"]["top_reefs"][0]) == {"reef_id", "reef_name", "z_score", "own_z"}
     assert body["took_ms"] > 0
@@ -58,7 +58,7 @@ def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: d
     assert sorted(result["tags"]) == ["nature", "rock"]
     assert result["top_reef_name"] == "volcanoes and rocks"
     assert result["provenance"] == ["lexical", "reef"]
-    assert set(result["scores"]) == {"lexical", "reef", "bonus", "final", "lexical_raw", "reef_raw"}
+    assert set(result["scores"]) == {"lexical", "reef", "field_boost", "final", "lexical_raw", "reef_raw"}
     assert result["scores"]["final"] == result["match_score"]
     assert 0 < result["scores"]["reef"] <= 1
     assert set(result["shared_reefs"][0]) == {"reef_id", "reef_name", "chunk_z", "query_z", "share"}
@@ -158,11 +158,11 @@ def test_a_query_that_nothing_answers_looks_like_it(client: FlaskClient, library
     assert body["warnings"][0] == "in no passage of this library: Xyzzy, Obadiah"
     best = body["results"][0]
     assert best["match_score"] > 0.9
-    assert best["words_held"] < 0.3
+    assert best["term_coverage"] < 0.3
     explained = client.post(
         f"{API}/explain", json={"query": "volcano of Xyzzy and Obadiah", "document_id": 1}
     )
-    assert explained.get_json()["target"]["words_held"] == best["words_held"]
+    assert explained.get_json()["target"]["term_coverage"] == best["term_coverage"]
     assert search(client, "the of")["query_info"]["missing_terms"] == []
 
 
@@ -228,7 +228,9 @@ def test_weights_and_every_filter_fit_an_address(client: FlaskClient, library: d
         filters={"min_coverage": 0.1, "created_after": "2020-01-01", "created_before": "2999-01-01T00:00:00Z"},
     )  # fmt: skip
     assert answer.get_json()["results"] == body["results"]
-    assert answer.get_json()["weights"] == body["weights"] == {"lexical": 0.25, "reef": 0.75, "bonus": 0.0}
+    assert (
+        answer.get_json()["weights"] == body["weights"] == {"lexical": 0.25, "reef": 0.75, "field_boost": 0.0}
+    )
     islands = client.get(f"{API}/search?q=volcano&island_ids=0,1&archipelago=0")
     assert islands.status_code == 200
 
@@ -254,7 +256,7 @@ def test_an_explanation_tells_what_the_query_demands_and_what_a_score_is_made_of
     }
     body = client.post(f"{API}/explain", json=asked).get_json()
     assert (body["mode"], body["excluded"], body["required"]) == ("hybrid", ["frost"], [])
-    assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "bonus": 0.0}
+    assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "field_boost": 0.0}
     assert {"lava", "volcano"} <= set(body["terms"])
     target = body["target"]
     assert {one["term"] for one in target["matched_terms"]} >= {"lava", "volcano"}

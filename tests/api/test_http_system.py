@@ -204,7 +204,7 @@ def test_the_example_of_a_search_has_the_form_of_an_answer(client: FlaskClient, 
     # A text without headings has no section path.
     expected["results"][0]["section_path"] = ["str"]
     # A library that learns nothing keeps no company.
-    expected["query_info"]["company"] = [
+    expected["query_info"]["feedback"] = [
         {"chunk_id": "int", "document_id": "int", "document_title": "str", "share": "float"}
     ]
     assert form(example["value"]) == expected

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.engine import Engine
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.lease import new_owner
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
@@ -87,12 +87,12 @@ def _scraped() -> list[Metric]:
             client = create_app(settings, engine=engine).test_client()
             client.post(f"{API}/documents", json={"title": "Tides", "content": "The moon pulls at the sea."})
             handlers = handlers_for(engine.database, engine.scorer, settings)
-            tallies = Tallies()
+            counters = Counters()
             while batch := claim(engine.database, new_owner(), settings):
                 process(batch, engine.database, handlers, settings)
             for stage in Stage:
-                tallies.add_batch(stage, seconds=0.1, items=1, n_bytes=25)
-            tallies.write(engine.database)
+                counters.add_batch(stage, seconds=0.1, items=1, n_bytes=25)
+            counters.write(engine.database)
             for mode in SearchMode:
                 client.post(f"{API}/search", json={"query": "sea", "mode": mode.value})
             text = client.get("/metrics").get_data(as_text=True)

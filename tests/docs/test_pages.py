@@ -67,7 +67,7 @@ def test_reefs_find_what_the_page_on_results_says_they_find(tmp_path: Path, quer
         for path in sorted((ROOT / "shoal" / "sample_corpus").iterdir()):
             engine.ingest_file(path)
         first = engine.search(query).results[0]
-    assert (first.document_title, first.words_held) == (title, 0.0)
+    assert (first.document_title, first.term_coverage) == (title, 0.0)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -134,8 +134,8 @@ class Targets:
             seen = self._discovery.look(draft)
         except DocumentError as error:
             return Outcome(_skeleton(type(error).__name__, str(error)))
-        scored = scored_document(seen.analysed, self._scorer)
-        parsed = seen.analysed.parsed
+        scored = scored_document(seen.analyzed, self._scorer)
+        parsed = seen.analyzed.parsed
 
         def check() -> None:
             check_parsed(draft.content, parsed, self._settings.max_chunk_chars)

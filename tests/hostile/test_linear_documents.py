@@ -12,7 +12,7 @@ from linear_time import GROWTH, MOST, assert_linear, seconds
 
 import lagoon
 from lagoon import ReefScorer
-from shoal.chunking.analysis import analyse, scored_document
+from shoal.chunking.analysis import analyze, scored_document
 from shoal.engine import Engine
 from shoal.errors import EmptyDocumentError
 from shoal.formats.drafts import make_draft
@@ -113,11 +113,11 @@ def test_cutting_scoring_and_learning(name: str, form: DocFormat, scorer: ReefSc
 
     def work(text: str) -> None:
         try:
-            analysed = analyse(make_draft(content=text, format=form, settings=settings), scorer, settings)
+            analyzed = analyze(make_draft(content=text, format=form, settings=settings), scorer, settings)
         except EmptyDocumentError:
             return
-        scored_document(analysed, scorer)
-        discover(analysed, settings)
+        scored_document(analyzed, scorer)
+        discover(analyzed, settings)
 
     assert_linear(work, DOCUMENTS[name], SIZE)
 

@@ -18,7 +18,7 @@ from shoal.formats.headings import plain_heading
 from shoal.formats.plaintext import parse_plaintext
 from shoal.integrations.quotations import find_quotation
 from shoal.models import DocumentDraft
-from shoal.search.highlights import Marked, find_highlights
+from shoal.search.highlights import Highlighter, find_highlights
 from shoal.settings import Settings, shown
 
 ACCENTS = "\u0301\u0327"
@@ -75,7 +75,7 @@ def test_a_heading(heading: Texts) -> None:
 OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
     "accents on a letter": (tokenise, lambda n: "a" + ACCENTS * n),
     "accents on a letter in a passage": (
-        lambda text: find_highlights([text], Marked(frozenset(["a"]), frozenset(["a"]), ())),
+        lambda text: find_highlights([text], Highlighter(frozenset(["a"]), frozenset(["a"]), ())),
         lambda n: "a" + ACCENTS * n,
     ),
     "blanks in a quotation": (quoted, lambda n: "a" + " " * n + "b"),

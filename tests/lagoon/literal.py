@@ -91,6 +91,6 @@ def raw_and_z(tf: Counter[str], model: Model) -> tuple[list[float], list[float]]
         return raw, [0.0] * model.n_reefs
     mean, variance = model.background
     rate, exponent = model.dispersion.tolist()
-    spread = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
-    z = [(raw[r] - m1 * mean[r]) / math.sqrt(spread * variance[r]) for r in range(model.n_reefs)]
+    term_statistics = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
+    z = [(raw[r] - m1 * mean[r]) / math.sqrt(term_statistics * variance[r]) for r in range(model.n_reefs)]
     return raw, z

@@ -140,10 +140,10 @@ def expected_z(multiplicities: dict[str, float], model: Model) -> list[float]:
     m1, m2 = sum(multiplicities.values()), sum(m * m for m in multiplicities.values())
     mean, variance = model.background
     rate, exponent = model.dispersion
-    spread = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
+    term_statistics = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
     return [
         (sum(m * units[word][reef] for word, m in multiplicities.items()) - m1 * mean[reef])
-        / math.sqrt(spread * variance[reef])
+        / math.sqrt(term_statistics * variance[reef])
         for reef in range(model.n_reefs)
     ]
 

@@ -139,8 +139,8 @@ def test_with_dispersion_two_deviations_are_as_rare_as_in_a_normal_distribution(
         mass = counts.copy()
         mass.data = 1 + np.log(mass.data)
         m1, m2 = np.asarray(mass.sum(axis=1)), np.asarray(mass.multiply(mass).sum(axis=1))
-        spread = m2 * (1 + rate * (m1 - 1) ** exponent)
-        z = (mass.toarray() @ table - m1 * moments[0]) / np.sqrt(spread * moments[1])
+        term_statistics = m2 * (1 + rate * (m1 - 1) ** exponent)
+        z = (mass.toarray() @ table - m1 * moments[0]) / np.sqrt(term_statistics * moments[1])
         assert 0.02 < (np.abs(z) > 2).mean() < 0.08
 
 

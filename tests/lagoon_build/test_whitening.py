@@ -14,8 +14,8 @@ def stretched() -> np.ndarray:
 
 def test_without_shrinkage_all_directions_become_equal(stretched: np.ndarray) -> None:
     whiten = fit_whitening(stretched, stretched.mean(axis=0), shrinkage=0.0)
-    spread = np.cov(((stretched - whiten.middle) @ whiten.matrix).T)
-    assert spread == pytest.approx(np.eye(4), abs=0.05)
+    term_statistics = np.cov(((stretched - whiten.middle) @ whiten.matrix).T)
+    assert term_statistics == pytest.approx(np.eye(4), abs=0.05)
 
 
 def test_with_shrinkage_directions_of_noise_stay_small(stretched: np.ndarray) -> None:

@@ -18,7 +18,7 @@ from kombu import Connection
 
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs.transport import filesystem_transport
-from shoal.jobs.transport.broker import make_celery, nudger, send_nudge, tidy_folders
+from shoal.jobs.transport.broker import make_celery, notify_workers, tidy_folders, worker_notifier
 from shoal.settings import Settings
 
 
@@ -115,10 +115,10 @@ def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings
 
 def test_a_second_nudge_is_not_sent_while_one_waits(settings: Settings) -> None:
     app = make_celery(settings)
-    assert send_nudge(app)
-    assert not send_nudge(app)
+    assert notify_workers(app)
+    assert not notify_workers(app)
     assert len(list(folder(settings).iterdir())) == 1
-    assert send_nudge(app, unless_waiting=False)
+    assert notify_workers(app, unless_waiting=False)
 
 
 def test_a_broker_that_does_not_answer_or_is_away_is_reported(
@@ -130,10 +130,10 @@ def test_a_broker_that_does_not_answer_or_is_away_is_reported(
         port = silent.getsockname()[1]
         app = make_celery(dataclasses.replace(settings, broker_url=f"redis://127.0.0.1:{port}/0"))
         with pytest.raises(BrokerUnavailableError):
-            send_nudge(app)
+            notify_workers(app)
     with pytest.raises(BrokerUnavailableError):
-        send_nudge(app)
-    nudger(app)()
+        notify_workers(app)
+    worker_notifier(app)()
     assert "nudge not sent" in caplog.text
 
 
@@ -141,7 +141,7 @@ def test_a_folder_that_is_gone_is_a_broker_that_is_away(settings: Settings) -> N
     app = make_celery(settings)
     shutil.rmtree(settings.data_path)
     with pytest.raises(BrokerUnavailableError):
-        send_nudge(app)
+        notify_workers(app)
 
 
 def test_a_folder_that_cannot_be_made_is_reported(settings: Settings) -> None:

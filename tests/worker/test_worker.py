@@ -17,7 +17,7 @@ from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
 from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
 
 from shoal.jobs.queue import queries
-from shoal.jobs.transport.broker import make_celery, send_nudge
+from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -78,7 +78,7 @@ def test_documents_are_ingested_end_to_end(
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(60), *texts(5), "# Only a heading"])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     job = ended(database, job_id)
     assert job.status is JobStatus.partial
     assert (job.progress.total, job.progress.done) == (66, 66)
@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_in_the_middle_is_replaced_and_nothing_is_lost_o
     settings = dataclasses.replace(broker_settings, workers=2, batch_items=5)
     job_id = upload(database, settings, STUCK_TWICE)
     first = start_worker(settings)
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (15, 10))
     first.kill_all()
     # No message is sent for the second worker: it finds what is left.
@@ -119,7 +119,7 @@ def test_children_whose_parent_is_killed_end_with_it_and_another_worker_finishes
     first = start_worker(settings)
     children = first.children(2)
     job_id = upload(database, settings, STUCK_TWICE)
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (15, 10))
     first.process.kill()
     first.process.wait()
@@ -139,7 +139,7 @@ def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(3), f"The antidote of {DEADLY} is known.", *texts(6)[3:]])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     job = ended(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     failed = queries.get_items(database, job_id)[3]
@@ -149,7 +149,7 @@ def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
     assert_stored_once(database, 6)
     assert worker.process.poll() is None
     later = upload(database, settings, ["A bee visits a flower."])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     assert ended(database, later).status is JobStatus.succeeded
 
 
@@ -159,7 +159,7 @@ def test_a_small_job_that_came_later_is_done_before_the_rest_of_a_huge_one(
     settings = dataclasses.replace(settings, batch_items=5)
     worker = start_worker(settings)
     huge = upload(database, settings, [*stuck_at(7), *texts(200)[40:]])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, huge) == (5, 5))
     small = upload(database, settings, ["A bee visits a flower.", "A whale is an animal of the sea."])
     worker.release()
@@ -177,7 +177,7 @@ def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbour
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, max_attempts=2, worker_memory_bytes=limit)
     worker = start_worker(settings)
     job_id = upload(database, settings, [*texts(3), f"A {GREEDY} eats the leaf of a plant.", *texts(6)[3:]])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     job = ended(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     failed = queries.get_items(database, job_id)[3]
@@ -200,7 +200,7 @@ def test_messages_may_be_lost_doubled_or_nonsense(
     app = make_celery(settings)
     folder = settings.data_path / "broker" / "messages"
     for i in range(40):
-        send_nudge(app, unless_waiting=False)
+        notify_workers(app, unless_waiting=False)
         (folder / f"{i:015d}_x.{settings.broker_queue}.msg").write_text(NONSENSE[i % len(NONSENSE)])
     job_id = upload(database, settings, texts(30))
     assert ended(database, job_id).progress.duplicate == 10
@@ -216,7 +216,7 @@ def test_work_is_done_although_no_message_ever_comes_through(
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
     worker = start_worker(settings, [str(HERE / "worker_script.py"), "deaf"])
     job_id = upload(database, settings, texts(40))
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     assert ended(database, job_id).progress.done == 40
     assert_stored_once(database, 40)
     assert worker.events("work taken without a message")
@@ -230,7 +230,7 @@ def test_an_ending_worker_finishes_what_it_has_begun(
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, stuck_at(13))
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (10, 10))
     worker.process.terminate()
     until(lambda: "Warm shutdown" in worker.log.read_text())
@@ -247,7 +247,7 @@ def test_the_scorer_is_loaded_once_and_before_the_fork(
     worker.children(2)
     sample = [path.read_text() for path in sorted((ROOT / "shoal" / "sample_corpus").glob("*.md"))]
     job_id = upload(database, settings, sample)
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     assert ended(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, len(sample))
     assert [event["pid"] for event in worker.events("scorer loaded")] == [worker.pid]
@@ -282,7 +282,7 @@ def test_a_broker_that_forgets_everything_costs_nothing(
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, stuck_at(7))
     app = make_celery(settings)
-    send_nudge(app)
+    notify_workers(app)
     until(lambda: progress(database, job_id) == (5, 5))
     with app.connection_for_write() as connection:
         connection.default_channel.queue_purge(settings.broker_queue)
@@ -301,7 +301,7 @@ def test_a_worker_hears_again_from_a_redis_that_came_back_empty(
         settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5, broker_url=server.url)
         worker = start_worker(settings, [str(HERE / "worker_script.py"), "patient"])
         job_id = upload(database, settings, stuck_at(7))
-        send_nudge(make_celery(settings))
+        notify_workers(make_celery(settings))
         until(lambda: progress(database, job_id) == (5, 5))
         # It ends its work while no one is there to be told.
         server.kill()
@@ -406,7 +406,7 @@ def test_a_worker_whose_process_cannot_hear_ends_and_the_next_one_takes_up_the_w
     worker = start_worker(settings, command)
     (child,) = worker.children()
     job_id = upload(database, settings, [*texts(3), f"No way out of {ENDLESS}."])
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (0, 4))
     for number in signals:
         worker.process.send_signal(number)
@@ -429,7 +429,7 @@ def test_a_watchdog_that_was_killed_is_replaced_and_ends_with_its_worker(
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, stuck_at(2))
-    send_nudge(make_celery(settings))
+    notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (0, 5))
     kill(watchdog_of(worker))
     until(lambda: worker.events("the watchdog ended and is started again"))

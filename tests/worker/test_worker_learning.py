@@ -13,7 +13,7 @@ from worker_parts import HERE, Worker, count, ended, upload
 
 from shoal.engine import Engine
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
-from shoal.jobs.transport.broker import make_celery, send_nudge
+from shoal.jobs.transport.broker import make_celery, notify_workers
 from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -74,7 +74,7 @@ def test_workers_make_the_same_library(
     for _ in range(n_workers):
         start_worker(broker_settings, COMMAND).wait_for("worker process ready")
     job_id = upload(database, broker_settings, CONTENTS)
-    send_nudge(make_celery(broker_settings))
+    notify_workers(make_celery(broker_settings))
     job = ended(database, job_id)
     assert (job.status, job.progress.failed, job.progress.duplicate) == (JobStatus.partial, 1, 2)
     assert count(database, "SELECT COUNT(*) FROM waves") > 3
@@ -97,7 +97,7 @@ def test_a_worker_killed_while_it_learns_is_replaced_and_the_library_is_the_same
     for n in (1, 20, 45):
         sign = tmp_path / f"stopped-{n}"
         worker = start_worker(settings, [*COMMAND, str(sign), str(n)])
-        send_nudge(make_celery(settings))
+        notify_workers(make_celery(settings))
         until(sign.exists)
         assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 1
         worker.kill_all()

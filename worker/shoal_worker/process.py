@@ -22,9 +22,9 @@ from celery.platforms import SecurityWarning
 
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease, statements
-from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.counters import Counters
 from shoal.jobs.stages.runner import Handlers, handlers_for
-from shoal.jobs.transport.broker import TASK_WORK, make_celery, nudger
+from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.service import log_setup
 from shoal.service.garbage_collection import relax_collector
 from shoal.settings import Settings
@@ -105,11 +105,11 @@ class _Child:
         self._settings = settings
         self._slots = slots
         self._scorer = scorer
-        self._nudge = nudger(sender)
+        self._notify = worker_notifier(sender)
         self._busy = threading.Lock()
         self._database: Database | None = None
         self._handlers: Handlers = {}
-        self._tallies = Tallies()
+        self._counters = Counters()
         # One byte that parent and children share, 1 once the worker is to end.
         self._ending = mmap.mmap(-1, 1)
 
@@ -132,7 +132,7 @@ class _Child:
         self._database = Database(self._settings.database_url)
         self._handlers = handlers_for(self._database, self._scorer, self._settings)
         Reconciler(
-            self._database, self._settings, self._nudge, self._busy, self._work_unasked, self._tallies
+            self._database, self._settings, self._notify, self._busy, self._work_unasked, self._counters
         ).start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 
@@ -141,7 +141,7 @@ class _Child:
         if self._database is None:
             return
         try:
-            self._tallies.write(self._database)
+            self._counters.write(self._database)
         except StorageError as error:
             log.warning("counts of the last seconds are lost", reason=str(error))
 
@@ -172,7 +172,7 @@ class _Child:
         self._slots.set(slot, owner)
         try:
             return work_once(
-                self._database, self._handlers, self._settings, self._nudge, self._tallies, owner=owner
+                self._database, self._handlers, self._settings, self._notify, self._counters, owner=owner
             )
         except MemoryError:
             # What it held is taken back as after any other crash, and done by a process that begins afresh.

@@ -19,7 +19,7 @@ import shoal
 from shoal.errors import StorageError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import has_claimable_work
-from shoal.jobs.queue.counters import LEASES_LOST, Tallies
+from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.transport.broker import tidy_folders
 from shoal.settings import Settings
@@ -52,19 +52,19 @@ class Reconciler:
         self,
         database: Database,
         settings: Settings,
-        nudge: Callable[[], None],
+        notify: Callable[[], None],
         busy: threading.Lock,
         work: Callable[[], bool],
-        tallies: Tallies,
+        counters: Counters,
     ) -> None:
         """`busy` is held while this process works on a batch; `work` takes one, unless it is, and says whether;
-        `tallies` is what it has counted.
+        `counters` is what it has counted.
         """
         self._database = database
         self._settings = settings
-        self._nudge = nudge
+        self._notify = notify
         self._busy = busy
-        self._tallies = tallies
+        self._counters = counters
         self._work = work
         self._idle_since: float | None = None
         self._parent = os.getppid()
@@ -84,8 +84,8 @@ class Reconciler:
                 self._leave()
             worked = False
             try:
-                done = reconcile(self._database, self._settings, self._nudge)
-                self._tallies.add(LEASES_LOST, "", done.given_back + done.failed)
+                done = reconcile(self._database, self._settings, self._notify)
+                self._counters.add(LEASES_LOST, "", done.given_back + done.failed)
                 if done.given_back or done.failed or done.dropped:
                     log.info(
                         "reconciled", given_back=done.given_back, failed=done.failed, dropped=done.dropped
@@ -134,7 +134,7 @@ class Reconciler:
                 },
             )
             connection.execute(statements.FORGET_OLD_WORKERS, {"moment": now - FORGET_SECONDS})
-        self._tallies.write(self._database)
+        self._counters.write(self._database)
         self._signed_at = now
 
     def _leave(self) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from shoal.errors import StorageError
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
-from shoal.jobs.queue.counters import Tallies
+from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.queries import trace_ids
 from shoal.jobs.stages.runner import Handlers, process
 from shoal.settings import Settings
@@ -23,8 +23,8 @@ def work_once(
     database: Database,
     handlers: Handlers,
     settings: Settings,
-    nudge: Callable[[], None],
-    tallies: Tallies | None = None,
+    notify: Callable[[], None],
+    counters: Counters | None = None,
     *,
     owner: str,
 ) -> bool:
@@ -39,7 +39,7 @@ def work_once(
         if batch is None:
             return False
         with structlog.contextvars.bound_contextvars(**_whose(database, batch)):
-            _work_on(batch, database, handlers, settings, nudge, tallies)
+            _work_on(batch, database, handlers, settings, notify, counters)
     except StorageError as error:
         log.warning("work left for later", reason=str(error))
     return True
@@ -50,18 +50,18 @@ def _work_on(
     database: Database,
     handlers: Handlers,
     settings: Settings,
-    nudge: Callable[[], None],
-    tallies: Tallies | None,
+    notify: Callable[[], None],
+    counters: Counters | None,
 ) -> None:
     started = time.monotonic()
     if batch.more:
-        nudge()
+        notify()
     advance = process(batch, database, handlers, settings)
     if has_claimable_work(database):
-        nudge()
+        notify()
     seconds, n_bytes = time.monotonic() - started, sum(item.n_bytes for item in batch.items)
-    if tallies is not None:
-        tallies.add_batch(batch.stage, seconds=seconds, items=len(batch.items), n_bytes=n_bytes)
+    if counters is not None:
+        counters.add_batch(batch.stage, seconds=seconds, items=len(batch.items), n_bytes=n_bytes)
     log.info(
         "batch processed",
         stage=batch.stage.value,

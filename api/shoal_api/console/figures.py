@@ -24,7 +24,7 @@ SNAP_CHARS = 40
 
 _SPACE = re.compile(r"\s+")
 
-PART_NAMES = {"lexical": "words", "reef": "reefs", "bonus": "title and tags"}
+PART_NAMES = {"lexical": "words", "reef": "reefs", "field_boost": "title and tags"}
 
 
 class Share(NamedTuple):
@@ -65,7 +65,7 @@ def bar(shares: Sequence[Share]) -> Markup:
 def score_shares(result: SearchResult, weights: Mapping[str, float]) -> list[Share]:
     """What each part adds to a result's score; `weights` are those of the answer."""
     scores = result.scores
-    parts = {"lexical": scores.lexical, "reef": scores.reef, "bonus": scores.bonus}
+    parts = {"lexical": scores.lexical, "reef": scores.reef, "field_boost": scores.field_boost}
     found = [
         Share(kind, PART_NAMES[kind], (value or 0.0) * weights.get(kind, 0.0))
         for kind, value in parts.items()
@@ -100,7 +100,7 @@ def length(value: float, greatest: float, kind: str) -> Markup:
 def query_bar(own_z: float, z: float, greatest: float) -> Markup:
     """A reef of the query beside its greatest: what its own words say of it, and what its company adds."""
     own = max(0.0, min(own_z, z))
-    parts = [("query", "by its words", own), ("company", "by its company", z - own)]
+    parts = [("query", "by its words", own), ("feedback", "by its company", z - own)]
     return bar(
         [
             Share(kind, name, value / greatest, f"{name}: z-score {value:.1f}")

@@ -50,7 +50,7 @@ class Piece(NamedTuple):
     word: Word | None
 
 
-class Companions(NamedTuple):
+class FeedbackDocuments(NamedTuple):
     """Passages of a document that moved the query's profile. `share`: how much they count among all of them."""
 
     document_id: int
@@ -103,7 +103,7 @@ def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
         "best": max((result.match_score for result in results), default=0.0),
         "explanation": explanation,
         "pieces": pieces(explanation),
-        "company": _company(explanation),
+        "feedback": _feedback(explanation),
         "meant": [(word.text, word.suggestions) for word in explanation.words if word.suggestions],
         "page": number,
         "first": offset + 1,
@@ -134,13 +134,14 @@ def pieces(explanation: Explanation) -> list[Piece]:
     return found
 
 
-def _company(explanation: Explanation) -> list[Companions]:
+def _feedback(explanation: Explanation) -> list[FeedbackDocuments]:
     """The company of the query by document, who counts most first."""
     shares: dict[tuple[int, str], list[float]] = {}
-    for one in explanation.company:
+    for one in explanation.feedback:
         shares.setdefault((one.document_id, one.document_title), []).append(one.share)
     found = [
-        Companions(document, title, sum(parts), len(parts)) for (document, title), parts in shares.items()
+        FeedbackDocuments(document, title, sum(parts), len(parts))
+        for (document, title), parts in shares.items()
     ]
     return sorted(found, key=lambda one: -one.share)
 

@@ -13,7 +13,7 @@ from shoal.charts.reef_map import lay_out, map_svg
 from shoal.errors import NotFoundError
 from shoal.learning.word_details import LearnedWord
 from shoal.models import SearchMode
-from shoal.search.highlights import Marked, find_highlights
+from shoal.search.highlights import Highlighter, find_highlights
 from shoal.search.query_language import stems_of
 from shoal.storage.topic_statistics import chunks_of_reef, chunks_with
 from shoal_api import service
@@ -103,8 +103,8 @@ def word(word: str) -> tuple[str, Mapping[str, Any]]:
     }
 
 
-def _marked(word: LearnedWord) -> Marked:
+def _marked(word: LearnedWord) -> Highlighter:
     stems = stems_of(word.word.split())
     if len(stems) > 1:
-        return Marked(frozenset(), frozenset(), (tuple(stems),))
-    return Marked(frozenset(stems), frozenset(), ())
+        return Highlighter(frozenset(), frozenset(), (tuple(stems),))
+    return Highlighter(frozenset(stems), frozenset(), ())

@@ -32,13 +32,13 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                     "scores": {
                         "lexical": 1.0,
                         "reef": 1.0,
-                        "bonus": 0.5,
+                        "field_boost": 0.5,
                         "final": 0.96982,
                         "lexical_raw": 7.88177,
                         "reef_raw": 18.0887,
                     },
                     "provenance": ["lexical", "reef"],
-                    "words_held": 1.0,
+                    "term_coverage": 1.0,
                 }
             ],
             "query_info": {
@@ -56,7 +56,7 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                 ],
                 "unknown_words": [],
                 "missing_terms": [],
-                "company": [
+                "feedback": [
                     {"chunk_id": 1, "document_id": 1, "document_title": "Tides", "share": 0.483075},
                     {
                         "chunk_id": 64,
@@ -72,7 +72,7 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                     },
                 ],
             },
-            "weights": {"lexical": 0.573414, "reef": 0.366227, "bonus": 0.0603594},
+            "weights": {"lexical": 0.573414, "reef": 0.366227, "field_boost": 0.0603594},
             "trace_id": "e0052418ed7d4a818baba838f6c5e23d",
             "took_ms": 16.114,
             "warnings": [],

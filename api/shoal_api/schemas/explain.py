@@ -6,7 +6,7 @@ from marshmallow import fields, validate
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import (
-    WORDS_HELD,
+    TERM_COVERAGE,
     CompanionSchema,
     MatchedTermSchema,
     QueryInfoSchema,
@@ -117,7 +117,7 @@ class TargetSchema(Schema):
             "the limit of its document"
         },
     )
-    words_held = fields.Float(required=True, allow_none=True, metadata={"description": WORDS_HELD})
+    term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
 
 
 class ExplanationSchema(Schema):
@@ -147,7 +147,7 @@ class ExplanationSchema(Schema):
             "strongest first"
         },
     )
-    company = Records(
+    feedback = Records(
         CompanionSchema, required=True, metadata={"description": "as in `query_info`, closest first"}
     )
     warnings = fields.List(fields.String(), required=True)

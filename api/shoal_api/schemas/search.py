@@ -53,7 +53,7 @@ class WeightsSchema(Schema):
 
     lexical = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the words, by BM25"})
     reef = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the shared reefs"})
-    bonus = StrictFloat(
+    field_boost = StrictFloat(
         validate=between(0, MAX_WEIGHT), metadata={"description": "of words in titles, headings and tags"}
     )
 
@@ -144,7 +144,7 @@ class SearchQuerySchema(AddressFiltersSchema):
     offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
 
 
-WORDS_HELD = (
+TERM_COVERAGE = (
     "the share of the query's words and phrases that it holds in text, headings or title, each weighed by how rare it is "
     "in the library, 0 to 1; unlike `match_score` it may be compared between queries. Null for a query of common words only"
 )
@@ -159,7 +159,7 @@ class ScoresSchema(Schema):
     reef = fields.Float(
         required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `lexical`"}
     )
-    bonus = fields.Float(
+    field_boost = fields.Float(
         required=True,
         metadata={"description": "0 to 1: the share of the query's terms in title, headings and tags"},
     )
@@ -204,7 +204,9 @@ class UsedWeightsSchema(Schema):
 
     lexical = fields.Float(required=True, metadata={"description": "of the words, by BM25"})
     reef = fields.Float(required=True, metadata={"description": "of the shared reefs"})
-    bonus = fields.Float(required=True, metadata={"description": "of words in titles, headings and tags"})
+    field_boost = fields.Float(
+        required=True, metadata={"description": "of words in titles, headings and tags"}
+    )
 
 
 class ResultSchema(Schema):
@@ -213,7 +215,7 @@ class ResultSchema(Schema):
         required=True,
         metadata={
             "description": "what results are ordered by; relative to the best in the library for this query, so also a "
-            "query that nothing answers has high ones: `words_held` tells"
+            "query that nothing answers has high ones: `term_coverage` tells"
         },
     )
     n_shared_reefs = fields.Integer(required=True)
@@ -255,7 +257,7 @@ class ResultSchema(Schema):
     matched_terms = fields.List(
         fields.Nested(MatchedTermSchema), metadata={"description": "with `include_scores`"}
     )
-    words_held = fields.Float(required=True, allow_none=True, metadata={"description": WORDS_HELD})
+    term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
     before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
 
@@ -308,7 +310,7 @@ class QueryInfoSchema(Schema):
         required=True,
         metadata={"description": "words and phrases of the query that no passage of the library holds"},
     )
-    company = Records(
+    feedback = Records(
         CompanionSchema,
         required=True,
         metadata={

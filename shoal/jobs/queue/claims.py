@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.states import FIRST_LOOK, RUNNING, WHOLE_WAVE, Stage, plan_from_json, ready_status
+from shoal.jobs.queue.states import DISCOVER_STAGES, RUNNING, WHOLE_WAVE, Stage, plan_from_json, ready_status
 from shoal.models import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
@@ -157,7 +157,7 @@ def claimable(connection: sa.Connection, job_id: int | None = None) -> Iterator[
             with connection.execute(statement, wanted) as found:
                 for item in found.mappings():
                     yield Claimable(wave, row["vocabulary_version"], item)
-        if stage in FIRST_LOOK | WHOLE_WAVE and WHOLE_WAVE & set(plan):
+        if stage in DISCOVER_STAGES | WHOLE_WAVE and WHOLE_WAVE & set(plan):
             unlearned.add(wave.job_id)
 
 

@@ -35,15 +35,15 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 # Adds to a sum, or begins it.
 ADD = sa.text("""
-    INSERT INTO tallies (name, label, value) VALUES (:name, :label, :value)
+    INSERT INTO counters (name, label, value) VALUES (:name, :label, :value)
     ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value
 """)
-ALL = "SELECT name, label, value FROM tallies"
+ALL = "SELECT name, label, value FROM counters"
 
 Key = tuple[str, str]
 
 
-class Tallies:
+class Counters:
     """What a process has counted and not yet written. Safe to share between threads."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from shoal.models import DocFormat, DocumentDraft, ItemStatus
 from shoal.support.clock import timestamp
 
 
-class WaveCut:
+class WaveAssigner:
     """Where waves end: once their documents reach `wave_bytes`. Depends on the order and sizes alone."""
 
     def __init__(self, wave_bytes: int) -> None:

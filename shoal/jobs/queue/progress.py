@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.jobs.queue.queries import Job, WaveSeen
-from shoal.jobs.queue.states import FIRST_LOOK
+from shoal.jobs.queue.states import DISCOVER_STAGES
 from shoal.models import JobStatus
 
 FIRST_LOOK_SHARE = 0.5
@@ -48,7 +48,7 @@ def fraction_done(job: Job, waves: Sequence[WaveSeen]) -> float:
         return progress.done / progress.total if progress.total else 0.0
     # What was refused on arrival was no work.
     ended = max(0, progress.bytes_done - (progress.bytes_total - total))
-    if not any(stage in FIRST_LOOK for stage in job.plan):
+    if not any(stage in DISCOVER_STAGES for stage in job.plan):
         return min(1.0, ended / total)
     seen = sum(wave.bytes * _seen(wave) for wave in waves)
     return min(1.0, (FIRST_LOOK_SHARE * max(seen, ended) + (1 - FIRST_LOOK_SHARE) * ended) / total)
@@ -56,7 +56,7 @@ def fraction_done(job: Job, waves: Sequence[WaveSeen]) -> float:
 
 def _seen(wave: WaveSeen) -> float:
     """The share of a wave that has been looked at, by items."""
-    if wave.stage not in FIRST_LOOK or not wave.total:
+    if wave.stage not in DISCOVER_STAGES or not wave.total:
         return 1.0
     return min(1.0, max(0.0, 1 - wave.pending / wave.total))
 

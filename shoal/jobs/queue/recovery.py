@@ -20,7 +20,7 @@ from shoal.jobs.queue.retention import forget_old_jobs
 from shoal.jobs.queue.states import RUNNING, Stage, plan_from_json, ready_status
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
-from shoal.jobs.transport.broker import Nudger
+from shoal.jobs.transport.broker import WorkerNotifier
 from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -49,21 +49,21 @@ class Reconciled:
 
 
 def reconcile(
-    database: Database, settings: Settings, nudge: Nudger | None = None, now: float | None = None
+    database: Database, settings: Settings, notify: WorkerNotifier | None = None, now: float | None = None
 ) -> Reconciled:
     """One round. Raises StorageError where the database can't be used; the next round starts afresh."""
     now = time.time() if now is None else now
-    given_back, failed = give_back_lost(database, settings, now)
+    given_back, failed = reclaim_expired_leases(database, settings, now)
     drop_dead_local_jobs(database, settings, now)
     forget_old_jobs(database, settings, now)
     dropped = _drop_silent_uploads(database, settings, now)
-    nudged = _nudge(database, settings, nudge, now) if nudge else False
+    nudged = _notify(database, settings, notify, now) if notify else False
     if not (given_back or dropped or nudged):
-        _give_back_space(database)
+        _incremental_vacuum(database)
     return Reconciled(given_back, failed, dropped, nudged)
 
 
-def give_back_lost(database: Database, settings: Settings, now: float) -> tuple[int, int]:
+def reclaim_expired_leases(database: Database, settings: Settings, now: float) -> tuple[int, int]:
     """Free what dead or silent owners held; how many were given back and how many have failed for good.
 
     A crash is charged to an item that ran alone; one that shared its worker with others runs alone from now on. It is
@@ -140,10 +140,10 @@ def _take_back_item(connection: sa.Connection, row: sa.RowMapping, settings: Set
 def _take_back_wave(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
     wave, owner = WaveRef(row["job_id"], row["n"], Stage(row["stage"])), row["lease_owner"]
     # Giving up would cost all the documents of the wave, so here a crash counts no more than an interruption.
-    return give_back_wave(connection, wave, owner, row["attempts"], INTERRUPTION, settings)
+    return release_wave(connection, wave, owner, row["attempts"], INTERRUPTION, settings)
 
 
-def give_back_wave(
+def release_wave(
     connection: sa.Connection, wave: WaveRef, owner: str, attempts: int, charged: int, settings: Settings
 ) -> bool:
     """Free a wave that is worked on as a whole, or fail its items once it was tried often enough; True if failed.
@@ -187,7 +187,7 @@ def _drop_silent_uploads(database: Database, settings: Settings, now: float) -> 
     return remove_dropped(database)
 
 
-def _nudge(database: Database, settings: Settings, nudge: Nudger, now: float) -> bool:
+def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now: float) -> bool:
     """Send a message where work waits and none was sent for a while; one reconciler does, however many there are."""
     with database.read() as connection:
         first = next(claimable(connection), None)
@@ -205,14 +205,14 @@ def _nudge(database: Database, settings: Settings, nudge: Nudger, now: float) ->
         if not connection.execute(statements.NUDGE_WAVE, row).rowcount:
             return False
     try:
-        nudge()
+        notify()
     except BrokerUnavailableError as error:
         log.warning("work waits, but %s", error)
         return False
     return True
 
 
-def _give_back_space(database: Database) -> None:
+def _incremental_vacuum(database: Database) -> None:
     """Shrink the file while nobody works: the text of what was ingested went through it."""
     with database.read() as connection:
         if connection.execute(statements.OPEN_WORK).first() is not None:

@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten after their time. The documents stay; what the jobs had counted goes into the tallies."""
+"""Finished jobs are forgotten after their time. The documents stay; what the jobs had counted goes into the counters."""
 
 from __future__ import annotations
 

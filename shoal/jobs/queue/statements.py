@@ -94,7 +94,7 @@ DELETE_JOB = sa.text("DELETE FROM jobs WHERE id = :job_id AND status = 'dropped'
 # Open waves in fair order: the job that waited longest since its last claim, in it the smallest wave. A process that
 # works on a job by itself sees that one only, and no one else sees it.
 OPEN_WAVES = sa.text("""
-    SELECT j.id AS job_id, j.plan, w.n, w.stage, w.vocabulary_version, w.lease_owner, w.nudged_at
+    SELECT j.id AS job_id, j.plan, w.n, w.stage, w.vocabulary_version, w.lease_owner, w.notified_at
     FROM waves w JOIN jobs j ON j.id = w.job_id
     WHERE w.stage <> 'done' AND j.status IN ('enqueued', 'processing')
       AND (j.id = :job_id OR (:job_id IS NULL AND j.local_owner IS NULL))
@@ -238,7 +238,7 @@ OPEN_ITEMS_OF_WAVE = sa.text("""
     WHERE status IN ('enqueued', 'discovering', 'discovered', 'scoring') AND job_id = :job_id AND wave = :wave
 """)
 ADVANCE_WAVE = sa.text("""
-    UPDATE waves SET stage = :next, pending = :pending, nudged_at = 0, attempts = 0,
+    UPDATE waves SET stage = :next, pending = :pending, notified_at = 0, attempts = 0,
         lease_owner = NULL, lease_expires_at = NULL,
         vocabulary_version = COALESCE(:vocabulary_version, vocabulary_version)
     WHERE job_id = :job_id AND n = :wave AND stage = :stage
@@ -347,7 +347,7 @@ OPEN_WORK = sa.text("SELECT 1 FROM waves WHERE stage <> 'done' LIMIT 1")
 
 # One reconciler sends the message, however many see that it is missing.
 NUDGE_WAVE = sa.text("""
-    UPDATE waves SET nudged_at = :moment WHERE job_id = :job_id AND n = :wave AND nudged_at <= :before
+    UPDATE waves SET notified_at = :moment WHERE job_id = :job_id AND n = :wave AND notified_at <= :before
 """)
 
 SIGN_OF_LIFE = sa.text("""

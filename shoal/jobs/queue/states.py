@@ -25,7 +25,7 @@ class Stage(enum.StrEnum):
     discover = "discover"
     learn = "learn"
     score = "score"
-    survey = "survey"
+    rediscover = "rediscover"
     relearn = "relearn"
     rescore = "rescore"
     delete = "delete"
@@ -35,7 +35,7 @@ WHOLE_WAVE = frozenset({Stage.learn, Stage.relearn})
 """Stages in which a wave is worked on as a whole, and only one of all waves at a time; in the others each of its
 items is."""
 
-FIRST_LOOK = frozenset({Stage.discover, Stage.survey})
+DISCOVER_STAGES = frozenset({Stage.discover, Stage.rediscover})
 """Stages that an item comes out of as `discovered`, where others follow."""
 
 
@@ -44,7 +44,7 @@ WAVE_DONE = "done"
 
 RUNNING = {
     Stage.discover: ItemStatus.discovering,
-    Stage.survey: ItemStatus.discovering,
+    Stage.rediscover: ItemStatus.discovering,
     Stage.score: ItemStatus.scoring,
     Stage.rescore: ItemStatus.scoring,
     # Items have no state of their own for the moment it takes to delete a document.
@@ -58,7 +58,7 @@ def plan_for(kind: JobKind, settings: Settings) -> tuple[Stage, ...]:
     if kind is JobKind.delete:
         return (Stage.delete,)
     if kind is JobKind.rescore:
-        return (Stage.survey, Stage.relearn, Stage.rescore) if settings.learning else (Stage.rescore,)
+        return (Stage.rediscover, Stage.relearn, Stage.rescore) if settings.learning else (Stage.rescore,)
     return (Stage.discover, Stage.learn, Stage.score) if settings.learning else (Stage.score,)
 
 
@@ -72,7 +72,7 @@ def plan_from_json(text: str) -> tuple[Stage, ...]:
 
 def ready_status(stage: Stage, plan: tuple[Stage, ...]) -> ItemStatus:
     """What an item is while it waits for its turn in `stage`."""
-    return ItemStatus.discovered if FIRST_LOOK & set(plan[: plan.index(stage)]) else ItemStatus.enqueued
+    return ItemStatus.discovered if DISCOVER_STAGES & set(plan[: plan.index(stage)]) else ItemStatus.enqueued
 
 
 def stage_after(stage: Stage, plan: tuple[Stage, ...]) -> Stage | None:

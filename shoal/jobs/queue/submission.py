@@ -18,7 +18,13 @@ import sqlalchemy as sa
 
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.job_items import WaveCut, accepted_item, insert_items, item_of_document, refused_item
+from shoal.jobs.queue.job_items import (
+    WaveAssigner,
+    accepted_item,
+    insert_items,
+    item_of_document,
+    refused_item,
+)
 from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.models import DocumentDraft, ItemStatus, JobKind
@@ -65,7 +71,7 @@ class Upload:
         self._flushed_at = 0.0
         self._seq = 0
         self._n_skipped = 0
-        self._waves = WaveCut(settings.wave_bytes)
+        self._waves = WaveAssigner(settings.wave_bytes)
 
     def begin(
         self,
@@ -274,7 +280,7 @@ def submit_delete(
             for document_id in document_ids
             for row in connection.execute(statements.DOCUMENT_HEAD, {"document_id": document_id}).mappings()
         }
-    waves = WaveCut(settings.wave_bytes)
+    waves = WaveAssigner(settings.wave_bytes)
     items = []
     for seq, document_id in enumerate(dict.fromkeys(document_ids)):
         title, source_path, n_bytes = f"document {document_id}", None, 0

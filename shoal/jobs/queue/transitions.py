@@ -15,7 +15,15 @@ import sqlalchemy as sa
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
-from shoal.jobs.queue.states import FINAL, FIRST_LOOK, RUNNING, WAVE_DONE, Stage, plan_from_json, stage_after
+from shoal.jobs.queue.states import (
+    DISCOVER_STAGES,
+    FINAL,
+    RUNNING,
+    WAVE_DONE,
+    Stage,
+    plan_from_json,
+    stage_after,
+)
 from shoal.models import ItemStatus, JobStatus
 from shoal.support.clock import timestamp
 
@@ -110,7 +118,7 @@ def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
         connection.execute(statements.END_OPEN_ITEM, ended)
         stage = Stage(row.stage)
         # Whoever has been through the first look waits for the others and is not counted.
-        is_counted = stage not in FIRST_LOOK or row.status != ItemStatus.discovered
+        is_counted = stage not in DISCOVER_STAGES or row.status != ItemStatus.discovered
         by_wave[WaveRef(job_id, row.wave, stage)] += is_counted
     if rows:
         _forget_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])

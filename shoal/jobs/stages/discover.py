@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from shoal.chunking.analysis import AnalysedDraft, ReadDraft, analyse, analyse_many, cuts_of
+from shoal.chunking.analysis import AnalyzedDraft, ReadDraft, analyze, analyze_many, cuts_of
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
@@ -62,7 +62,7 @@ reading are a seventh of the work."""
 class Seen:
     """What the first look found in a text."""
 
-    analysed: AnalysedDraft
+    analyzed: AnalyzedDraft
     rows: list[EvidenceRow]
     source: Source
 
@@ -84,15 +84,15 @@ class Discovery:
 
     def look(self, draft: DocumentDraft) -> Seen:
         """Raises EmptyDocumentError where there is no text to learn from, and none to store."""
-        analysed = analyse(draft, self.scorer, self.settings)
-        return Seen(analysed, discover(analysed, self.settings), self.source_of(draft))
+        analyzed = analyze(draft, self.scorer, self.settings)
+        return Seen(analyzed, discover(analyzed, self.settings), self.source_of(draft))
 
     def look_at_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Seen]:
         """As `look` at each draft, by the hash of its content; those without text are left out."""
-        analysed = analyse_many(drafts, self.scorer, self.settings)
+        analyzed = analyze_many(drafts, self.scorer, self.settings)
         return {
             one.draft.content_hash: Seen(one, rows, self.source_of(one.draft))
-            for one, rows in zip(analysed.drafts, discover_many(analysed, self.settings), strict=True)
+            for one, rows in zip(analyzed.drafts, discover_many(analyzed, self.settings), strict=True)
         }
 
     def look_again(self, draft: DocumentDraft, source: Source) -> list[EvidenceRow] | None:
@@ -101,7 +101,7 @@ class Discovery:
             return None
         settings = dataclasses.replace(self.settings, **source.settings)
         told = dataclasses.replace(draft, title=source.title, format=source.format)
-        return discover(analyse(told, self.scorer, settings), settings)
+        return discover(analyze(told, self.scorer, settings), settings)
 
 
 Item = TypeVar("Item")
@@ -141,19 +141,19 @@ class _Kept(Generic[Item]):
         return found[1]
 
 
-class FirstLooks:
+class AnalysisCache:
     """What a process has seen in its first look at texts that it may come to score: analyses of some short ones, and
     how others are parsed and read. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._analyses = _Kept[AnalysedDraft](ANALYSES_BYTES)
+        self._analyses = _Kept[AnalyzedDraft](ANALYSES_BYTES)
         self._read = _Kept[ReadDraft](READ_BYTES)
 
-    def keep(self, item: WorkItem, analysed: AnalysedDraft) -> None:
+    def keep(self, item: WorkItem, analyzed: AnalyzedDraft) -> None:
         with self._lock:
-            if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analysed):
-                self._read.keep(item, ReadDraft.of(analysed))
+            if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analyzed):
+                self._read.keep(item, ReadDraft.of(analyzed))
 
     def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
         """Of texts that are analysed together the analyses are not kept: reading them together again takes less than
@@ -161,27 +161,27 @@ class FirstLooks:
         with self._lock:
             self._read.keep(item, ReadDraft(parsed, None))
 
-    def find(self, item: WorkItem) -> tuple[AnalysedDraft | None, ReadDraft | None]:
+    def find(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
         """What is kept of a text: its analysis, and how it is parsed and read."""
         with self._lock:
             return _told(self._analyses.find(item), self._read.find(item))
 
-    def take(self, item: WorkItem) -> tuple[AnalysedDraft | None, ReadDraft | None]:
+    def take(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
         """The same; it is not kept any longer."""
         with self._lock:
             return _told(self._analyses.take(item), self._read.take(item))
 
 
 def _told(
-    analysed: AnalysedDraft | None, read: ReadDraft | None
-) -> tuple[AnalysedDraft | None, ReadDraft | None]:
-    return analysed, read if analysed is None else ReadDraft.of(analysed)
+    analyzed: AnalyzedDraft | None, read: ReadDraft | None
+) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
+    return analyzed, read if analyzed is None else ReadDraft.of(analyzed)
 
 
 class Discovering:
     """Look at a text that is to be stored, unless what it says is known already."""
 
-    def __init__(self, database: Database, discovery: Discovery, kept: FirstLooks) -> None:
+    def __init__(self, database: Database, discovery: Discovery, kept: AnalysisCache) -> None:
         self._database = database
         self._discovery = discovery
         self._kept = kept
@@ -207,7 +207,7 @@ class Discovering:
             found = seen.get(item.content_hash or "") if item.id in drafts else None
             if found is not None:
                 ready[item.id] = found
-                self._kept.keep_parsed(item, found.analysed.parsed)
+                self._kept.keep_parsed(item, found.analyzed.parsed)
         self._expected = ready
 
     def prepare(self, item: WorkItem) -> Seen | None:
@@ -222,7 +222,7 @@ class Discovering:
         if draft is None:
             raise LeaseLostError("the item has ended meanwhile")
         seen = self._discovery.look(draft)
-        self._kept.keep(item, seen.analysed)
+        self._kept.keep(item, seen.analyzed)
         return seen
 
     def store(self, connection: sa.Connection, item: WorkItem, prepared: Seen | None) -> Outcome:
@@ -278,11 +278,11 @@ class Discovering:
 
 
 def _cuts_row(item: WorkItem, seen: Seen) -> tuple[int, str]:
-    return item.id, json.dumps(cuts_of(seen.analysed), separators=(",", ":"))
+    return item.id, json.dumps(cuts_of(seen.analyzed), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class Rediscovered:
     """A stored document looked at again. `before`: what is in the sums of it but was not kept."""
 
     draft: DocumentDraft
@@ -290,14 +290,14 @@ class Surveyed:
     before: list[EvidenceRow] | None
 
 
-class Surveying:
+class Rediscovering:
     """Look at a document that is stored, unless what it says is known as this process would find it."""
 
     def __init__(self, database: Database, discovery: Discovery) -> None:
         self._database = database
         self._discovery = discovery
 
-    def prepare(self, item: WorkItem) -> Surveyed | None:
+    def prepare(self, item: WorkItem) -> Rediscovered | None:
         assert item.document_id is not None, "an item of a rescore names its document"
         if not self._discovery.is_possible:
             return None
@@ -311,9 +311,9 @@ class Surveying:
                 return None
             is_lost = observed is not None and _is_lost(snapshot, observed)
         before = self._discovery.look_again(draft, observed.source) or [] if observed and is_lost else None
-        return Surveyed(draft, self._discovery.look(draft), before)
+        return Rediscovered(draft, self._discovery.look(draft), before)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Surveyed | None) -> Outcome:
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Rediscovered | None) -> Outcome:
         if prepared is None:
             return Outcome(ItemStatus.discovered)
         draft, seen, snapshot = prepared.draft, prepared.seen, snapshot_of(connection)

@@ -47,7 +47,7 @@ class Texts:
 
 
 @dataclass(slots=True)
-class Lesson:
+class VocabularyUpdate:
     """A learn on its way, or one that only has to come into force.
 
     Its rows belong to the revision after `revision` and, if there are learned or retired words among them (`is_new`),
@@ -86,7 +86,7 @@ class Learning:
         self._afresh = afresh
         self._prune = prune
 
-    def prepare_wave(self, wave: WaveRef, owner: str) -> Lesson | None:
+    def prepare_wave(self, wave: WaveRef, owner: str) -> VocabularyUpdate | None:
         """Everything but the coming into force; None where this process can't learn. Raises LeaseLostError if another
         learn begins meanwhile."""
         if not self._discovery.is_possible:
@@ -94,17 +94,19 @@ class Learning:
         start = self._begin(wave, owner)
         with self._database.snapshot() as snapshot:
             n_words = vocabulary_queries.count_words(snapshot, start.version.number)
-            lesson = Lesson(owner, start.revision, start.version, self._texts(snapshot, wave), n_words)
-            self._learn(snapshot, start, lesson)
-        return lesson
+            update = VocabularyUpdate(
+                owner, start.revision, start.version, self._texts(snapshot, wave), n_words
+            )
+            self._learn(snapshot, start, update)
+        return update
 
-    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Lesson | None) -> int:
+    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: VocabularyUpdate | None) -> int:
         """Bring a lesson into force; the version its wave is scored with. Raises NotPreparedError where what it rests
         on is not so any more."""
         if prepared is None:
             return Version(*connection.exec_driver_sql(vocabulary_queries.NEWEST).one()).number
-        evidence.check_turn(connection, prepared.owner)
-        if not evidence.come_into_force(
+        evidence.check_learning_lock(connection, prepared.owner)
+        if not evidence.publish_revision(
             connection, prepared.owner, prepared.revision + 1, self._discovery.basis
         ):
             raise NotPreparedError
@@ -123,7 +125,7 @@ class Learning:
         vocabulary_writer.make_version(connection, version, now=timestamp(), **place)
         return version.number
 
-    def settle(self, prepared: Lesson | None) -> None:
+    def settle(self, prepared: VocabularyUpdate | None) -> None:
         """Remove what is not needed once a lesson is in force. Left undone, the next learn does it."""
         if prepared is None:
             return
@@ -141,7 +143,7 @@ class Learning:
             place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
             if connection.execute(statements.HOLDS_WAVE, place).first() is None:
                 raise LeaseLostError("the wave was given to another worker meanwhile")
-            before = evidence.take_turn(connection, owner)
+            before = evidence.acquire_learning_lock(connection, owner)
             is_void = before.basis != self._discovery.basis
             if is_void:
                 evidence.void(connection, owner)
@@ -194,7 +196,7 @@ class Learning:
     def _write(self, owner: str, write: Callable[[sa.Connection], None]) -> None:
         """One of many short transactions, which end once another learn has begun."""
         with self._database.write() as connection:
-            evidence.check_turn(connection, owner)
+            evidence.check_learning_lock(connection, owner)
             write(connection)
 
     # -- learning
@@ -205,18 +207,18 @@ class Learning:
         gained += observations.ids(snapshot, observations.STRAYS, **place)
         return Texts(gained, observations.ids(snapshot, observations.GONE, basis=self._discovery.basis))
 
-    def _learn(self, snapshot: Snapshot, start: _Start, lesson: Lesson) -> None:
+    def _learn(self, snapshot: Snapshot, start: _Start, update: VocabularyUpdate) -> None:
         """Write what the texts change in the sums and in the vocabulary, under the names of the lesson to come."""
-        gained = total(observations.rows_of(snapshot, lesson.texts.gained))
-        lost = total(observations.rows_of(snapshot, lesson.texts.lost))
+        gained = total(observations.rows_of(snapshot, update.texts.gained))
+        lost = total(observations.rows_of(snapshot, update.texts.lost))
         touched = {*gained.words, *lost.words, *start.words_void}
         touched |= related(touched)
         before = self._in_force(snapshot, start, [TOTALS, *sorted(touched)])
         after = before + gained - lost
-        self._write_evidence(lesson, {*gained.keys, *lost.keys}, after)
+        self._write_evidence(update, {*gained.keys, *lost.keys}, after)
         # Nothing was ever known of a word that nothing speaks or spoke for.
-        heard = touched.intersection([*before.words, *after.words, *start.words_void])
-        self._write_words(snapshot, lesson, heard, after)
+        affected_words = touched.intersection([*before.words, *after.words, *start.words_void])
+        self._write_words(snapshot, update, affected_words, after)
         if not self._afresh or start.is_void:
             return
         totals = Evidence.of(after.rows()[:1])
@@ -225,21 +227,25 @@ class Learning:
             last = words[-1]
             rest = set(words) - touched
             of_rest = self._in_force(snapshot, start, sorted(rest | related(rest)))
-            self._write_words(snapshot, lesson, rest, totals + of_rest)
+            self._write_words(snapshot, update, rest, totals + of_rest)
 
     def _in_force(self, snapshot: Snapshot, start: _Start, words: Sequence[str]) -> Evidence:
         return total(evidence.in_force(snapshot, [] if start.is_void else words, start.revision))
 
-    def _write_evidence(self, lesson: Lesson, changed: set[tuple[int, str]], after: Evidence) -> None:
+    def _write_evidence(
+        self, update: VocabularyUpdate, changed: set[tuple[int, str]], after: Evidence
+    ) -> None:
         rows = [row for row in after.rows() if (row.kind, row.word) in changed]
         nothing_left = changed.difference((row.kind, row.word) for row in rows)
         rows += [EvidenceRow(kind, word, 0, 0, 0, 0, (), (), ()) for kind, word in sorted(nothing_left)]
         for some in _slices(rows, EVIDENCE_ROWS):
-            self._write(lesson.owner, partial(evidence.write, rows=some, revision=lesson.revision + 1))
+            self._write(update.owner, partial(evidence.write, rows=some, revision=update.revision + 1))
 
-    def _write_words(self, snapshot: Snapshot, lesson: Lesson, words: set[str], after: Evidence) -> None:
+    def _write_words(
+        self, snapshot: Snapshot, update: VocabularyUpdate, words: set[str], after: Evidence
+    ) -> None:
         """Decide words, and write those that are now others than in force."""
-        number = lesson.before.number
+        number = update.before.number
         known = {one.word: one for one in vocabulary_queries.find_words(snapshot, sorted(words), number)}
         in_force = {word: one.learned for word, one in known.items() if one.learned is not None}
         decided = learn(after, words, self._discovery.scorer, self._discovery.settings)
@@ -247,38 +253,38 @@ class Learning:
         if not (changed.learned or changed.retired):
             return
         n_new = sum(word.word not in in_force for word in changed.learned)
-        lesson.n_words += n_new - len(changed.retired)
-        lesson.is_new = True
-        ids = self._word_ids(snapshot, lesson, changed, known)
+        update.n_words += n_new - len(changed.retired)
+        update.is_new = True
+        ids = self._word_ids(snapshot, update, changed, known)
         floor = vocabulary_queries.oldest_in_use(snapshot, number)
         now = timestamp()
         for some in _slices(changed.learned, LEARNED_WORDS):
             rows = [(ids[word.word], word) for word in some]
             self._write(
-                lesson.owner,
+                update.owner,
                 partial(_write_slice, learned=rows, retired=[], version=number + 1, floor=floor, now=now),
             )
         for names in _slices(changed.retired, LEARNED_WORDS):
             gone = [(ids[word], word) for word in names]
             self._write(
-                lesson.owner,
+                update.owner,
                 partial(_write_slice, learned=[], retired=gone, version=number + 1, floor=floor, now=now),
             )
 
     def _word_ids(
-        self, snapshot: Snapshot, lesson: Lesson, changed: Changes, known: Mapping[str, KnownWord]
+        self, snapshot: Snapshot, update: VocabularyUpdate, changed: Changes, known: Mapping[str, KnownWord]
     ) -> dict[str, int]:
         """The id of each word that changes: a word keeps its own for ever, new ones follow in the order of words."""
         n_base = self._discovery.scorer.n_words
         ids = {word: one.word_id for word, one in known.items()}
-        if lesson.next_word_id is None:
-            largest = vocabulary_queries.largest_word_id(snapshot, lesson.before.number)
-            lesson.next_word_id = max(n_base, 0 if largest is None else largest + 1)
+        if update.next_word_id is None:
+            largest = vocabulary_queries.largest_word_id(snapshot, update.before.number)
+            update.next_word_id = max(n_base, 0 if largest is None else largest + 1)
         for word in changed.learned:
             # With other data of lagoon, an id may have become that of a base word.
             if ids.get(word.word, -1) < n_base:
-                ids[word.word] = lesson.next_word_id
-                lesson.next_word_id += 1
+                ids[word.word] = update.next_word_id
+                update.next_word_id += 1
         return ids
 
 

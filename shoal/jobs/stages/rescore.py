@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from shoal.chunking.analysis import analyse_cut, scored_document
+from shoal.chunking.analysis import analyze_cut, scored_document
 from shoal.errors import DocumentError, NotFoundError
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
@@ -84,8 +84,8 @@ class Rescoring:
                 draft = get_draft(snapshot, document_id)
             except NotFoundError:
                 return None
-        analysed = analyse_cut(draft, [chunk.start_char for chunk in stored], scorer, self._settings)
-        scored = None if analysed is None else scored_document(analysed, scorer, vocabulary_version=version)
+        analyzed = analyze_cut(draft, [chunk.start_char for chunk in stored], scorer, self._settings)
+        scored = None if analyzed is None else scored_document(analyzed, scorer, vocabulary_version=version)
         if scored is None or not _same_spans(scored.chunks, stored):
             raise DocumentError(
                 "this version of Shoal reads the text in another way; delete the document and ingest it again"

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from shoal.errors import DocumentError, LeaseLostError, StorageError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
-from shoal.jobs.queue.recovery import ATTEMPT, give_back_wave
+from shoal.jobs.queue.recovery import ATTEMPT, release_wave
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.models import ItemStatus
@@ -79,14 +79,14 @@ Handlers = Mapping[Stage, ItemHandler | WaveHandler]
 def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handlers:
     """What this version can do, with a scorer that has learned nothing and has lagoon's public methods."""
     # Imported here: it pulls in the parsers, which a process that only accepts jobs does not need.
-    from shoal.jobs.stages.discover import Discovering, Discovery, FirstLooks, Surveying
+    from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
     from shoal.jobs.stages.rescore import Rescoring
     from shoal.jobs.stages.score import Deleting, Scoring, VersionedScores
     from shoal.learning.scorers import Vocabularies
 
-    discovery, kept = Discovery(scorer, settings), FirstLooks()
+    discovery, kept = Discovery(scorer, settings), AnalysisCache()
     vocabularies = Vocabularies(database, scorer)
     scoring = Scoring(database, VersionedScores(vocabularies, settings, kept), discovery)
     prune = settings.observations == "prune"
@@ -94,7 +94,7 @@ def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handler
         Stage.discover: Discovering(database, discovery, kept),
         Stage.learn: Learning(database, discovery, prune=prune),
         Stage.score: Replacing(database, scoring),
-        Stage.survey: Surveying(database, discovery),
+        Stage.rediscover: Rediscovering(database, discovery),
         Stage.relearn: Learning(database, discovery, prune=prune, afresh=True),
         Stage.rescore: Rescoring(database, vocabularies, settings),
         Stage.delete: Deleting(database, discovery),
@@ -277,7 +277,7 @@ def _process_wave(
             row = {"job_id": wave.job_id, "wave": wave.n, "owner": batch.owner}
             attempts = connection.execute(statements.WAVE_ATTEMPTS, row).scalar()
             if attempts is not None:
-                give_back_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
+                release_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
         return Advance()
     try:
         handler.settle(prepared)

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from lagoon.tokens import TokenStream, tokenise
 from shoal.chunking.analysis import (
-    AnalysedDraft,
+    AnalyzedDraft,
     CutDraft,
     ReadDraft,
-    analyse,
-    analyse_cut,
-    analyse_cuts,
+    analyze,
+    analyze_cut,
+    analyze_cuts,
     cuts_of,
     scored_document,
 )
@@ -27,8 +27,8 @@ from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.discover import (
     SHORT_BYTES,
+    AnalysisCache,
     Discovery,
-    FirstLooks,
     Seen,
     delete_document,
     rows_to_withdraw,
@@ -61,7 +61,7 @@ class VersionedScores:
     What a chunk is was decided by the first look, so that it doesn't depend on what has been learned when.
     """
 
-    def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: FirstLooks) -> None:
+    def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: AnalysisCache) -> None:
         self._vocabularies = vocabularies
         self._settings = settings
         self._kept = kept
@@ -88,60 +88,60 @@ class VersionedScores:
         items: list[WorkItem] = []
         drafts: list[CutDraft] = []
         for item, draft, cuts in texts:
-            analysed, read = self._kept.find(item)
-            if analysed is None or holds_learned_words(analysed, scorer):
+            analyzed, read = self._kept.find(item)
+            if analyzed is None or holds_learned_words(analyzed, scorer):
                 items.append(item)
-                parsed = analysed.parsed if analysed else read.parsed if read and read.text is None else None
+                parsed = analyzed.parsed if analyzed else read.parsed if read and read.text is None else None
                 drafts.append(CutDraft(draft, cuts, parsed))
         return {
-            item.id: scored_document(analysed, scorer, vocabulary_version=version)
-            for item, analysed in zip(items, analyse_cuts(drafts, scorer, self._settings), strict=True)
-            if analysed is not None
+            item.id: scored_document(analyzed, scorer, vocabulary_version=version)
+            for item, analyzed in zip(items, analyze_cuts(drafts, scorer, self._settings), strict=True)
+            if analyzed is not None
         }
 
     def __call__(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
-        analysed, read = self._kept.take(item)
+        analyzed, read = self._kept.take(item)
         ready = self._expected.pop(item.id, None)
         if ready is not None and ready.vocabulary_version == version:
             return ready
-        return self._score(draft, cuts, analysed, read, version)
+        return self._score(draft, cuts, analyzed, read, version)
 
     def _score(
         self,
         draft: DocumentDraft,
         cuts: Sequence[int] | None,
-        analysed: AnalysedDraft | None,
+        analyzed: AnalyzedDraft | None,
         read: ReadDraft | None,
         version: int,
     ) -> ScoredDocument:
         base, settings = self._vocabularies.base, self._settings
-        if analysed is None or not can_learn(base):
+        if analyzed is None or not can_learn(base):
             scorer = self._vocabularies.at(version)
         else:
-            scorer = self._vocabularies.reading(version, _tokens_of(analysed))
-        if analysed is None and (cuts is None or scorer is base):
-            analysed = analyse(draft, base, settings)
-        if analysed is not None and (scorer is base or not holds_learned_words(analysed, scorer)):
-            return scored_document(analysed, base, vocabulary_version=version)
+            scorer = self._vocabularies.reading(version, _tokens_of(analyzed))
+        if analyzed is None and (cuts is None or scorer is base):
+            analyzed = analyze(draft, base, settings)
+        if analyzed is not None and (scorer is base or not holds_learned_words(analyzed, scorer)):
+            return scored_document(analyzed, base, vocabulary_version=version)
         if cuts is None:
-            assert analysed is not None, "without cuts there was an analysis"
-            cuts = cuts_of(analysed)
-        again = analyse_cut(draft, cuts, scorer, settings, read=read)
+            assert analyzed is not None, "without cuts there was an analysis"
+            cuts = cuts_of(analyzed)
+        again = analyze_cut(draft, cuts, scorer, settings, read=read)
         if again is None:
             # The first look was another version's.
-            cuts = cuts_of(analyse(draft, base, settings))
-            again = analyse_cut(draft, cuts, scorer, settings)
+            cuts = cuts_of(analyze(draft, base, settings))
+            again = analyze_cut(draft, cuts, scorer, settings)
         assert again is not None, "a text is read the same way twice"
         return scored_document(again, scorer, vocabulary_version=version)
 
 
-def _tokens_of(analysed: AnalysedDraft) -> list[TokenStream]:
+def _tokens_of(analyzed: AnalyzedDraft) -> list[TokenStream]:
     """All that is read of a draft: its text, and the titles and headings that count with it."""
-    text: TokenStream = analysed.analysis.by_sentence.reading.tokens
-    return [text, *(tokenise(context) for context in sorted(set(analysed.contexts)))]
+    text: TokenStream = analyzed.analysis.by_sentence.reading.tokens
+    return [text, *(tokenise(context) for context in sorted(set(analyzed.contexts)))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ FILESYSTEM_TRANSPORT = "shoal.jobs.transport.filesystem_transport:Transport"
 log = logging.getLogger(__name__)
 
 
-class Nudger(Protocol):
+class WorkerNotifier(Protocol):
     """Tells some worker to come and claim. Raises BrokerUnavailableError where it can't."""
 
     def __call__(self) -> None: ...
@@ -89,7 +89,7 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
     return app
 
 
-def send_nudge(app: Celery, *, unless_waiting: bool = True) -> bool:
+def notify_workers(app: Celery, *, unless_waiting: bool = True) -> bool:
     """Send one "come and claim"; True if it was sent.
 
     With `unless_waiting` nothing is sent where a message waits in the queue already: whoever takes that one
@@ -108,16 +108,16 @@ def send_nudge(app: Celery, *, unless_waiting: bool = True) -> bool:
     return True
 
 
-def nudger(app: Celery) -> Callable[[], None]:
+def worker_notifier(app: Celery) -> Callable[[], None]:
     """A Nudger that logs instead of raising: what was committed is safe, and the reconciler sends it later."""
 
-    def nudge() -> None:
+    def notify() -> None:
         try:
-            send_nudge(app)
+            notify_workers(app)
         except BrokerUnavailableError as error:
             log.warning("nudge not sent, the reconciler will: %s", error)
 
-    return nudge
+    return notify
 
 
 def tidy_folders(settings: Settings) -> None:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from shoal.chunking.analysis import ReadDraft, analyse, analyse_cut, cuts_of, scored_document
+from shoal.chunking.analysis import ReadDraft, analyze, analyze_cut, cuts_of, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
-from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
@@ -86,8 +86,8 @@ class Damaged(NamedTuple):
     is_lost: bool = False
 
 
-def _texts(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _texts(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         damaged = list(_damaged(snapshot))
     lost, torn = [one for one in damaged if one.is_lost], [one for one in damaged if not one.is_lost]
     found = []
@@ -146,14 +146,14 @@ def _fault(i: int, chunk: Any, content: str) -> str | None:
     return None
 
 
-def _restore_documents(patient: Patient) -> None:
-    with patient.database.snapshot() as snapshot:
+def _restore_documents(context: CheckContext) -> None:
+    with context.database.snapshot() as snapshot:
         ids = [one.document_id for one in _damaged(snapshot) if not one.is_lost]
-    _make_anew(patient, ids)
+    _make_anew(context, ids)
 
 
-def _scores(patient: Patient) -> Sequence[Finding]:
-    ids = _other_scores(patient)
+def _scores(context: CheckContext) -> Sequence[Finding]:
+    ids = _other_scores(context)
     if not ids:
         return []
     return [
@@ -169,24 +169,24 @@ def _scores(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _other_scores(patient: Patient) -> list[int]:
-    with patient.database.snapshot() as snapshot:
+def _other_scores(context: CheckContext) -> list[int]:
+    with context.database.snapshot() as snapshot:
         return [row[0] for row in snapshot.tuples(OTHER_SCORES, {"tolerance": NORM_TOLERANCE})]
 
 
-def _restore_scores(patient: Patient) -> None:
-    _make_anew(patient, _other_scores(patient))
+def _restore_scores(context: CheckContext) -> None:
+    _make_anew(context, _other_scores(context))
 
 
-def _make_anew(patient: Patient, document_ids: Sequence[int]) -> None:
+def _make_anew(context: CheckContext, document_ids: Sequence[int]) -> None:
     """Cut and score documents again, each in a transaction of its own; passages that are where they were keep their
     ids. One that cannot be read does not stop the rest; the first error is raised at the end."""
-    vocabularies = Vocabularies(patient.database, patient.scorer) if document_ids else None
+    vocabularies = Vocabularies(context.database, context.scorer) if document_ids else None
     failed: Exception | None = None
     for document_id in document_ids:
         assert vocabularies is not None, "made for the documents there are"
         try:
-            _make_one_anew(patient, document_id, vocabularies)
+            _make_one_anew(context, document_id, vocabularies)
         except (DatabaseUnavailableError, DiskFullError):
             raise
         except Exception as error:  # whatever a damaged value leads to
@@ -195,14 +195,14 @@ def _make_anew(patient: Patient, document_ids: Sequence[int]) -> None:
         raise failed
 
 
-def _make_one_anew(patient: Patient, document_id: int, vocabularies: Vocabularies) -> None:
-    with patient.database.snapshot() as snapshot:
+def _make_one_anew(context: CheckContext, document_id: int, vocabularies: Vocabularies) -> None:
+    with context.database.snapshot() as snapshot:
         draft = get_draft(snapshot, document_id)
         tags = tags_of(snapshot, [document_id]).get(document_id, ())
     draft = dataclasses.replace(draft, tags=tags, n_bytes=len(draft.content.encode()))
-    scored = _scored(draft, vocabularies, patient)
-    reefs = json.dumps(list(range(patient.scorer.n_reefs)))
-    with patient.database.write() as connection:
+    scored = _scored(draft, vocabularies, context)
+    reefs = json.dumps(list(range(context.scorer.n_reefs)))
+    with context.database.write() as connection:
         one = {"document_id": document_id}
         rows = connection.execute(sa.text(CHUNKS_OF), one).all()
         before = {(row.start_char, row.end_char): row.id for row in rows}
@@ -216,20 +216,20 @@ def _make_one_anew(patient: Patient, document_id: int, vocabularies: Vocabularie
         document_writer.replace_document(connection, document_id, scored, kept, now=timestamp())
 
 
-def _scored(draft: DocumentDraft, vocabularies: Vocabularies, patient: Patient) -> ScoredDocument:
-    base, settings, version = vocabularies.base, patient.settings, vocabularies.newest()
+def _scored(draft: DocumentDraft, vocabularies: Vocabularies, context: CheckContext) -> ScoredDocument:
+    base, settings, version = vocabularies.base, context.settings, vocabularies.newest()
     scorer = vocabularies.at(version)
-    first = analyse(draft, base, settings)
+    first = analyze(draft, base, settings)
     again = first
     if scorer is not base:
-        cut = analyse_cut(draft, cuts_of(first), scorer, settings, read=ReadDraft(first.parsed, None))
+        cut = analyze_cut(draft, cuts_of(first), scorer, settings, read=ReadDraft(first.parsed, None))
         assert cut is not None, "a text is read the same way twice"
         again = cut
     return scored_document(again, scorer, vocabulary_version=version)
 
 
-def _full_text(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _full_text(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         missing, extra = snapshot.value(NOT_INDEXED), snapshot.value(INDEXED_ONLY)
     if missing or extra:
         return [
@@ -238,8 +238,8 @@ def _full_text(patient: Patient) -> Sequence[Finding]:
     return []
 
 
-def _full_text_in_depth(patient: Patient) -> Sequence[Finding]:
-    with patient.database.write() as connection:
+def _full_text_in_depth(context: CheckContext) -> Sequence[Finding]:
+    with context.database.write() as connection:
         try:
             connection.exec_driver_sql(COMPARE_INDEX)
         except sa.exc.DatabaseError as error:
@@ -260,13 +260,13 @@ def _index_finding(what: str, n: int, check: str = "full-text") -> Finding:
     )
 
 
-def _rebuild_index(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _rebuild_index(context: CheckContext) -> None:
+    with context.database.write() as connection:
         connection.exec_driver_sql(REBUILD_INDEX)
 
 
-def _postings(patient: Patient) -> Sequence[Finding]:
-    n = sum(1 for _ in _wrong_postings(patient))
+def _postings(context: CheckContext) -> Sequence[Finding]:
+    n = sum(1 for _ in _wrong_postings(context))
     if not n:
         return []
     return [
@@ -281,26 +281,26 @@ def _postings(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _wrong_postings(patient: Patient) -> Iterator[tuple[int, int, int | None]]:
-    with patient.database.snapshot() as snapshot:
+def _wrong_postings(context: CheckContext) -> Iterator[tuple[int, int, int | None]]:
+    with context.database.snapshot() as snapshot:
         yield from snapshot.tuples(WRONG_POSTINGS, {"tolerance": WEIGHT_TOLERANCE})
 
 
-def _correct_postings(patient: Patient) -> None:
-    wrong = list(_wrong_postings(patient))
+def _correct_postings(context: CheckContext) -> None:
+    wrong = list(_wrong_postings(context))
     for start in range(0, len(wrong), ROWS_MENDED):
         some = wrong[start : start + ROWS_MENDED]
-        with patient.database.write() as connection:
+        with context.database.write() as connection:
             connection.exec_driver_sql(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in some])
             if there := [row for row in some if row[2] is not None]:
                 connection.exec_driver_sql(WRITE_POSTING, there)
             connection.exec_driver_sql(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in some}])
 
 
-def _staleness(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _staleness(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         version = snapshot.value("SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions")
-        asked = {"data_checksum": patient.scorer.data_checksum, "vocabulary_version": version}
+        asked = {"data_checksum": context.scorer.data_checksum, "vocabulary_version": version}
         n = snapshot.value(COUNT_STALE, asked)
     if not n:
         return []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shoal.errors import DamagedDatabaseError, SchemaError, StorageError
-from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.storage import migrate
 from shoal.storage.schema import Part, missing_parts, with_content
 
@@ -49,10 +49,10 @@ class Loose(NamedTuple):
     n: int
 
 
-def _can_be_read(patient: Patient) -> Sequence[Finding]:
-    path = patient.settings.database_path
+def _can_be_read(context: CheckContext) -> Sequence[Finding]:
+    path = context.settings.database_path
     try:
-        revision = migrate.current_revision(patient.database)
+        revision = migrate.current_revision(context.database)
     except (StorageError, sqlite3.Error) as error:
         return [
             Finding(
@@ -75,8 +75,8 @@ def _can_be_read(patient: Patient) -> Sequence[Finding]:
     return []
 
 
-def _is_whole(patient: Patient) -> Sequence[Finding]:
-    lines = _integrity(patient)
+def _is_whole(context: CheckContext) -> Sequence[Finding]:
+    lines = _integrity(context)
     if not lines:
         return []
     of_index = [line for line in lines if OF_AN_INDEX.search(line)]
@@ -109,22 +109,22 @@ def _is_whole(patient: Patient) -> Sequence[Finding]:
     return found
 
 
-def _integrity(patient: Patient) -> list[str]:
+def _integrity(context: CheckContext) -> list[str]:
     try:
-        with patient.database.snapshot() as snapshot:
+        with context.database.snapshot() as snapshot:
             lines = [line for (text,) in snapshot.rows(INTEGRITY) for line in str(text).splitlines()]
     except (DamagedDatabaseError, SchemaError):
         return ["the check could not come to its end: a page that it needs is not readable"]
     return [] if lines == ["ok"] else [line for line in lines if not line.startswith("***")]
 
 
-def _make_indexes(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _make_indexes(context: CheckContext) -> None:
+    with context.database.write() as connection:
         connection.exec_driver_sql("REINDEX")
 
 
-def _is_current(patient: Patient) -> Sequence[Finding]:
-    revision = migrate.current_revision(patient.database)
+def _is_current(context: CheckContext) -> Sequence[Finding]:
+    revision = migrate.current_revision(context.database)
     assert revision is not None, "the check before has seen to that"
     if revision > migrate.HEAD:
         return [
@@ -145,7 +145,7 @@ def _is_current(patient: Patient) -> Sequence[Finding]:
                 can_repair=True,
             )
         ]
-    parts = _missing_parts(patient)
+    parts = _missing_parts(context)
     if not parts:
         return []
     missing, is_table = [name for _, name, _ in parts], bool(with_content(parts))
@@ -162,20 +162,20 @@ def _is_current(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _missing_parts(patient: Patient) -> list[Part]:
-    with patient.database.snapshot() as snapshot:
+def _missing_parts(context: CheckContext) -> list[Part]:
+    with context.database.snapshot() as snapshot:
         return missing_parts(snapshot)
 
 
-def _make_current(patient: Patient) -> None:
+def _make_current(context: CheckContext) -> None:
     try:
-        migrate.upgrade(patient.database)
+        migrate.upgrade(context.database)
     except SchemaError:
         return
-    missing = _missing_parts(patient)
+    missing = _missing_parts(context)
     if with_content(missing):
         return
-    with patient.database.write() as connection:
+    with context.database.write() as connection:
         # Views after tables, indexes last; a full-text index brings its own tables.
         for kind in ("table", "view", "index"):
             for _, _, sql in (
@@ -184,7 +184,7 @@ def _make_current(patient: Patient) -> None:
                 connection.exec_driver_sql(sql)
 
 
-def _belongs(patient: Patient) -> Sequence[Finding]:
+def _belongs(context: CheckContext) -> Sequence[Finding]:
     return [
         Finding(
             "orphans",
@@ -196,21 +196,21 @@ def _belongs(patient: Patient) -> Sequence[Finding]:
             n=loose.n,
             can_repair=loose.table in OWNED,
         )
-        for loose in _loose(patient)
+        for loose in _loose(context)
     ]
 
 
-def _loose(patient: Patient) -> list[Loose]:
+def _loose(context: CheckContext) -> list[Loose]:
     counts: dict[tuple[str, str], int] = {}
-    with patient.database.snapshot() as snapshot:
+    with context.database.snapshot() as snapshot:
         for table, _, parent, _ in snapshot.tuples(FOREIGN_KEYS):
             counts[table, parent] = counts.get((table, parent), 0) + 1
     return [Loose(*key, n) for key, n in sorted(counts.items()) if key not in ELSEWHERE]
 
 
-def _remove_loose(patient: Patient) -> None:
-    for table in {loose.table for loose in _loose(patient)} & OWNED.keys():
-        with patient.database.write() as connection:
+def _remove_loose(context: CheckContext) -> None:
+    for table in {loose.table for loose in _loose(context)} & OWNED.keys():
+        with context.database.write() as connection:
             connection.exec_driver_sql(OWNED[table])
 
 

@@ -33,7 +33,7 @@ class Finding:
     is_unseen: bool = False
 
 
-class Patient:
+class CheckContext:
     """The library that is looked at. Opens nothing until it is asked to."""
 
     def __init__(self, settings: Settings, scorer: Any = None) -> None:
@@ -61,14 +61,14 @@ class Patient:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at. `mend` repairs what `look` has found, as far as a finding says that it can; it may be
+    """One thing to look at. `repair` repairs what `look` has found, as far as a finding says that it can; it may be
     stopped anywhere and begun again. `reads_all`: takes as long as the library is large. `is_vital`: where it finds
     harm that stays, the others can't be relied upon and are left out."""
 
     name: str
     what: str
-    look: Callable[[Patient], Sequence[Finding]]
-    mend: Callable[[Patient], None] | None = None
+    look: Callable[[CheckContext], Sequence[Finding]]
+    repair: Callable[[CheckContext], None] | None = None
     reads_all: bool = False
     is_vital: bool = False
 

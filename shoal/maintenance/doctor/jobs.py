@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, statements
-from shoal.jobs.queue.recovery import give_back_lost
+from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.states import (
-    FIRST_LOOK,
+    DISCOVER_STAGES,
     RUNNING,
     WAVE_DONE,
     Stage,
@@ -25,7 +25,7 @@ from shoal.jobs.queue.states import (
 )
 from shoal.jobs.queue.submission import remove_dropped
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
 from shoal.support.clock import timestamp
@@ -67,7 +67,7 @@ LEFT_BEHIND = """
     SELECT i.id, i.job_id, i.wave, i.status, w.stage, j.plan
     FROM job_items i JOIN jobs j ON j.id = i.job_id JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     WHERE i.status IN ('enqueued', 'discovering') AND w.stage IN ('learn', 'relearn', 'score', 'rescore')
-      AND (j.plan LIKE '%discover%' OR j.plan LIKE '%survey%')
+      AND (j.plan LIKE '%discover%' OR j.plan LIKE '%rediscover%')
 """
 RELEASE = sa.text("""
     UPDATE job_items SET status = :status, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now
@@ -78,7 +78,7 @@ PENDING = f"""
     SELECT w.job_id, w.n, w.stage, w.pending, COUNT(i.id) AS counted
     FROM waves w JOIN jobs j ON j.id = w.job_id
     LEFT JOIN job_items i ON i.job_id = w.job_id AND i.wave = w.n AND i.status IN {_OPEN}
-        AND (w.stage NOT IN ('discover', 'survey') OR i.status <> 'discovered')
+        AND (w.stage NOT IN ('discover', 'rediscover') OR i.status <> 'discovered')
     WHERE {_SHOWN}
     GROUP BY w.job_id, w.n
     HAVING w.pending <> COUNT(i.id) OR (w.pending = 0 AND w.stage NOT IN ('done', 'learn', 'relearn'))
@@ -96,7 +96,7 @@ INSERT_WAVE = sa.text("""
     ON CONFLICT DO NOTHING
 """)
 SET_WAVE = sa.text("""
-    UPDATE waves SET stage = :stage, pending = :pending, nudged_at = 0, attempts = 0, lease_owner = NULL,
+    UPDATE waves SET stage = :stage, pending = :pending, notified_at = 0, attempts = 0, lease_owner = NULL,
         lease_expires_at = NULL
     WHERE job_id = :job_id AND n = :wave
 """)
@@ -140,9 +140,9 @@ REOPEN = sa.text("""
 """)
 
 
-def _leases(patient: Patient) -> Sequence[Finding]:
+def _leases(context: CheckContext) -> Sequence[Finding]:
     now = time.time()
-    with patient.database.snapshot() as snapshot:
+    with context.database.snapshot() as snapshot:
         held = [
             *snapshot.rows(statements.LEASED_ITEMS.text),
             *snapshot.rows(statements.LEASED_WAVES.text),
@@ -164,12 +164,12 @@ def _leases(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _take_back(patient: Patient) -> None:
-    give_back_lost(patient.database, patient.settings, time.time())
+def _take_back(context: CheckContext) -> None:
+    reclaim_expired_leases(context.database, context.settings, time.time())
 
 
-def _items(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _items(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         no_job = [row[0] for row in snapshot.tuples(WITHOUT_JOB)]
         no_text = snapshot.rows(WITHOUT_TEXT)
         half = [*snapshot.rows(HALF_CLAIMED), *snapshot.rows(LEFT_BEHIND)]
@@ -222,11 +222,11 @@ def _stuck(problem: str, advice: str, jobs: Sequence[int]) -> Finding:
     return Finding("items", problem, meaning, advice, n=len(jobs), can_repair=True)
 
 
-def _mend_items(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _repair_items(context: CheckContext) -> None:
+    with context.database.write() as connection:
         now = timestamp()
         for (job_id,) in connection.execute(sa.text(WITHOUT_JOB)).all():
-            connection.execute(INSERT_JOB, _job_row(job_id, patient.settings, now))
+            connection.execute(INSERT_JOB, _job_row(job_id, context.settings, now))
             connection.execute(RECOUNT, {"job_id": job_id, "now": now})
         for row in connection.execute(sa.text(WITHOUT_WAVE)).mappings().all():
             _begin_wave(connection, row["job_id"], row["n"])
@@ -275,8 +275,8 @@ def _unclaimed(row: sa.RowMapping) -> str:
     return ready_status(stage, plan).value
 
 
-def _waves(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _waves(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         wrong = snapshot.rows(PENDING)
     if not wrong:
         return []
@@ -296,8 +296,8 @@ def _waves(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _mend_waves(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _repair_waves(context: CheckContext) -> None:
+    with context.database.write() as connection:
         now = timestamp()
         wrong = connection.execute(sa.text(PENDING)).mappings().all()
         for row in wrong:
@@ -319,7 +319,7 @@ def _settle_wave(connection: sa.Connection, job_id: int, wave: int) -> None:
         _begin_wave(connection, job_id, wave)
         return
     stage = Stage(row.stage)
-    if stage in FIRST_LOOK:
+    if stage in DISCOVER_STAGES:
         pending = sum(state != ItemStatus.discovered for state in states)
         following = stage_after(stage, plan)
         if not pending and following is not None:
@@ -329,8 +329,8 @@ def _settle_wave(connection: sa.Connection, job_id: int, wave: int) -> None:
     connection.execute(SET_WAVE, {**one, "stage": stage.value, "pending": pending})
 
 
-def _job_counts(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _job_counts(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         wrong = {row[0] for row in snapshot.tuples(WRONG_COUNTS)} | {
             row[0] for row in snapshot.tuples(WRONG_ENDS)
         }
@@ -348,8 +348,8 @@ def _job_counts(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _mend_jobs(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _repair_jobs(context: CheckContext) -> None:
+    with context.database.write() as connection:
         now = timestamp()
         wrong = {
             row[0]
@@ -371,13 +371,13 @@ def _settle_job(connection: sa.Connection, job_id: int, now: str) -> None:
         connection.execute(REOPEN, one)
 
 
-def _leftovers(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
-        moment = time.time() - patient.settings.upload_timeout
+def _leftovers(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        moment = time.time() - context.settings.upload_timeout
         silent = snapshot.value(statements.SILENT_UPLOADS.text, {"moment": moment})
         held = snapshot.rows(statements.LOCAL_JOBS.text)
     n = silent + sum(lease.is_dead(row["local_owner"]) for row in held)
-    spooled = _old_spool_files(patient.settings)
+    spooled = _old_spool_files(context.settings)
     found = []
     if n:
         found.append(
@@ -416,8 +416,8 @@ def _old_spool_files(settings: Settings) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.stat().st_mtime < before)
 
 
-def _tidy(patient: Patient) -> None:
-    database, settings = patient.database, patient.settings
+def _tidy(context: CheckContext) -> None:
+    database, settings = context.database, context.settings
     embedded.tidy(database, settings)
     moment = time.time() - settings.upload_timeout
     with database.write() as connection:
@@ -435,9 +435,9 @@ def _jobs(job_ids: Sequence[int]) -> str:
 
 
 CHECKS = (
-    Check("items", "items that no worker would find", _items, _mend_items),
+    Check("items", "items that no worker would find", _items, _repair_items),
     Check("leases", "claims of workers that are gone", _leases, _take_back),
-    Check("waves", "how many items waves wait for", _waves, _mend_waves),
-    Check("jobs", "counts and ends of jobs", _job_counts, _mend_jobs),
+    Check("waves", "how many items waves wait for", _waves, _repair_waves),
+    Check("jobs", "counts and ends of jobs", _job_counts, _repair_jobs),
     Check("leftovers", "what was broken off", _leftovers, _tidy),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import sqlalchemy as sa
 
 from shoal.learning.evidence import Evidence, total
-from shoal.maintenance.doctor.findings import Check, Finding, Patient, examples
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Snapshot, snapshot_of
 from shoal.storage.vocabulary_records import EvidenceRow
@@ -51,8 +51,8 @@ VOID = (
 SET_N_WORDS = "UPDATE vocabulary_versions SET n_words = :n WHERE version = :version"
 
 
-def _stored(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _stored(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         n = sum(1 for _ in snapshot.tuples(WRONG_STORED))
     if not n:
         return []
@@ -68,13 +68,13 @@ def _stored(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _note_stored(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _note_stored(context: CheckContext) -> None:
+    with context.database.write() as connection:
         connection.execute(SET_STORED)
 
 
-def _sums(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _sums(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         if snapshot.value(N_LEARNING) != 1:
             return [_wrong_sums("the state of learning is missing", 1)]
         state = evidence.state(snapshot)
@@ -130,8 +130,8 @@ def _not_checked(n: int) -> Finding:
     )
 
 
-def _add_up_afresh(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _add_up_afresh(context: CheckContext) -> None:
+    with context.database.write() as connection:
         if connection.exec_driver_sql(N_LEARNING).scalar_one() != 1:
             for statement in RESET_LEARNING:
                 connection.exec_driver_sql(statement)
@@ -139,8 +139,8 @@ def _add_up_afresh(patient: Patient) -> None:
             connection.exec_driver_sql(statement)
 
 
-def _words(patient: Patient) -> Sequence[Finding]:
-    with patient.database.snapshot() as snapshot:
+def _words(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
         number = vocabulary_queries.newest(snapshot).number
         noted = vocabulary_queries.count_words(snapshot, number)
         n = sum(known.learned is not None for known in vocabulary_queries.words_at(snapshot, number))
@@ -158,8 +158,8 @@ def _words(patient: Patient) -> Sequence[Finding]:
     ]
 
 
-def _count_words(patient: Patient) -> None:
-    with patient.database.write() as connection:
+def _count_words(context: CheckContext) -> None:
+    with context.database.write() as connection:
         snapshot = snapshot_of(connection)
         number = vocabulary_queries.newest(snapshot).number
         n = sum(known.learned is not None for known in vocabulary_queries.words_at(snapshot, number))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shoal.errors import ReadOnlyDatabaseError, ShoalError
 from shoal.maintenance.doctor.content import CHECKS as OF_CONTENT
 from shoal.maintenance.doctor.file import CHECKS as OF_FILE
-from shoal.maintenance.doctor.findings import Check, Finding, Patient
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding
 from shoal.maintenance.doctor.jobs import CHECKS as OF_JOBS
 from shoal.maintenance.doctor.learning import CHECKS as OF_LEARNING
 from shoal.maintenance.doctor.values import CHECKS as OF_VALUES
@@ -35,7 +35,7 @@ class Report:
 
 
 def examine(
-    patient: Patient, *, repair: bool = False, quick: bool = False, watch: Watcher = lambda _: None
+    context: CheckContext, *, repair: bool = False, quick: bool = False, watch: Watcher = lambda _: None
 ) -> Report:
     """Look at a library; with `repair`, mend what can be mended without losing a document.
 
@@ -49,9 +49,9 @@ def examine(
         if quick and check.reads_all:
             continue
         watch(check)
-        found = _look(check, patient)
-        if repair and check.mend is not None and any(finding.can_repair for finding in found):
-            before, found = found, _mend(check, patient)
+        found = _look(check, context)
+        if repair and check.repair is not None and any(finding.can_repair for finding in found):
+            before, found = found, _repair(check, context)
             left = {finding.problem for finding in found}
             repaired += [finding for finding in before if finding.can_repair and finding.problem not in left]
         if not any(finding.is_unseen for finding in found):
@@ -62,22 +62,22 @@ def examine(
     return Report(tuple(looked_at), tuple(findings), tuple(repaired))
 
 
-def _look(check: Check, patient: Patient) -> Sequence[Finding]:
+def _look(check: Check, context: CheckContext) -> Sequence[Finding]:
     try:
-        return check.look(patient)
+        return check.look(context)
     except ReadOnlyDatabaseError as error:
         return [_needs_writing(check, error)]
     except Exception as error:  # a damaged value may fail any statement and any line that reads it
         return [_unseen(check, error)]
 
 
-def _mend(check: Check, patient: Patient) -> Sequence[Finding]:
-    assert check.mend is not None, "whoever calls has looked"
+def _repair(check: Check, context: CheckContext) -> Sequence[Finding]:
+    assert check.repair is not None, "whoever calls has looked"
     try:
-        check.mend(patient)
+        check.repair(context)
     except Exception as error:  # as above; what can be mended after it still is
-        return [*_look(check, patient), _unmended(check, error)]
-    return _look(check, patient)
+        return [*_look(check, context), _unmended(check, error)]
+    return _look(check, context)
 
 
 def _needs_writing(check: Check, error: Exception) -> Finding:

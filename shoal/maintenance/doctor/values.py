@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
-from shoal.maintenance.doctor.findings import MOST_EXAMPLES, Check, Finding, Patient
+from shoal.maintenance.doctor.findings import MOST_EXAMPLES, Check, CheckContext, Finding
 from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Snapshot
 
@@ -53,10 +53,10 @@ class Wrong(NamedTuple):
     why: str
 
 
-def _values(patient: Patient) -> Sequence[Finding]:
+def _values(context: CheckContext) -> Sequence[Finding]:
     n = 0
     first: list[str] = []
-    with patient.database.snapshot() as snapshot:
+    with context.database.snapshot() as snapshot:
         for (table,) in snapshot.rows(TABLES):
             for wrong in _wrong_values(snapshot, table):
                 n += 1

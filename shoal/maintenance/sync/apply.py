@@ -32,7 +32,7 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.engine import Engine
     from shoal.jobs.embedded import Watcher
-    from shoal.jobs.ingestion import Intake
+    from shoal.jobs.ingestion import IngestSession
 
 AS_PLANNED = """
     SELECT 1 FROM documents WHERE id = :id AND source_path = :source_path AND content_hash = :content_hash
@@ -249,18 +249,18 @@ def _take_in(
     if not (plan.new or plan.changed):
         return became
     taken: list[tuple[TextFile, Stored | None]] = []
-    with engine.intake() as intake:
+    with engine.ingest_session() as ingest_session:
         for file, document in (
             *((file, None) for file in plan.new),
             *((file, one) for one, file in plan.changed),
         ):
             try:
-                _add(engine, intake, file, document, tags)
+                _add(engine, ingest_session, file, document, tags)
             except (DocumentError, NotFoundError) as error:
                 failed.append(Failed(file.name, str(error), is_refused=is_refusal(error)))
             else:
                 taken.append((file, document))
-        results = intake.finish(processes=processes, watch=watch) if taken else []
+        results = ingest_session.finish(processes=processes, watch=watch) if taken else []
     for (file, document), result in zip(taken, results, strict=True):
         change = Change(file.name, result.id)
         if result.error is not None:
@@ -276,12 +276,18 @@ def _take_in(
 
 
 def _add(
-    engine: Engine, intake: Intake, file: TextFile, document: Stored | None, tags: tuple[str, ...]
+    engine: Engine,
+    ingest_session: IngestSession,
+    file: TextFile,
+    document: Stored | None,
+    tags: tuple[str, ...],
 ) -> None:
     if document is None:
-        intake.add_draft(read(file.path, file.folder, engine.settings, tags))
+        ingest_session.add_draft(read(file.path, file.folder, engine.settings, tags))
     else:
-        intake.replace(document.id, _replacement(engine.database, engine.settings, document.id, file, tags))
+        ingest_session.replace(
+            document.id, _replacement(engine.database, engine.settings, document.id, file, tags)
+        )
 
 
 def _replacement(

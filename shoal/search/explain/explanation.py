@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.models import (
-    Companion,
+    FeedbackChunk,
     MatchedTerm,
     QueryInfo,
     QueryReef,
@@ -23,16 +23,16 @@ from shoal.models import (
 )
 from shoal.search.audit import AuditLog
 from shoal.search.explain.query_words import Word, explain_words
-from shoal.search.filters import EXCLUDED, PHRASE, TITLE, Conditions, make_conditions
+from shoal.search.filters import EXCLUDED, PHRASE, TITLE, CompiledFilters, compile_filters
 from shoal.search.lexical_ranking import expression
 from shoal.search.matched_terms import spelt
-from shoal.search.postings import KeptPostings
-from shoal.search.query_analysis import Understood, understand
+from shoal.search.postings import PostingsCache
+from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.ranking import Ranked, Ranking, chunks_of
 from shoal.search.request import SearchRequest
 from shoal.search.results import find_shared_reefs, matched_terms, reef_part, scores_of
-from shoal.search.searching import answer_and, milliseconds_since, rank_for, with_doubts
+from shoal.search.searching import answer_and, milliseconds_since, rank_for, with_filter_warnings
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import tags_of
@@ -67,7 +67,7 @@ class Target:
     `rank` is its place among the results, from 1, whatever page was asked for; None if it is in none. `would_rank` is
     the place it would have without what kept it out: in the same search without filters, phrases and exclusions, or with
     any number of passages of a document; None without a match. `score` is 0.0 without a match, `scores` its parts;
-    `matched_terms` says which words it holds, and where, `words_held` how much of the query these are, as in a result.
+    `matched_terms` says which words it holds, and where, `term_coverage` how much of the query these are, as in a result.
     """
 
     document_id: int
@@ -81,13 +81,13 @@ class Target:
     scores: Scores
     matched_terms: tuple[MatchedTerm, ...]
     would_rank: int | None
-    words_held: float | None = None
+    term_coverage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """How a query was understood. `reefs` is the whole profile that takes part in a search, strongest first, of which
-    `query_info` has the first: what its words say, and what the `company` is about that it keeps in this library. `terms`
+    `query_info` has the first: what its words say, and what the `feedback` is about that it keeps in this library. `terms`
     are the words and phrases that rank by spelling, `required` those that a result must hold, `excluded` those that no
     result holds; `weights` is what each signal counts, adding up to 1."""
 
@@ -100,7 +100,7 @@ class Explanation:
     words: tuple[Word, ...]
     query_info: QueryInfo
     reefs: tuple[QueryReef, ...]
-    company: tuple[Companion, ...]
+    feedback: tuple[FeedbackChunk, ...]
     warnings: tuple[str, ...]
     target: Target | None
     trace_id: str
@@ -112,7 +112,7 @@ def explain(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
-    kept: KeptPostings,
+    kept: PostingsCache,
     *,
     document_id: int | None = None,
     chunk_id: int | None = None,
@@ -123,19 +123,21 @@ def explain(
     together, or a filter names a reef or island that there isn't.
     """
     started = time.perf_counter()
-    conditions = make_conditions(request.filters, scorer)
+    compiled_filters = compile_filters(request.filters, scorer)
     with database.snapshot() as snapshot:
-        understood = with_doubts(snapshot, understand(snapshot, scorer, settings, request), request)
-        words = explain_words(understood.parsed.about, understood.scorer, snapshot)
+        analyzed_query = with_filter_warnings(
+            snapshot, analyze_query(snapshot, scorer, settings, request), request
+        )
+        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot)
         target = None
         if document_id is not None or chunk_id is not None:
-            ranking = rank_for(snapshot, understood, conditions, request, kept, scorer.n_reefs)
-            aimed = _aim(snapshot, ranking, document_id, chunk_id)
-            demands = conditions.and_of_query(
-                understood.parsed, with_required=request.mode is not SearchMode.reef
+            ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, kept, scorer.n_reefs)
+            aimed = _select_target(snapshot, ranking, document_id, chunk_id)
+            demands = compiled_filters.and_of_query(
+                analyzed_query.parsed, with_required=request.mode is not SearchMode.reef
             )
-            target = _target(snapshot, understood, ranking, demands, request, aimed, scorer.data_checksum)
-    return _explanation(request, understood, words, target, uuid.uuid4().hex, milliseconds_since(started))
+            target = _target(snapshot, analyzed_query, ranking, demands, request, aimed, scorer.data_checksum)
+    return _explanation(request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(started))
 
 
 def search_and_explain(
@@ -143,7 +145,7 @@ def search_and_explain(
     scorer: Any,
     settings: Settings,
     request: SearchRequest,
-    kept: KeptPostings,
+    kept: PostingsCache,
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
@@ -151,19 +153,19 @@ def search_and_explain(
     """A search and how its query was understood, which is done once for both. Raises QueryError as a search does."""
     started = time.perf_counter()
 
-    def look(snapshot: Snapshot, understood: Understood) -> tuple[Understood, tuple[Word, ...]]:
-        return understood, explain_words(understood.parsed.about, understood.scorer, snapshot)
+    def look(snapshot: Snapshot, analyzed_query: AnalyzedQuery) -> tuple[AnalyzedQuery, tuple[Word, ...]]:
+        return analyzed_query, explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot)
 
-    response, (understood, words) = answer_and(
+    response, (analyzed_query, words) = answer_and(
         database, scorer, settings, request, kept, look, trace_id=trace_id, audit=audit
     )
     took_ms = milliseconds_since(started)
-    return response, _explanation(request, understood, words, None, response.trace_id, took_ms)
+    return response, _explanation(request, analyzed_query, words, None, response.trace_id, took_ms)
 
 
 def _explanation(
     request: SearchRequest,
-    understood: Understood,
+    analyzed_query: AnalyzedQuery,
     words: tuple[Word, ...],
     target: Target | None,
     trace_id: str,
@@ -172,22 +174,24 @@ def _explanation(
     return Explanation(
         query=request.query,
         mode=request.mode.value,
-        weights=understood.weights._asdict(),
-        terms=tuple(map(spelt, understood.parsed.terms)),
-        required=tuple(map(spelt, understood.parsed.required)),
-        excluded=tuple(map(spelt, understood.parsed.excluded)),
+        weights=analyzed_query.weights._asdict(),
+        terms=tuple(map(spelt, analyzed_query.parsed.terms)),
+        required=tuple(map(spelt, analyzed_query.parsed.required)),
+        excluded=tuple(map(spelt, analyzed_query.parsed.excluded)),
         words=words,
-        query_info=understood.info,
-        reefs=understood.reefs,
-        company=() if understood.company is None else understood.company.companions,
-        warnings=understood.warnings,
+        query_info=analyzed_query.info,
+        reefs=analyzed_query.reefs,
+        feedback=() if analyzed_query.feedback is None else analyzed_query.feedback.feedback_chunks,
+        warnings=analyzed_query.warnings,
         target=target,
         trace_id=trace_id,
         took_ms=took_ms,
     )
 
 
-def _aim(snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id: int | None) -> Ranked:
+def _select_target(
+    snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id: int | None
+) -> Ranked:
     """The chunk asked about, or the one of the document that matches the query best."""
     if chunk_id is not None:
         row = snapshot.first(CHUNK_OF, {"chunk_id": chunk_id})
@@ -208,23 +212,23 @@ def _aim(snapshot: Snapshot, ranking: Ranking, document_id: int | None, chunk_id
 
 def _target(
     snapshot: Snapshot,
-    understood: Understood,
+    analyzed_query: AnalyzedQuery,
     ranking: Ranking,
-    conditions: Conditions,
+    compiled_filters: CompiledFilters,
     request: SearchRequest,
     aimed: Ranked,
     data_checksum: str,
 ) -> Target:
-    kept_out = _kept_out(snapshot, understood, conditions, request.mode, aimed)
+    kept_out = _kept_out(snapshot, analyzed_query, compiled_filters, request.mode, aimed)
     if kept_out:
         rank, would_rank = None, _unfiltered_rank(ranking, request, aimed)
     else:
         rank, kept_out = _place(ranking, request, aimed)
         would_rank = ranking.rank_of(aimed.chunk_id, None) if rank is None else rank
-    part = {aimed.chunk_id: reef_part(aimed, request.mode, understood)}
-    shared = find_shared_reefs(snapshot, part, understood.reefs, data_checksum)
+    part = {aimed.chunk_id: reef_part(aimed, request.mode, analyzed_query)}
+    shared = find_shared_reefs(snapshot, part, analyzed_query.reefs, data_checksum)
     cited = snapshot.first(CITABLE, {"chunk_id": aimed.chunk_id})
-    (terms,) = matched_terms(snapshot, understood, [cited], tags_of(snapshot, [aimed.document_id]))
+    (terms,) = matched_terms(snapshot, analyzed_query, [cited], tags_of(snapshot, [aimed.document_id]))
     return Target(
         document_id=aimed.document_id,
         document_title=cited["title"],
@@ -237,7 +241,7 @@ def _target(
         scores=scores_of(aimed, request.mode),
         matched_terms=terms,
         would_rank=would_rank,
-        words_held=understood.spread.held(snapshot, [aimed.chunk_id]).get(aimed.chunk_id),
+        term_coverage=analyzed_query.term_statistics.held(snapshot, [aimed.chunk_id]).get(aimed.chunk_id),
     )
 
 
@@ -251,29 +255,33 @@ def _unfiltered_rank(ranking: Ranking, request: SearchRequest, aimed: Ranked) ->
 
 
 def _kept_out(
-    snapshot: Snapshot, understood: Understood, conditions: Conditions, mode: SearchMode, aimed: Ranked
+    snapshot: Snapshot,
+    analyzed_query: AnalyzedQuery,
+    compiled_filters: CompiledFilters,
+    mode: SearchMode,
+    aimed: Ranked,
 ) -> list[KeptOut]:
     """What keeps a chunk from being ranked at all."""
     reasons = []
     matches = bool(aimed.n_shared) if mode is SearchMode.reef else aimed.score > 0
-    if not matches and _is_of_other_data(snapshot, understood, aimed):
+    if not matches and _is_of_other_data(snapshot, analyzed_query, aimed):
         reasons.append(KeptOut("other data", "it was scored with other lagoon data than the query"))
     elif not matches and mode is SearchMode.reef:
         reasons.append(KeptOut("no shared reef", "it has no reef in common with the query"))
     elif not matches:
         what = "no word" if mode is SearchMode.lexical else "neither word nor reef"
         reasons.append(KeptOut("no match", f"it has {what} in common with the query"))
-    for name, condition in conditions.by_filter.items():
-        asked = {**conditions.parameters, "chunk_id": aimed.chunk_id}
+    for name, condition in compiled_filters.by_filter.items():
+        asked = {**compiled_filters.parameters, "chunk_id": aimed.chunk_id}
         if not snapshot.first(MEETS.format(condition=condition), asked):
-            reasons.append(_not_met(snapshot, name, understood.parsed, aimed.chunk_id))
+            reasons.append(_not_met(snapshot, name, analyzed_query.parsed, aimed.chunk_id))
     return reasons
 
 
-def _is_of_other_data(snapshot: Snapshot, understood: Understood, aimed: Ranked) -> bool:
-    if understood.other_data is None:
+def _is_of_other_data(snapshot: Snapshot, analyzed_query: AnalyzedQuery, aimed: Ranked) -> bool:
+    if analyzed_query.other_data is None:
         return False
-    return bool(snapshot.value(CHECKSUM_OF, {"chunk_id": aimed.chunk_id}) != understood.other_data)
+    return bool(snapshot.value(CHECKSUM_OF, {"chunk_id": aimed.chunk_id}) != analyzed_query.other_data)
 
 
 def _not_met(snapshot: Snapshot, name: str, parsed: ParsedQuery, chunk_id: int) -> KeptOut:

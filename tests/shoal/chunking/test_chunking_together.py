@@ -14,9 +14,9 @@ from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import (
     CutDraft,
     ReadDraft,
-    analyse,
-    analyse_cut,
-    analyse_cuts,
+    analyze,
+    analyze_cut,
+    analyze_cuts,
     cuts_of,
     scored_document,
 )
@@ -53,7 +53,7 @@ def scorer() -> ReefScorer:
 @pytest.fixture(scope="module")
 def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
     base = scorer.without_custom_words()
-    return {text: cuts_of(analyse(draft(text), base, OPTIONS)) for text in TEXTS}
+    return {text: cuts_of(analyze(draft(text), base, OPTIONS)) for text in TEXTS}
 
 
 @settings(deadline=None, max_examples=30)
@@ -61,12 +61,12 @@ def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
 def test_drafts_analysed_together_come_out_as_alone(
     scorer: ReefScorer, cuts: dict[str, list[int]], texts: list[str]
 ) -> None:
-    together = analyse_cuts([CutDraft(draft(text), cuts[text], None) for text in texts], scorer, OPTIONS)
-    for text, analysed in zip(texts, together, strict=True):
-        alone = analyse_cut(draft(text), cuts[text], scorer, OPTIONS)
-        assert analysed is not None
+    together = analyze_cuts([CutDraft(draft(text), cuts[text], None) for text in texts], scorer, OPTIONS)
+    for text, analyzed in zip(texts, together, strict=True):
+        alone = analyze_cut(draft(text), cuts[text], scorer, OPTIONS)
+        assert analyzed is not None
         assert alone is not None
-        assert scored(analysed, scorer) == scored(alone, scorer)
+        assert scored(analyzed, scorer) == scored(alone, scorer)
 
 
 LONG = "\n\n".join(
@@ -82,32 +82,32 @@ LONG = "\n\n".join(
 def test_a_draft_that_was_read_before_is_scored_as_if_it_was_not(scorer: ReefScorer) -> None:
     learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
     learned.add_custom_word("frob tandle", [(5, 1.0)])
-    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
     read = ReadDraft.of(first)
     assert read.text is not None, "long enough to be worth it"
-    again = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS, read=read)
-    afresh = analyse_cut(draft(LONG), cuts_of(first), learned, OPTIONS)
+    again = analyze_cut(draft(LONG), cuts_of(first), learned, OPTIONS, read=read)
+    afresh = analyze_cut(draft(LONG), cuts_of(first), learned, OPTIONS)
     assert again is not None
     assert afresh is not None
     assert scored(again, learned) == scored(afresh, learned)
     before = scored_document(first, scorer, vocabulary_version=1)
     assert scored(again, learned).chunks[1].reefs != before.chunks[1].reefs, "learned words count"
-    assert analyse_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
+    assert analyze_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
 
 
 def test_what_was_read_of_a_draft_can_be_used_again(scorer: ReefScorer) -> None:
-    first = analyse(draft(LONG), scorer.without_custom_words(), OPTIONS)
+    first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
     read = ReadDraft.of(first)
     for _ in range(2):
-        again = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS, read=read)
-        expected = analyse_cut(draft(LONG), cuts_of(first), scorer, OPTIONS)
+        again = analyze_cut(draft(LONG), cuts_of(first), scorer, OPTIONS, read=read)
+        expected = analyze_cut(draft(LONG), cuts_of(first), scorer, OPTIONS)
         assert again is not None
         assert expected is not None
         assert scored(again, scorer) == scored(expected, scorer)
 
 
-def scored(analysed: object, scorer: ReefScorer) -> ScoredDocument:
-    return scored_document(analysed, scorer, vocabulary_version=1)  # type: ignore[arg-type]
+def scored(analyzed: object, scorer: ReefScorer) -> ScoredDocument:
+    return scored_document(analyzed, scorer, vocabulary_version=1)  # type: ignore[arg-type]
 
 
 def test_a_draft_that_is_read_otherwise_does_not_disturb_the_others(
@@ -116,11 +116,11 @@ def test_a_draft_that_is_read_otherwise_does_not_disturb_the_others(
     texts = TEXTS[:3]
     asked = [CutDraft(draft(text), cuts[text], None) for text in texts]
     asked[1] = asked[1]._replace(cuts=[0, 5])
-    first, second, third = analyse_cuts(asked, scorer, OPTIONS)
+    first, second, third = analyze_cuts(asked, scorer, OPTIONS)
     assert second is None
-    for text, analysed in ((texts[0], first), (texts[2], third)):
-        assert analysed is not None
-        assert scored(analysed, scorer).draft.content == text
-        assert scored(analysed, scorer).chunks[-1].end_char == len(text.rstrip())
-    assert analyse_cuts([asked[1]], scorer, OPTIONS) == [None]
-    assert analyse_cuts([], scorer, OPTIONS) == []
+    for text, analyzed in ((texts[0], first), (texts[2], third)):
+        assert analyzed is not None
+        assert scored(analyzed, scorer).draft.content == text
+        assert scored(analyzed, scorer).chunks[-1].end_char == len(text.rstrip())
+    assert analyze_cuts([asked[1]], scorer, OPTIONS) == [None]
+    assert analyze_cuts([], scorer, OPTIONS) == []

@@ -109,10 +109,10 @@ def test_a_hopeless_query_does_not_look_good(shoal: Shoal) -> None:
     assert re.search(r"holds \d\d?% of the query's words", ran.out)
     assert "In no passage of this library: Obadiah, Quenby" in ran.out
     best = answer(shoal, "search", HOPELESS)["results"][0]
-    assert best["words_held"] < 0.5 < best["match_score"]
+    assert best["term_coverage"] < 0.5 < best["match_score"]
     explained = shoal("explain", HOPELESS, "--document", "1")
     assert "warning: in no passage of this library" in explained.err
-    assert f"It holds {best['words_held']:.0%} of the query's words." in explained.out
+    assert f"It holds {best['term_coverage']:.0%} of the query's words." in explained.out
 
 
 def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) -> None:

@@ -69,7 +69,7 @@ def test_a_passage_says_where_it_is_from_and_why_it_was_found(searcher: Engine |
     assert metadata["reefs"]
     assert metadata["matched_terms"] == ["lava", "ash"]
     assert metadata["provenance"] == ["lexical", "reef"]
-    assert metadata["words_held"] == pytest.approx(1.0)
+    assert metadata["term_coverage"] == pytest.approx(1.0)
     assert metadata["trace_id"]
     assert passage.place == "Volcano, lines 1-3"
     assert metadata["document_metadata"] == {"by": "a geologist"}

@@ -78,7 +78,7 @@ def must_claim(database: Database, settings: Settings, now: float | None = None)
     return batch
 
 
-def work_off(database: Database, settings: Settings, using: Handlers | None = None) -> int:
+def run_job(database: Database, settings: Settings, using: Handlers | None = None) -> int:
     """Claim and process until nothing is left; how many batches that were."""
     using = using or handlers(database)
     n = 0

@@ -67,7 +67,7 @@ def handlers(database: Database, settings: Settings) -> Handlers:
     return handlers_for(database, scorer(), settings)
 
 
-def work_off(database: Database, settings: Settings, using: Handlers | None = None) -> None:
+def run_job(database: Database, settings: Settings, using: Handlers | None = None) -> None:
     """One worker, until nothing is left."""
     using = using or handlers(database, settings)
     while batch := claim(database, lease.new_owner(), settings):
@@ -77,7 +77,7 @@ def work_off(database: Database, settings: Settings, using: Handlers | None = No
 
 def take_in(database: Database, settings: Settings, contents: Sequence[str]) -> int:
     job_id = upload(database, settings, contents)
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).ended
     return job_id
 

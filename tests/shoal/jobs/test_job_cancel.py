@@ -11,10 +11,10 @@ from job_parts import (
     handlers,
     must_claim,
     rows,
+    run_job,
     statuses,
     upload,
     value,
-    work_off,
 )
 
 from shoal.errors import NotFoundError
@@ -80,13 +80,13 @@ def test_a_duplicate_of_what_was_canceled_takes_its_place(database: Database, se
     first = upload(database, settings, ["same"])
     second = upload(database, settings, ["same"])
     cancel(database, first)
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, second) == ["succeeded"]
 
 
 def test_a_job_that_has_ended_stays_as_it_is(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a"])
-    work_off(database, settings)
+    run_job(database, settings)
     before = queries.get_job(database, job_id)
     assert cancel(database, job_id) == before
     with pytest.raises(NotFoundError):

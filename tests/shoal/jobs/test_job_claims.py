@@ -15,10 +15,10 @@ from job_parts import (
     handlers,
     must_claim,
     rows,
+    run_job,
     statuses,
     upload,
     value,
-    work_off,
 )
 
 from shoal.errors import DocumentError
@@ -131,7 +131,7 @@ def test_a_duplicate_waits_and_becomes_one_only_once_the_original_is_stored(
     assert claim_now(database, settings) is None
     assert statuses(database, later) == ["enqueued", "enqueued", "succeeded"]
     process(original, database, handlers(database), settings)
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, later) == ["duplicate", "duplicate", "succeeded"]
     stored = value(database, "SELECT id FROM documents WHERE content = 'same'")
     assert [item.document_id for item in queries.get_items(database, later)[:2]] == [stored, stored]
@@ -141,7 +141,7 @@ def test_a_duplicate_waits_and_becomes_one_only_once_the_original_is_stored(
 def test_tags_of_a_duplicate_are_added_to_the_document(database: Database, settings: Settings) -> None:
     submit_one(database, settings, draft("same", tags=["a"]))
     submit_one(database, settings, draft("same", tags=["b", "a"]))
-    work_off(database, settings)
+    run_job(database, settings)
     assert rows(database, "SELECT tag FROM document_tags ORDER BY tag") == [("a",), ("b",)]
 
 
@@ -159,7 +159,7 @@ def test_a_duplicate_takes_the_place_of_an_original_that_failed(
     for title in ("first", "second", "third"):
         opened.add(draft("same", title=title))
     job_id = opened.finish()
-    work_off(database, settings, handlers(database, refuse_first))
+    run_job(database, settings, handlers(database, refuse_first))
     assert statuses(database, job_id) == ["failed", "succeeded", "duplicate"]
     assert rows(database, "SELECT title FROM documents") == [("second",)]
 
@@ -169,9 +169,9 @@ def test_an_unfinished_upload_is_nobodys_original(database: Database, settings: 
     for i in range(500):
         opened.add(draft(f"text {i}"))
     job_id = upload(database, settings, ["text 7"])
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
-    work_off(database, settings) if opened.finish() else None
+    run_job(database, settings) if opened.finish() else None
     assert value(database, "SELECT COUNT(*) FROM documents") == 500
 
 

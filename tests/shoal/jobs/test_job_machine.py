@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from job_parts import assert_consistent, claim_now, draft, handlers, rows, scored, value, work_off
+from job_parts import assert_consistent, claim_now, draft, handlers, rows, run_job, scored, value
 
 from shoal.errors import DocumentError, LeaseLostError
 from shoal.jobs.queue import lease, queries
@@ -74,7 +74,7 @@ class Protocol(RuleBasedStateMachine):
             self.held = []
             for _ in range(20):
                 reconcile(self.database, self.settings)
-                work_off(self.database, self.settings, self.handlers())
+                run_job(self.database, self.settings, self.handlers())
             self.check_the_end()
         finally:
             lease.is_dead = self.is_dead

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from job_parts import assert_consistent, must_claim, rows, scored, statuses, upload, work_off
+from job_parts import assert_consistent, must_claim, rows, run_job, scored, statuses, upload
 
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import WorkItem
@@ -115,7 +115,7 @@ def test_a_batch_that_cannot_be_stored_is_given_back_with_what_was_prepared_mean
         process(must_claim(database, together), database, {Stage.score: Failing(database)}, together)
     assert stored(database) == TEXTS[:2]
     assert_consistent(database)
-    work_off(database, together)
+    run_job(database, together)
     assert statuses(database, job_id) == ["succeeded"] * len(TEXTS)
     assert stored(database) == TEXTS
 

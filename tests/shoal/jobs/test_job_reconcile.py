@@ -22,11 +22,11 @@ from job_parts import (
     handlers,
     must_claim,
     rows,
+    run_job,
     scored,
     statuses,
     upload,
     value,
-    work_off,
 )
 from waiting import until
 
@@ -57,7 +57,7 @@ def _claim_and_die(settings: Settings, times: int = 1) -> None:
 
 def _work_or_die(settings: Settings) -> None:
     database = Database(settings.database_url)
-    work_off(database, settings, handlers(database, _score_or_die))
+    run_job(database, settings, handlers(database, _score_or_die))
 
 
 def in_a_process(target: object, *arguments: object) -> int:
@@ -98,7 +98,7 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
         assert_consistent(database)
         # The last to run after the poison was given up may have nothing to die of.
         if deaths == 4:
-            work_off(database, settings, handlers(database, _score_or_die))
+            run_job(database, settings, handlers(database, _score_or_die))
     # Once with its neighbours, three times alone.
     assert deaths == 4
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
@@ -146,7 +146,7 @@ def test_a_document_whose_whole_worker_was_ended_is_not_failed(
         assert in_a_process(_end_with_the_parent, settings) == -signal.SIGKILL
         assert reconcile(database, settings).given_back == 1
         assert rows(database, "SELECT status, attempts, interruptions FROM job_items") == [("enqueued", 0, n)]
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
 
 
@@ -244,7 +244,7 @@ def test_reconciling_at_the_same_time_counts_everything_once(database: Database,
         thread.join()
     assert sum(found) == 4
     assert_consistent(database)
-    work_off(database, settings)
+    run_job(database, settings)
     job = queries.get_job(database, job_id)
     assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 4, 12)
 
@@ -266,7 +266,7 @@ def test_workers_killed_on_the_way_lose_and_double_nothing(
         assert not queries.get_job(database, job_id).ended
         reconcile(database, settings)
         assert_consistent(database)
-    work_off(database, settings)
+    run_job(database, settings)
     assert sorted(set(statuses(database, job_id))) == ["duplicate", "succeeded"]
     assert statuses(database, job_id).count("succeeded") == 50
     assert value(database, "SELECT COUNT(*) FROM documents") == 50
@@ -286,7 +286,7 @@ def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
         return scored(document)
 
     database = Database(settings.database_url)
-    work_off(database, settings, handlers(database, score))
+    run_job(database, settings, handlers(database, score))
 
 
 def test_space_is_given_back_once_nothing_is_left_to_do(database: Database, settings: Settings) -> None:

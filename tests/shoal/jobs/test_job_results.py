@@ -18,11 +18,11 @@ from job_parts import (
     handlers,
     must_claim,
     rows,
+    run_job,
     scored,
     statuses,
     upload,
     value,
-    work_off,
 )
 
 from shoal.errors import DocumentError, LeaseLostError
@@ -70,7 +70,7 @@ def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database
     # Nor does the pipeline of the late worker store anything; whoever claims next does.
     process(batch, database, handlers(database), settings)
     assert value(database, "SELECT COUNT(*) FROM documents") == 0
-    work_off(database, settings)
+    run_job(database, settings)
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
@@ -118,7 +118,7 @@ def test_errors_of_a_document_are_its_end_and_nobody_elses(
         return scored(document)
 
     job_id = upload(database, settings, ["good", "bad", "bug", "fine"])
-    work_off(database, settings, handlers(database, score))
+    run_job(database, settings, handlers(database, score))
     items = queries.get_items(database, job_id)
     assert [item.status for item in items] == ["succeeded", "failed", "failed", "succeeded"]
     assert items[1].error == "it holds no text"
@@ -145,7 +145,7 @@ def test_an_error_while_storing_is_that_documents_alone(
 
     monkeypatch.setattr(document_writer, "insert_documents", fail_on_b)
     job_id = upload(database, settings, ["a", "b", "c"])
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
     assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("c",)]
     assert_consistent(database)
@@ -155,7 +155,7 @@ def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
     database: Database, settings: Settings
 ) -> None:
     submit_one(database, settings, draft("same"))
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = submit_one(database, settings, draft("same"))
     scoring = handlers(database)[Stage.score]
     prepared_as_duplicate = []
@@ -172,7 +172,7 @@ def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
         def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
             return scoring.store(connection, item, prepared)  # type: ignore[union-attr]
 
-    work_off(database, settings, {Stage.score: DeletesInBetween()})
+    run_job(database, settings, {Stage.score: DeletesInBetween()})
     assert prepared_as_duplicate == [True, False]
     assert statuses(database, job_id) == ["succeeded"]
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
@@ -188,7 +188,7 @@ def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
             document_writer.insert_document(connection, scored(draft("same")), now="2026-01-01T00:00:00.000Z")
         return scored(document)
 
-    work_off(database, settings, handlers(database, score))
+    run_job(database, settings, handlers(database, score))
     assert statuses(database, job_id) == ["duplicate"]
     assert rows(database, "SELECT tag FROM document_tags") == [("late",)]
 
@@ -206,7 +206,7 @@ def test_of_several_documents_one_that_is_stored_meanwhile_makes_a_duplicate(
                 )
         return scored(document)
 
-    work_off(database, settings, handlers(database, score))
+    run_job(database, settings, handlers(database, score))
     assert statuses(database, job_id) == ["succeeded", "duplicate", "succeeded"]
     assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("b",), ("c",)]
     assert_consistent(database)
@@ -232,7 +232,7 @@ def test_a_full_disk_gives_the_work_back_without_a_charge(
         assert rows(database, "SELECT status, attempts FROM job_items") == [("enqueued", 0)]
         assert value(database, "SELECT COUNT(*) FROM documents") == 0
     monkeypatch.setattr(document_writer, "insert_documents", insert)
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
 
 
@@ -252,7 +252,7 @@ def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
 
     monkeypatch.setattr(document_writer, "insert_document", full_twice)
     job_id = upload(database, settings, ["a"])
-    assert work_off(database, settings) == 1
+    assert run_job(database, settings) == 1
     assert len(tries) == 3
     assert statuses(database, job_id) == ["succeeded"]
     waiting = [record.getMessage() for record in caplog.records if "wait" in record.getMessage()]
@@ -370,7 +370,7 @@ def test_a_wave_of_which_every_item_fails_in_discovery_is_done(
             return Outcome(ItemStatus.discovered)
 
     learner = Learner(database)
-    work_off(database, settings, {**learner.handlers(), Stage.discover: Discover()})
+    run_job(database, settings, {**learner.handlers(), Stage.discover: Discover()})
     assert statuses(database, job_id) == ["failed", "succeeded", "failed", "failed", "succeeded"]
     assert [wave for stage, wave, _ in learner.done if stage == "learn"] == [0, 2]
     assert_consistent(database)
@@ -397,7 +397,7 @@ def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
         def settle(self, prepared: Any) -> None:
             pass
 
-    work_off(database, settings, {**learner.handlers(), Stage.learn: Learn()})
+    run_job(database, settings, {**learner.handlers(), Stage.learn: Learn()})
     assert tries == [0] * settings.max_attempts + [1]
     assert statuses(database, job_id) == ["failed", "failed", "succeeded"]
     assert queries.get_job(database, job_id).status is JobStatus.partial
@@ -417,7 +417,7 @@ def test_a_learn_whose_worker_died_is_done_by_another(
     assert not has_claimable_work(database)
     monkeypatch.setattr(lease, "is_dead", lambda owner: owner == died.owner)
     reconcile(database, settings)
-    work_off(database, settings, using)
+    run_job(database, settings, using)
     process(died, database, using, settings)
     assert [n for stage, n, _ in learner.done if stage == "learn"][:1] == [0]
     assert statuses(database, job_id) == ["succeeded"]

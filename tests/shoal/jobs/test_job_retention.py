@@ -6,7 +6,7 @@ import dataclasses
 import time
 
 import pytest
-from job_parts import assert_consistent, draft, handlers, must_claim, rows, upload, value, work_off
+from job_parts import assert_consistent, draft, handlers, must_claim, rows, run_job, upload, value
 
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import counters, retention
@@ -35,7 +35,7 @@ def test_a_job_is_forgotten_after_its_time_and_its_documents_stay(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["lava", "rain", "lava"])
-    work_off(database, settings)
+    run_job(database, settings)
     reconcile(database, settings, now=later(6.9))
     assert get_job(database, job_id).ended
     reconcile(database, settings, now=later(7.1))
@@ -60,7 +60,7 @@ def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Set
     assert value(database, "SELECT COUNT(*) FROM jobs") == 3
     receiving.abandon()
     process(batch, database, handlers(database), settings)
-    work_off(database, settings)
+    run_job(database, settings)
     assert_consistent(database)
     assert forget_old_jobs(database, settings, later(1000)) == 2
 
@@ -68,7 +68,7 @@ def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Set
 def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> None:
     for_ever = dataclasses.replace(settings, job_retention=0.0)
     job_id = upload(database, for_ever, ["lava"])
-    work_off(database, for_ever)
+    run_job(database, for_ever)
     reconcile(database, for_ever, now=later(100_000))
     assert get_job(database, job_id).status is JobStatus.succeeded
 
@@ -79,7 +79,7 @@ def test_many_old_jobs_are_forgotten_some_at_a_time(
     monkeypatch.setattr(retention, "LOOKED_AT", 2)
     for i in range(5):
         upload(database, settings, [f"lava {i}"])
-    work_off(database, settings)
+    run_job(database, settings)
     left = []
     while count_jobs(database):
         reconcile(database, settings, now=later(8))
@@ -96,7 +96,7 @@ def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
         return opened.finish(request_hash=content)
 
     first = send("lava")
-    work_off(database, settings)
+    run_job(database, settings)
     assert send("lava") == first
     assert forget_old_jobs(database, settings, later(8)) == 1
     assert send("rain") > first
@@ -105,7 +105,7 @@ def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
 def test_what_forgotten_jobs_have_counted_is_kept(database: Database, settings: Settings) -> None:
     upload(database, settings, ["lava", "rain", "lava"])
     upload(database, settings, ["wind!"])
-    work_off(database, settings)
+    run_job(database, settings)
     assert forget_old_jobs(database, settings, later(8)) == 2
     with database.snapshot() as snapshot:
         sums = counters.read(snapshot)

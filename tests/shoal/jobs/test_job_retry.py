@@ -17,11 +17,11 @@ from job_parts import (
     handlers,
     must_claim,
     rows,
+    run_job,
     scored,
     statuses,
     upload,
     value,
-    work_off,
 )
 from learning_parts import (
     Crew,
@@ -33,8 +33,8 @@ from learning_parts import (
     learning_settings,
 )
 from learning_parts import handlers as learning_handlers
+from learning_parts import run_job as learn_off
 from learning_parts import upload as upload_texts
-from learning_parts import work_off as learn_off
 from teaching_texts import about
 
 from shoal.errors import DocumentError, JobStateError, NotFoundError
@@ -62,7 +62,7 @@ def refusing(document: DocumentDraft) -> ScoredDocument:
 def failed_job(database: Database, settings: Settings, *contents: str) -> int:
     """A job worked off while poisonous documents fail."""
     job_id = upload(database, settings, contents)
-    work_off(database, settings, handlers(database, refusing))
+    run_job(database, settings, handlers(database, refusing))
     assert_consistent(database)
     return job_id
 
@@ -77,7 +77,7 @@ def test_what_failed_is_stored_once_it_can_be(database: Database, settings: Sett
     assert job.revision > before.revision
     assert statuses(database, job_id) == ["succeeded", "enqueued", "succeeded"]
     assert_consistent(database)
-    work_off(database, settings)
+    run_job(database, settings)
     job = get_job(database, job_id)
     assert (job.status, job.error, job.progress.done) == (JobStatus.succeeded, None, 3)
     assert job.finished_at
@@ -90,11 +90,11 @@ def test_what_fails_again_can_be_tried_again(database: Database, settings: Setti
     for _ in range(3):
         assert get_job(database, job_id).status is JobStatus.failed
         retry(database, settings, job_id)
-        work_off(database, settings, handlers(database, refusing))
+        run_job(database, settings, handlers(database, refusing))
         assert_consistent(database)
     assert get_items(database, job_id)[0].error == "not today"
     retry(database, settings, job_id)
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded", "succeeded"]
     totals = rows(database, "SELECT total, bytes FROM waves WHERE job_id = :job_id ORDER BY n", job_id=job_id)
     assert [total for total, _ in totals] == [0, 0, 0, 0, 2]
@@ -104,7 +104,7 @@ def test_there_must_be_something_to_try_again(database: Database, settings: Sett
     with pytest.raises(NotFoundError):
         retry(database, settings, 99)
     done = upload(database, settings, ["a"])
-    work_off(database, settings)
+    run_job(database, settings)
     with pytest.raises(JobStateError, match="no failed items"):
         retry(database, settings, done)
     job_id = failed_job(database, settings, POISON)
@@ -119,10 +119,10 @@ def test_what_was_refused_on_arrival_stays_refused(database: Database, settings:
     opened.refuse("bad.txt", None, 7, "is not text")
     opened.add(draft(POISON))
     job_id = opened.finish()
-    work_off(database, settings, handlers(database, refusing))
+    run_job(database, settings, handlers(database, refusing))
     retry(database, settings, job_id)
     assert statuses(database, job_id) == ["failed", "enqueued"]
-    work_off(database, settings)
+    run_job(database, settings)
     job = get_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     assert "is not text" in (job.error or "")
@@ -148,7 +148,7 @@ def test_a_canceled_deletion_is_not_tried_again_either(database: Database, setti
     """Its items need no text, so nothing else keeps them."""
     settings = dataclasses.replace(settings, batch_items=1)
     upload(database, settings, ["a", "b"])
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = submit_delete(database, settings, [1, 2])
     batch = must_claim(database, settings)
     with database.write() as connection:
@@ -162,14 +162,14 @@ def test_a_canceled_deletion_is_not_tried_again_either(database: Database, setti
 
 def test_a_failed_deletion_is_tried_again(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a", "b"])
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = submit_delete(database, settings, [1])
     batch = must_claim(database, settings)
     with database.write() as connection:
         outcome = Outcome(ItemStatus.failed, error="out of luck")
         finish_items(connection, [(batch.items[0], outcome)], batch.owner)
     retry(database, settings, job_id)
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert rows(database, "SELECT content FROM documents") == [("b",)]
 
@@ -182,7 +182,7 @@ def test_a_job_may_be_tried_again_while_it_runs(database: Database, settings: Se
     assert retry(database, settings, job_id).status is JobStatus.processing
     assert_consistent(database)
     process(at_work, database, handlers(database), settings)
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert_consistent(database)
 
@@ -201,14 +201,14 @@ def test_an_item_that_took_workers_down_gets_all_its_attempts_again_alone(
                     break
             else:
                 process(batch, database, handlers(database), settings)
-        work_off(database, settings)
+        run_job(database, settings)
         retry(database, settings, job_id)
         assert get_items(database, job_id)[0].attempts == 0
         batch = must_claim(database, settings)
         assert [item.seq for item in batch.items] == [0]
         crew.bury(batch.owner)
         assert statuses(database, job_id)[0] == "enqueued"
-        work_off(database, settings)
+        run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
 
 
@@ -217,9 +217,9 @@ def test_an_item_whose_duplicate_took_its_place_becomes_the_duplicate(
 ) -> None:
     first = failed_job(database, settings, POISON)
     second = upload(database, settings, [POISON])
-    work_off(database, settings)
+    run_job(database, settings)
     retry(database, settings, first)
-    work_off(database, settings)
+    run_job(database, settings)
     assert (statuses(database, first), statuses(database, second)) == (["duplicate"], ["succeeded"])
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
@@ -247,7 +247,7 @@ def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
     assert rows(database, "SELECT n, total, pending FROM waves ORDER BY n") == [
         (0, 0, 0), (1, 2, 2), (2, 2, 2), (3, 1, 1),
     ]  # fmt: skip
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
 
 
@@ -271,7 +271,7 @@ def test_two_at_once_send_every_item_once(database: Database, settings: Settings
         thread.join()
     assert sorted(told) == ["nothing left"] * 3 + ["sent"]
     assert_consistent(database)
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert_consistent(database)
 

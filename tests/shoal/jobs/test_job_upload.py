@@ -8,7 +8,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from job_parts import assert_consistent, claim_now, draft, rows, statuses, upload, value, work_off
+from job_parts import assert_consistent, claim_now, draft, rows, run_job, statuses, upload, value
 
 from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
 from shoal.jobs.queue import queries
@@ -106,7 +106,7 @@ def test_refused_items_are_failed_items_with_their_reason(database: Database, se
     opened.refuse("bad.bin", "folder/bad.bin", 7, ValueError("not text"))
     job_id = opened.finish()
     assert_consistent(database)
-    work_off(database, settings)
+    run_job(database, settings)
     job = queries.get_job(database, job_id)
     assert job.status is JobStatus.partial
     assert job.error == "1 of 2 documents failed; the first: not text"
@@ -223,10 +223,10 @@ def test_what_came_with_a_document_arrives_with_it(database: Database, settings:
 
 def test_documents_are_deleted_by_a_job(database: Database, settings: Settings) -> None:
     upload(database, settings, ["one", "two", "three"])
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = submit_delete(database, settings, [1, 3, 3, 99])
     assert queries.get_job(database, job_id).kind is JobKind.delete
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"] * 3
     assert rows(database, "SELECT content FROM documents") == [("two",)]
     assert value(database, "SELECT COUNT(*) FROM reef_postings") == 1
@@ -241,7 +241,7 @@ def test_a_waiting_reader_sees_a_change_at_once_and_gives_up_in_time(
     started = time.monotonic()
     assert queries.wait_for_change(database, job_id, job.revision, 0.2).revision == job.revision
     assert time.monotonic() - started >= 0.2
-    worker = threading.Timer(0.1, work_off, (database, settings))
+    worker = threading.Timer(0.1, run_job, (database, settings))
     worker.start()
     ended = queries.wait_for_end(database, job_id, 20)
     worker.join()

@@ -21,9 +21,9 @@ from learning_parts import (
     killed_at,
     learned,
     learning_settings,
+    run_job,
     take_in,
     upload,
-    work_off,
 )
 from teaching_texts import about
 
@@ -72,7 +72,7 @@ def until_stage(database: Database, settings: Settings, stage: Stage) -> None:
         process(batch, database, handlers(database, settings), settings)
 
 
-RESCORE = (Stage.survey, Stage.relearn, Stage.rescore)
+RESCORE = (Stage.rediscover, Stage.relearn, Stage.rescore)
 CASES = [
     *((stage, "keep") for stage in (Stage.discover, Stage.learn, Stage.score, *RESCORE)),
     *((stage, "prune") for stage in (Stage.learn, Stage.score, Stage.relearn)),
@@ -83,7 +83,7 @@ def prepared(database: Database, settings: Settings, stage: Stage) -> tuple[Path
     """A library that has learned, lost a document, and is about to enter a stage."""
     take_in(database, settings, FIRST)
     submit_delete(database, settings, [2])
-    work_off(database, settings)
+    run_job(database, settings)
     if stage in RESCORE:
         take_in(database, settings, SECOND)
         # So that there is something to look at again.
@@ -113,7 +113,7 @@ def test_a_stage_may_be_killed_at_every_statement(
     settings = dataclasses.replace(settings, observations=retention)
     template, settings = prepared(database, settings, stage)
     with a_copy(template, settings, folder / "whole.db") as (whole, own):
-        work_off(whole, own)
+        run_job(whole, own)
         expected = canonical(whole)
         assert set(learned(whole)) == {"zorblat", "mirthog", "hoxley", "wump"}
         assert "hoxley wump" in learned(whole, compounds=True)
@@ -129,7 +129,7 @@ def test_a_stage_may_be_killed_at_every_statement(
                 process(batch, library, handlers(library, own), own)
             if died():
                 crew.bury(batch.owner)
-            work_off(library, own)
+            run_job(library, own)
             assert canonical(library) == expected, f"killed at statement {n}"
             if retention == "keep":
                 assert_settled(library)

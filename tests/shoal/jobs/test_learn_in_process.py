@@ -17,9 +17,9 @@ from learning_parts import (
     handlers,
     learned,
     learning_settings,
+    run_job,
     scorer,
     upload,
-    work_off,
 )
 from teaching_texts import about, text_of
 
@@ -67,7 +67,7 @@ def test_a_library_taken_in_by_an_engine_is_that_of_the_service(
     upload(service, of_service, CONTENTS)
     with service.read() as connection:
         assert connection.exec_driver_sql("SELECT COUNT(*) FROM waves").scalar_one() > 2
-    work_off(service, of_service)
+    run_job(service, of_service)
     assert canonical(service) == list(engine.export(canonical=True))
     assert set(learned(service)) == {"zorblat", "quendle", "varnisk", "mirthog"}
     service.close()
@@ -80,11 +80,11 @@ def test_several_processes_make_the_same_library(
     path = tmp_path / "other.db"
     path.write_bytes(migrated_file.read_bytes())
     own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-    with Engine(settings=own, scorer=scorer()) as other, other.intake() as intake:
+    with Engine(settings=own, scorer=scorer()) as other, other.ingest_session() as ingest_session:
         for document in given(CONTENTS * 2):
-            intake.add(document)
+            ingest_session.add(document)
         seen: list[embedded.LocalProgress] = []
-        results = intake.finish(processes=2, watch=seen.append)
+        results = ingest_session.finish(processes=2, watch=seen.append)
         assert [result.error for result in results] == [None] * 14
         assert list(other.export(canonical=True)) == list(engine.export(canonical=True))
     assert seen[-1].items_total == 14
@@ -149,7 +149,7 @@ def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
 
     engine.ingest_many(given([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
     newest = engine.status()["vocabulary_version"]
-    knowing = Vocabularies(engine.database, scorer()).at(newest)
+    query_scorer = Vocabularies(engine.database, scorer()).at(newest)
     for query in (
         "hoxley wump",
         "the Hoxley Wump's crater",
@@ -160,10 +160,10 @@ def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
     ):
         with engine.database.snapshot() as snapshot:
             found = scorer_for(query, snapshot, scorer())
-        one, other = found.score(query), knowing.score(query)
+        one, other = found.score(query), query_scorer.score(query)
         assert list(one.top_reefs) == list(other.top_reefs), query
         assert (one.coverage, one.unknown_words) == (other.coverage, other.unknown_words), query
-        assert found.explain_words(query) == knowing.explain_words(query), query
+        assert found.explain_words(query) == query_scorer.explain_words(query), query
 
 
 def test_scores_kept_in_memory_follow_a_rescore(engine: Engine) -> None:
@@ -243,7 +243,7 @@ def test_workers_leave_the_jobs_of_other_processes_alone(engine: Engine, setting
     assert queries.list_jobs(engine.database) == []
     # Nor does an equal text of a job of theirs wait for it.
     theirs = upload(engine.database, settings, CONTENTS[:1])
-    work_off(engine.database, settings, handlers(engine.database, settings))
+    run_job(engine.database, settings, handlers(engine.database, settings))
     assert queries.get_job(engine.database, theirs).progress.done == 1
-    embedded.work_off(engine.database, job_id, handlers(engine.database, settings), settings)
+    embedded.run_job(engine.database, job_id, handlers(engine.database, settings), settings)
     assert queries.get_job(engine.database, job_id).progress.duplicate == 1

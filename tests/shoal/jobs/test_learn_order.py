@@ -26,8 +26,8 @@ from learning_parts import (
     killed_at,
     learned,
     learning_settings,
+    run_job,
     upload,
-    work_off,
 )
 from teaching_texts import SENTENCES, WORDS, text_of
 
@@ -83,7 +83,7 @@ def run(database: Database, settings: Settings, pool: list[str], history: list[l
     """A history, one job after the other, by one worker."""
     for step in history:
         begin(database, settings, pool, step)
-        work_off(database, settings)
+        run_job(database, settings)
 
 
 def run_with_a_crew(
@@ -127,7 +127,7 @@ def run_with_a_crew(
 
 def rescore(database: Database, settings: Settings) -> None:
     job_id = submit_rescore(database, settings)
-    work_off(database, settings)
+    run_job(database, settings)
     assert get_job(database, job_id).progress.failed == 0
 
 
@@ -161,7 +161,7 @@ def test_any_number_of_workers_in_any_order_make_the_same_library(
             left = [row[0] for row in snapshot.rows("SELECT content FROM documents ORDER BY content_hash")]
         if left:
             upload(fresh, of_fresh, left)
-            work_off(fresh, of_fresh)
+            run_job(fresh, of_fresh)
         for library, own in ((one, of_one), (other, of_other), (fresh, of_fresh)):
             rescore(library, own)
             if retention == "keep":
@@ -197,16 +197,16 @@ def test_jobs_that_overlap_are_after_a_rescore_as_if_they_had_not(
     ):
         for contents in (first, second):
             upload(one, of_one, contents)
-            work_off(one, of_one)
+            run_job(one, of_one)
         before = canonical(one)
         # The second job overtakes the first.
         upload(other, of_other, first)
         waiting = claim(other, lease.new_owner(), of_other)
         assert waiting is not None
         upload(other, of_other, second)
-        work_off(other, of_other)
+        run_job(other, of_other)
         process(waiting, other, handlers(other, of_other), of_other)
-        work_off(other, of_other)
+        run_job(other, of_other)
         assert canonical(other) != before
         for library, its in ((one, of_one), (other, of_other)):
             rescore(library, its)
@@ -227,7 +227,7 @@ def test_what_was_deleted_is_after_a_rescore_as_if_it_had_never_been(
         for library, its, jobs in ((one, of_one, [stays]), (other, of_other, [goes, stays])):
             for contents in jobs:
                 upload(library, its, contents)
-                work_off(library, its)
+                run_job(library, its)
         with other.write() as connection:
             for document_id in range(1, len(goes) + 1):
                 document_writer.delete_document(connection, document_id)
@@ -237,7 +237,7 @@ def test_what_was_deleted_is_after_a_rescore_as_if_it_had_never_been(
         assert canonical(other) == canonical(one)
         # Also when nothing is left at all.
         submit_delete(one, of_one, [1, 2, 3])
-        work_off(one, of_one)
+        run_job(one, of_one)
         rescore(one, of_one)
         assert learned(one) == {}
         assert_settled(one)

@@ -18,10 +18,10 @@ from learning_parts import (
     handlers,
     learned,
     learning_settings,
+    run_job,
     scorer,
     take_in,
     upload,
-    work_off,
 )
 from teaching_texts import about
 
@@ -110,7 +110,7 @@ def test_occurrences_in_several_waves_and_jobs_add_up(database: Database, settin
     each = dataclasses.replace(settings, wave_bytes=1)
     once = [about(topic, "pelluno", 1) for topic in ("fire", "sea")]
     upload(database, each, once[:1])
-    work_off(database, each)
+    run_job(database, each)
     assert learned(database) == {}
     take_in(database, each, [FIRE, once[1], LAW])
     words = learned(database)
@@ -139,7 +139,7 @@ def test_a_wave_is_scored_with_its_own_version_whatever_others_learn(
     step(database, settings, Stage.discover)
     step(database, settings, Stage.learn)
     waiting = must_claim(database, settings, Stage.score)
-    knowing = Vocabularies(database, scorer()).at(2)
+    query_scorer = Vocabularies(database, scorer()).at(2)
     take_in(database, settings, [about("sea", "zorblat", 8), about("bees", "zorblat", 8)])
     process(waiting, database, handlers(database, settings), settings)
     with database.snapshot() as snapshot:
@@ -148,7 +148,7 @@ def test_a_wave_is_scored_with_its_own_version_whatever_others_learn(
         assert {chunk.vocabulary_version for chunk in chunks} == {2}
         assert snapshot.value("SELECT MAX(version) FROM vocabulary_versions") > 2
     [given] = drafts([FIRE], settings)
-    expected = score_document(given, knowing, settings).chunks
+    expected = score_document(given, query_scorer, settings).chunks
     assert [chunk.reefs for chunk in chunks] == [chunk.reefs for chunk in expected]
     newest = score_document(given, Vocabularies(database, scorer()).at(4), settings).chunks
     assert [chunk.reefs for chunk in chunks] != [chunk.reefs for chunk in newest]
@@ -161,7 +161,7 @@ def test_a_plural_that_comes_later_speaks_for_its_singular(database: Database, s
     assert set(words) == {"zorblat"}
     assert words["zorblat"]["n_occurrences"] == 6
     submit_delete(database, settings, [1])
-    work_off(database, settings)
+    run_job(database, settings)
     forget(database, settings)
     assert set(learned(database)) == {"zorblats", "varnisk"}
 
@@ -171,7 +171,7 @@ def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
 ) -> None:
     take_in(database, settings, [FIRE])
     submit_delete(database, settings, [1])
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = upload(database, settings, [LAW])
     step(database, settings, Stage.discover)
     learning: Any = handlers(database, settings)[Stage.learn]
@@ -191,7 +191,7 @@ def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
 
     step(database, settings, Stage.learn, {Stage.learn: Interrupted()})
     assert [len(lesson.texts.lost) for lesson in prepared] == [1, 0]
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
     assert set(learned(database)) == {"zorblat", "quendle"}
     assert_settled(database)
@@ -206,7 +206,7 @@ def test_only_one_wave_learns_at_a_time_and_others_go_on(database: Database, set
     upload(database, settings, [SEA])
     step(database, settings, Stage.discover)
     process(learner, database, handlers(database, settings), settings)
-    work_off(database, settings)
+    run_job(database, settings)
     assert set(learned(database)) == {"zorblat", "quendle", "mirthog"}
 
 
@@ -224,7 +224,7 @@ def test_an_equal_text_waits_for_the_first_to_be_looked_at(database: Database, s
     first = must_claim(database, each, Stage.discover)
     assert claim(database, lease.new_owner(), each) is None
     process(first, database, handlers(database, each), each)
-    work_off(database, each)
+    run_job(database, each)
     assert statuses(database, 1) == ["succeeded", "duplicate"]
     assert_settled(database)
 
@@ -237,7 +237,7 @@ def test_when_the_first_of_two_equal_texts_can_not_be_read_the_second_is_learned
     opened.add(dataclasses.replace(draft(heading), format=DocFormat.markdown))
     opened.add(draft(heading))
     job_id = opened.finish()
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["failed", "succeeded"]
     assert "zorblat" in learned(database)
     assert_settled(database)
@@ -247,7 +247,7 @@ def test_a_document_that_fails_after_it_was_learned_from_is_forgotten(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, [FIRE, LAW])
-    work_off(database, settings, failing(database, settings, FIRE))
+    run_job(database, settings, failing(database, settings, FIRE))
     assert statuses(database, job_id) == ["failed", "succeeded"]
     forget(database, settings)
     assert set(learned(database)) == {"quendle", "varnisk"}
@@ -264,7 +264,7 @@ def test_a_duplicate_that_takes_the_place_of_a_failed_one_keeps_its_evidence(
     later = upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
     step(database, settings, Stage.score, using)
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, 1) == ["failed"]
     assert statuses(database, later) == ["succeeded"]
     forget(database, settings)
@@ -299,7 +299,7 @@ def test_what_was_learned_from_a_deleted_document_is_forgotten(
     take_in(database, settings, [about("sea", "zorblat", 2)])
     assert learned(database)["zorblat"]["n_occurrences"] == 6
     submit_delete(database, settings, [1, 2])
-    work_off(database, settings)
+    run_job(database, settings)
     assert {"zorblat", "quendle"} <= set(learned(database))
     forget(database, settings)
     words = learned(database)
@@ -318,7 +318,7 @@ def test_pruned_observations_make_no_difference(
         library = Database(own.database_url)
         take_in(library, own, [FIRE, LAW, SEA])
         submit_delete(library, own, [1])
-        work_off(library, own)
+        run_job(library, own)
         take_in(library, own, [about("bees", "zorblat"), BEES])
         exported = canonical(library)
         library.close()
@@ -332,7 +332,7 @@ def test_a_text_that_comes_back_before_it_was_forgotten_is_still_learned_from(
 ) -> None:
     take_in(database, settings, [FIRE])
     submit_delete(database, settings, [1])
-    work_off(database, settings)
+    run_job(database, settings)
     take_in(database, settings, [FIRE])
     assert learned(database)["zorblat"]["n_occurrences"] == 4
     forget(database, settings)
@@ -345,11 +345,11 @@ def test_a_text_that_comes_back_under_another_title_is_looked_at_again(
 ) -> None:
     take_in(database, settings, [FIRE])
     submit_delete(database, settings, [1])
-    work_off(database, settings)
+    run_job(database, settings)
     opened = Upload(database, settings).begin()
     opened.add(draft(FIRE, title="A trial by jury"))
     opened.finish()
-    work_off(database, settings)
+    run_job(database, settings)
     assert learned(database)["zorblat"]["n_occurrences"] == 4
     assert rows(database, "SELECT title FROM observed_documents") == [("A trial by jury",)]
     assert_settled(database)
@@ -365,7 +365,7 @@ def test_a_text_deleted_between_its_duplicates_stages_is_looked_at_after_all(
         document_writer.delete_document(connection, 1)
         connection.exec_driver_sql("DELETE FROM observed_documents")
         connection.exec_driver_sql("DELETE FROM word_evidence")
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
     forget(database, settings)
     assert_settled(database)
@@ -379,7 +379,7 @@ def test_a_word_keeps_its_id_when_it_is_forgotten_and_learned_again(
     assert set(ids) == {"quendle", "zorblat"}
     assert sorted(ids.values()) == [scorer().n_words, scorer().n_words + 1]
     submit_delete(database, settings, [1, 2])
-    work_off(database, settings)
+    run_job(database, settings)
     forget(database, settings)
     take_in(database, settings, [about("sea", "zorblat"), about("fire", "quendle")])
     known = rows(database, "SELECT DISTINCT word, word_id FROM custom_words")
@@ -399,14 +399,14 @@ def test_with_another_build_of_the_data_evidence_starts_anew(database: Database,
     take_in(database, settings, [FIRE, LAW])
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
     upload(database, settings, [about("sea", "zorblat", 2), SEA])
-    work_off(database, settings, handlers_for(database, other, settings))
+    run_job(database, settings, handlers_for(database, other, settings))
     words = learned(database)
     assert set(words) == {"zorblat", "mirthog"}
     assert words["zorblat"]["n_occurrences"] == 2
     assert_evidence(database)
     # A process that still has the old data uses none of the new words.
     upload(database, dataclasses.replace(settings, learning=False), [about("bees", "mirthog")])
-    work_off(database, settings)
+    run_job(database, settings)
     assert rows(database, "SELECT MAX(coverage) < 1.0 FROM chunks WHERE document_id = 5") == [(1,)]
 
 
@@ -418,7 +418,7 @@ def test_a_scorer_that_is_not_lagoons_own_learns_nothing_and_harms_nothing(
     take_in(database, settings, [FIRE])
     before = rows(database, "SELECT * FROM learning"), learned(database)
     job_id = upload(database, settings, [LAW])
-    work_off(database, settings, handlers_for(database, FakeScorer(), settings))
+    run_job(database, settings, handlers_for(database, FakeScorer(), settings))
     assert statuses(database, job_id) == ["succeeded"]
     assert (rows(database, "SELECT * FROM learning"), learned(database)) == before
 
@@ -426,13 +426,13 @@ def test_a_scorer_that_is_not_lagoons_own_learns_nothing_and_harms_nothing(
 def test_texts_without_learned_words_are_analysed_once(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    analysed: list[int] = []
+    analyzed: list[int] = []
     real: Callable[..., Any] = ReefScorer.analyze
-    monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analysed.append(1) or real(*a, **k))
+    monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analyzed.append(1) or real(*a, **k))
     plain = ["A court and a jury heard the witness.", "The waves of the ocean broke on the shore."]
     wide = dataclasses.replace(settings, wave_bytes=10_000)
     take_in(database, wide, [*plain, FIRE])
-    assert len(analysed) == 4
+    assert len(analyzed) == 4
 
 
 def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
@@ -441,11 +441,11 @@ def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
     texts = [about(topic, "zorblat", n) for topic in ("fire", "sea", "law", "bees") for n in (3, 4, 5)]
     wide = dataclasses.replace(settings, wave_bytes=100_000)
     take_in(database, dataclasses.replace(wide, batch_items=1), texts)
-    analysed: list[str] = []
+    analyzed: list[str] = []
     for name in ("analyze", "analyze_many"):
         real: Callable[..., Any] = getattr(ReefScorer, name)
         monkeypatch.setattr(
-            ReefScorer, name, lambda *a, _name=name, _real=real, **k: analysed.append(_name) or _real(*a, **k)
+            ReefScorer, name, lambda *a, _name=name, _real=real, **k: analyzed.append(_name) or _real(*a, **k)
         )
     url = f"sqlite:///{tmp_path}/together.db"
     other = dataclasses.replace(wide, database_url=url, batch_items=100, batch_bytes=100_000)
@@ -453,7 +453,7 @@ def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
     migrate.upgrade(together)
     take_in(together, other, texts)
     assert canonical(together) == canonical(database)
-    assert analysed == ["analyze_many", "analyze"], "all of them at once, for each of the two looks"
+    assert analyzed == ["analyze_many", "analyze"], "all of them at once, for each of the two looks"
     assert observations(together) == observations(database)
     together.close()
 
@@ -473,7 +473,7 @@ def test_one_bad_text_of_many_fails_alone(
     texts = [about("sea", "zorblat", n) for n in range(3, 13)]
     wide = dataclasses.replace(settings, wave_bytes=100_000, batch_items=100, batch_bytes=100_000)
     job_id = upload(database, wide, [*texts[:5], "== Sea ==\n", *texts[5:]])
-    work_off(database, wide)
+    run_job(database, wide)
     assert statuses(database, job_id).count("succeeded") == len(texts)
     assert statuses(database, job_id)[5] == "failed"
     assert "one by one" not in caplog.text, "the others are looked at together all the same"
@@ -489,5 +489,5 @@ def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database
     off = dataclasses.replace(settings, learning=False)
     upload(database, off, [FIRE, LAW])
     using = handlers(database, off)
-    work_off(database, off, using)
+    run_job(database, off, using)
     assert [line for line in canonical(database) if '"chunk"' in line] == expected

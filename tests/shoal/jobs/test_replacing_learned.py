@@ -20,9 +20,9 @@ from learning_parts import (
     killed_at,
     learned,
     learning_settings,
+    run_job,
     scorer,
     take_in,
-    work_off,
 )
 from replacing_parts import assert_indexed, contents
 from teaching_texts import about
@@ -57,7 +57,7 @@ NEW = about("bees", "mirthog", 8)
 
 def rescore(database: Database, settings: Settings) -> None:
     submit_rescore(database, settings)
-    work_off(database, settings)
+    run_job(database, settings)
 
 
 def numbered(database: Database) -> dict[str, int]:
@@ -77,7 +77,7 @@ def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
     take_in(database, learning, OLD)
     assert "zorblat" in learned(database)
     submit_replacement(database, learning, numbered(database)[OLD[0]], replacement(learning, NEW))
-    work_off(database, learning)
+    run_job(database, learning)
     assert "mirthog" in learned(database)
     rescore(database, learning)
     if observations == "keep":
@@ -172,7 +172,7 @@ def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
             return prepared
 
         monkeypatch.setattr(rescore_stage.Rescoring, "prepare", prepare_and_be_late)
-        work_off(database, learning)
+        run_job(database, learning)
         (detail,) = replaced
         assert engine.content(document_id) == odd
         assert detail.document.coverage < 0.6 < before.document.coverage

@@ -17,10 +17,10 @@ from learning_parts import (
     killed_at,
     learned,
     learning_settings,
+    run_job,
     scorer,
     take_in,
     upload,
-    work_off,
 )
 from teaching_texts import about, text_of
 
@@ -66,7 +66,7 @@ def stale(database: Database) -> int:
 
 def rescore(database: Database, settings: Settings) -> int:
     job_id = submit_rescore(database, settings)
-    work_off(database, settings)
+    run_job(database, settings)
     return job_id
 
 
@@ -148,7 +148,7 @@ def test_chunks_of_other_data_are_brought_to_this_one(database: Database, settin
     before = spans(database)
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
     submit_rescore(database, settings)
-    work_off(database, settings, handlers_for(database, other, settings))
+    run_job(database, settings, handlers_for(database, other, settings))
     assert rows(database, "SELECT DISTINCT data_checksum FROM chunks") == [("another build",)]
     assert spans(database) == before
     assert set(learned(database)) == {"zorblat", "quendle"}
@@ -158,7 +158,7 @@ def test_chunks_of_other_data_are_brought_to_this_one(database: Database, settin
 def test_a_rescore_of_nothing_forgets_what_was_deleted(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     submit_delete(database, settings, [1])
-    work_off(database, settings)
+    run_job(database, settings)
     job_id = rescore(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert learned(database) == {}
@@ -178,7 +178,7 @@ def test_documents_that_come_and_go_meanwhile_do_no_harm(database: Database, set
     job_id = submit_rescore(database, settings)
     submit_delete(database, settings, [2])
     upload(database, settings, [about("sea", "mirthog")])
-    work_off(database, settings)
+    run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"] * 3
     rescore(database, settings)
     assert stale(database) == 0
@@ -188,7 +188,7 @@ def test_documents_that_come_and_go_meanwhile_do_no_harm(database: Database, set
 def test_scores_of_later_words_are_not_set_back(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     job_id = submit_rescore(database, settings)
-    for stage in (Stage.survey, Stage.relearn):
+    for stage in (Stage.rediscover, Stage.relearn):
         batch = claim(database, lease.new_owner(), settings)
         assert batch is not None
         assert batch.stage is stage
@@ -236,7 +236,7 @@ def test_a_long_document_is_written_in_parts_and_goes_on_where_it_was_killed(
     opened = Upload(database, settings).begin()
     opened.add(make_draft(title="Long", content=long, format="markdown", settings=settings))
     opened.finish()
-    work_off(database, settings)
+    run_job(database, settings)
     n_chunks = value(database, "SELECT COUNT(*) FROM chunks")
     assert n_chunks == 16
     take_in(database, settings, [about("fire", "zorblat", 12)])

@@ -11,7 +11,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from job_parts import draft, handlers, must_claim, rows, scored, statuses, upload, value, work_off
+from job_parts import draft, handlers, must_claim, rows, run_job, scored, statuses, upload, value
 from waiting import until
 
 from shoal.errors import ShoalError
@@ -61,12 +61,12 @@ def score_or_hold(document: DocumentDraft) -> ScoredDocument:
 
 def work(settings: Settings) -> None:
     database = Database(settings.database_url)
-    work_off(database, settings, handlers(database, score_or_hold))
+    run_job(database, settings, handlers(database, score_or_hold))
 
 
 def work_on_local_job(settings: Settings, job_id: int) -> None:
     database = Database(settings.database_url)
-    embedded._work_off(database, job_id, handlers(database, score_or_hold), settings)
+    embedded._run_job(database, job_id, handlers(database, score_or_hold), settings)
 
 
 def die(_settings: Settings, _job_id: int) -> None:
@@ -254,7 +254,7 @@ def test_a_document_that_holds_one_of_several_processes_fails_and_the_rest_is_st
     monkeypatch.setattr(embedded, "_work_child", work_on_local_job)
     settings = dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1, batch_items=2)
     job_id = local_job(database, settings, ["a", "b", ENDLESS, "c", "d"])
-    embedded.work_off_in_processes(database, job_id, settings, 2)
+    embedded.run_job_in_processes(database, job_id, settings, 2)
     assert statuses(database, job_id) == ["succeeded", "succeeded", "failed", "succeeded", "succeeded"]
     assert queries.get_job(database, job_id).status is JobStatus.partial
     assert queries.get_items(database, job_id)[2].attempts == 1
@@ -266,4 +266,4 @@ def test_processes_that_die_without_work_in_hand_are_not_started_again_for_ever(
     monkeypatch.setattr(embedded, "_work_child", die)
     job_id = local_job(database, settings, ["a"])
     with pytest.raises(ShoalError, match="have died"):
-        embedded.work_off_in_processes(database, job_id, settings, 2)
+        embedded.run_job_in_processes(database, job_id, settings, 2)

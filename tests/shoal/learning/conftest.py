@@ -6,7 +6,7 @@ import pytest
 
 import lagoon
 from lagoon.scorer import PACKAGED_DATA, ReefScorer
-from shoal.chunking.analysis import AnalysedDraft, analyse
+from shoal.chunking.analysis import AnalyzedDraft, analyze
 from shoal.formats.drafts import make_draft
 from shoal.learning import EvidenceRow, discover
 from shoal.settings import Settings
@@ -23,18 +23,18 @@ def scorer() -> ReefScorer:
 
 
 @pytest.fixture(scope="session")
-def analysed(scorer: ReefScorer) -> Callable[[str], AnalysedDraft]:
+def analyzed(scorer: ReefScorer) -> Callable[[str], AnalyzedDraft]:
     """Pass 1 of a plain text."""
     settings = Settings()
 
-    def analyse_text(text: str) -> AnalysedDraft:
+    def analyse_text(text: str) -> AnalyzedDraft:
         draft = make_draft(content=text, title="About", format="plaintext", settings=settings)
-        return analyse(draft, scorer, settings)
+        return analyze(draft, scorer, settings)
 
     return analyse_text
 
 
 @pytest.fixture(scope="session")
-def observe(analysed: Callable[[str], AnalysedDraft]) -> Observe:
+def observe(analyzed: Callable[[str], AnalyzedDraft]) -> Observe:
     """What a plain text says of words."""
-    return lambda text: discover(analysed(text), Settings())
+    return lambda text: discover(analyzed(text), Settings())

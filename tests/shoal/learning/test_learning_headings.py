@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import analyse
+from shoal.chunking.analysis import analyze
 from shoal.formats.drafts import make_draft
 from shoal.learning import EvidenceRow, Kind, discover
 from shoal.settings import Settings
@@ -20,7 +20,7 @@ def words(scorer: ReefScorer) -> Observe:
     def observe(content: str, title: str = "About", heading_weight: float = 1.0) -> dict[str, EvidenceRow]:
         settings = Settings(heading_weight=heading_weight)
         draft = make_draft(content=content, title=title, format="markdown", settings=settings)
-        rows = discover(analyse(draft, scorer, settings), settings)
+        rows = discover(analyze(draft, scorer, settings), settings)
         return {row.word: row for row in rows if row.kind == Kind.word}
 
     return observe

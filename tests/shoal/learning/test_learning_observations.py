@@ -9,14 +9,14 @@ import pytest
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import AnalysedDraft
+from shoal.chunking.analysis import AnalyzedDraft
 from shoal.learning import EvidenceRow, Kind, discover
 from shoal.learning.contexts import CONTEXT_SCALE, PROFILE_SCALE, strongest
 from shoal.learning.observations import CONTEXT_UNIT
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]
-Analysed = Callable[[str], AnalysedDraft]
+Analysed = Callable[[str], AnalyzedDraft]
 
 
 def by_word(rows: list[EvidenceRow]) -> dict[str, EvidenceRow]:
@@ -45,9 +45,9 @@ def test_occurrences_documents_and_chunks_are_counted(observe: Observe) -> None:
     assert rows[""].n_chunks >= 1
 
 
-def test_chunks_are_counted_once_for_all_forms_of_a_word(analysed: Analysed) -> None:
+def test_chunks_are_counted_once_for_all_forms_of_a_word(analyzed: Analysed) -> None:
     topics = ("sea", "money", "plant", "sea", "money")
-    draft = analysed(
+    draft = analyzed(
         "\n\n".join(
             text(seed, topic, ["zorblax", "zorblax's"] * (seed % 2), n_sentences=12)
             for seed, topic in enumerate(topics)
@@ -69,10 +69,10 @@ def test_occurrences_in_a_long_document_are_not_counted_as_short(observe: Observ
     assert rows[""].n_short == 0
 
 
-def test_a_context_is_the_blend_of_sentence_and_chunk(analysed: Analysed) -> None:
+def test_a_context_is_the_blend_of_sentence_and_chunk(analyzed: Analysed) -> None:
     """The definition of the specification, computed from lagoon's public results."""
     settings = dataclasses.replace(Settings(), reefs_per_observation=207)
-    draft = analysed(text(3, "sea", ["zorblax"], n_sentences=5) + "\n\n" + text(4, "money", ["quimble"]))
+    draft = analyzed(text(3, "sea", ["zorblax"], n_sentences=5) + "\n\n" + text(4, "money", ["quimble"]))
     rows = by_word(discover(draft, settings))
     for word in ("zorblax", "quimble"):
         for segment in draft.analysis.segments:
@@ -86,8 +86,8 @@ def test_a_context_is_the_blend_of_sentence_and_chunk(analysed: Analysed) -> Non
                     assert np.abs(found / CONTEXT_UNIT - expected).max() < 0.03
 
 
-def test_the_totals_are_the_context_of_every_word(analysed: Analysed) -> None:
-    draft = analysed(text(3, "sea", ["zorblax"], n_sentences=40))
+def test_the_totals_are_the_context_of_every_word(analyzed: Analysed) -> None:
+    draft = analyzed(text(3, "sea", ["zorblax"], n_sentences=40))
     totals = discover(draft, Settings())[0]
     expected = np.zeros(207)
     n_words = 0
@@ -103,8 +103,8 @@ def test_the_totals_are_the_context_of_every_word(analysed: Analysed) -> None:
     assert np.abs(found - expected).max() < 1 + 0.02 * expected.max()
 
 
-def test_only_the_strongest_reefs_of_a_context_are_kept(analysed: Analysed) -> None:
-    draft = analysed(text(3, "sea", ["zorblax", "zorblax"]))
+def test_only_the_strongest_reefs_of_a_context_are_kept(analyzed: Analysed) -> None:
+    draft = analyzed(text(3, "sea", ["zorblax", "zorblax"]))
     every = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=207)))["zorblax"]
     some = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=8)))["zorblax"]
     ranked = sorted(zip(every.sums, every.reefs, strict=True), key=lambda pair: (-pair[0], pair[1]))
@@ -131,9 +131,9 @@ def test_unknown_sentences_without_company_have_an_empty_context(observe: Observ
     assert row.n_occurrences == 1
 
 
-def test_discovery_gives_the_same_rows_again(analysed: Analysed, scorer: ReefScorer) -> None:
+def test_discovery_gives_the_same_rows_again(analyzed: Analysed, scorer: ReefScorer) -> None:
     content = text(9, "plant", ["zorblax", "quimble", "quimble"], n_sentences=30)
-    assert discover(analysed(content), Settings()) == discover(analysed(content), Settings())
+    assert discover(analyzed(content), Settings()) == discover(analyzed(content), Settings())
 
 
 def test_scales_fit_each_other() -> None:
@@ -143,10 +143,10 @@ def test_scales_fit_each_other() -> None:
 
 @pytest.mark.parametrize("repeated", ["zorblax ", "x.y.~", "zorblax, quimble, "])
 def test_a_word_that_fills_its_sentences_takes_no_memory_for_each_time(
-    analysed: Analysed, repeated: str
+    analyzed: Analysed, repeated: str
 ) -> None:
     """A context is a row of reefs: 1.7 kB for each time would be hundreds of times the text."""
-    draft = analysed("The sea is deep. " + repeated * (200_000 // len(repeated)))
+    draft = analyzed("The sea is deep. " + repeated * (200_000 // len(repeated)))
     tracemalloc.start()
     rows = by_word(discover(draft, Settings()))
     peak = tracemalloc.get_traced_memory()[1]

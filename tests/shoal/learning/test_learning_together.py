@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import analyse, analyse_many, cuts_of
+from shoal.chunking.analysis import analyze, analyze_many, cuts_of
 from shoal.formats.drafts import make_draft
 from shoal.learning.observations import discover, discover_many
 from shoal.models import DocumentDraft
@@ -45,19 +45,19 @@ def test_texts_observed_at_once_say_what_each_says_alone(
     scorer: ReefScorer, drafts: list[DocumentDraft], picked: list[int]
 ) -> None:
     asked = [drafts[number] for number in picked]
-    together = analyse_many(asked, scorer, OPTIONS)
+    together = analyze_many(asked, scorer, OPTIONS)
     rows = discover_many(together, OPTIONS)
     assert [one.draft for one in together.drafts] == asked
-    for draft, analysed, found in zip(asked, together.drafts, rows, strict=True):
-        alone = analyse(draft, scorer, OPTIONS)
-        assert cuts_of(analysed) == cuts_of(alone)
-        assert analysed.contexts == alone.contexts
+    for draft, analyzed, found in zip(asked, together.drafts, rows, strict=True):
+        alone = analyze(draft, scorer, OPTIONS)
+        assert cuts_of(analyzed) == cuts_of(alone)
+        assert analyzed.contexts == alone.contexts
         assert found == discover(alone, OPTIONS)
 
 
 def test_what_has_no_text_is_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
     empty = make_draft(content="# Only a heading\n", format="markdown", settings=OPTIONS)
-    together = analyse_many([empty, drafts[0], empty], scorer, OPTIONS)
+    together = analyze_many([empty, drafts[0], empty], scorer, OPTIONS)
     assert [one.draft for one in together.drafts] == [drafts[0]]
     assert len(discover_many(together, OPTIONS)) == 1
-    assert discover_many(analyse_many([empty], scorer, OPTIONS), OPTIONS) == []
+    assert discover_many(analyze_many([empty], scorer, OPTIONS), OPTIONS) == []

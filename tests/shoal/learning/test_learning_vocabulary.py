@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import AnalysedDraft
+from shoal.chunking.analysis import AnalyzedDraft
 from shoal.learning import (
     Changes,
     Evidence,
@@ -244,7 +244,7 @@ def test_stored_scores_are_those_lagoon_would_compute(
 
 
 def test_a_first_analysis_is_good_enough_where_no_learned_word_occurs(
-    observed: list[list[EvidenceRow]], scorer: ReefScorer, analysed: Callable[[str], AnalysedDraft]
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
     for content, holds in (
@@ -255,7 +255,7 @@ def test_a_first_analysis_is_good_enough_where_no_learned_word_occurs(
         ("Many frobnicle engines.", True),
         ("Zorblax!", True),
     ):
-        draft = analysed(content)
+        draft = analyzed(content)
         assert holds_learned_words(draft, extended) == holds, content
         assert not holds_learned_words(draft, scorer)
         if not holds:
@@ -271,10 +271,10 @@ def learn_all(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> list[Lea
 
 
 def test_headings_count_for_whether_a_learned_word_occurs(
-    observed: list[list[EvidenceRow]], scorer: ReefScorer, analysed: Callable[[str], AnalysedDraft]
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
-    draft = analysed("Ships sail the ocean.")
+    draft = analyzed("Ships sail the ocean.")
     assert not holds_learned_words(draft, extended)
     assert holds_learned_words(dataclasses.replace(draft, contexts=("On the zorblax",)), extended)
 

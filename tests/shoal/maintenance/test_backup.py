@@ -255,7 +255,7 @@ def test_a_copy_that_cannot_be_used_changes_nothing(library: Path, tmp_path: Pat
     ("statements", "match"),
     [
         (["CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"], "triggers.*: t;"),
-        (["ALTER TABLE tallies RENAME TO t", "CREATE VIEW tallies AS SELECT * FROM t"], "has no tallies"),
+        (["ALTER TABLE counters RENAME TO t", "CREATE VIEW counters AS SELECT * FROM t"], "has no counters"),
         (["DROP TABLE jobs"], "has no jobs"),
         (["DELETE FROM alembic_version"], "does not say which schema"),
         (["UPDATE alembic_version SET version_num = 'x'"], "does not say which schema"),

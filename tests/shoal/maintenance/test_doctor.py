@@ -26,7 +26,7 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.maintenance.doctor import Finding, Patient, Report, examine, runner
+from shoal.maintenance.doctor import CheckContext, Finding, Report, examine, runner
 from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -45,12 +45,12 @@ def library(settings: Settings) -> Path:
     return make(settings.database_path)
 
 
-def patient(settings: Settings) -> Patient:
-    return Patient(settings, FakeScorer())
+def context(settings: Settings) -> CheckContext:
+    return CheckContext(settings, FakeScorer())
 
 
 def look(settings: Settings, *, repair: bool = False, quick: bool = False) -> Report:
-    one = patient(settings)
+    one = context(settings)
     try:
         return examine(one, repair=repair, quick=quick)
     finally:
@@ -331,7 +331,7 @@ def test_a_document_that_cannot_be_read_does_not_keep_others_from_repair(
 def test_a_check_that_fails_is_a_finding_with_its_reason_and_the_rest_is_looked_at(
     library: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Patient) -> list[Finding]:
+    def fail(_: CheckContext) -> list[Finding]:
         raise ValueError("no such number")
 
     broken = tuple(
@@ -513,7 +513,7 @@ def learned(taught: Path, settings: Settings) -> Path:
 
 
 def look_with_words(settings: Settings, *, repair: bool = False) -> Report:
-    one = Patient(settings, lagoon.load())
+    one = CheckContext(settings, lagoon.load())
     try:
         return examine(one, repair=repair)
     finally:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search.filters import Conditions
+from shoal.search.filters import CompiledFilters
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
@@ -26,7 +26,7 @@ SCORER = SimpleNamespace(
     islands=[SimpleNamespace(id=i) for i in range(N_REEFS // 2)],
     data_checksum=CHECKSUM,
 )
-NONE = Conditions({}, {})
+NONE = CompiledFilters({}, {})
 Library = Sequence[tuple[Any, ...]]
 
 # Few distinct values, so that equal scores are common.

@@ -111,9 +111,9 @@ def test_a_ranking_can_be_had_again_from_its_line(opened: Open, path: Path, aske
             (rank, one.chunk_id, one.document_id, one.match_score)
             for rank, one in enumerate(found.results, start=first)
         ]
-    parts = [(one["lexical"], one["reef"], one["bonus"]) for one in entry["results"]]
+    parts = [(one["lexical"], one["reef"], one["field_boost"]) for one in entry["results"]]
     assert parts == [
-        (one.scores.lexical or 0.0, one.scores.reef or 0.0, one.scores.bonus) for one in again.results
+        (one.scores.lexical or 0.0, one.scores.reef or 0.0, one.scores.field_boost) for one in again.results
     ]
     assert entry["weights"] == again.weights
     assert entry["data_checksum"] == FakeScorer().data_checksum
@@ -128,8 +128,8 @@ def test_scores_follow_from_what_a_line_holds(opened: Open, path: Path) -> None:
     for one in entry["results"]:
         for name in ("lexical", "reef"):
             assert one[name] == pytest.approx(one[f"{name}_raw"] / signals[name]["best"], rel=1e-12)
-        parts = (one["lexical"], one["reef"], one["bonus"])
-        weights = (entry["weights"][name] for name in ("lexical", "reef", "bonus"))
+        parts = (one["lexical"], one["reef"], one["field_boost"])
+        weights = (entry["weights"][name] for name in ("lexical", "reef", "field_boost"))
         scores.append(sum(part * weight for part, weight in zip(parts, weights, strict=True)))
         assert one["score"] == pytest.approx(scores[-1], rel=1e-12)
     assert scores == sorted(scores, reverse=True)

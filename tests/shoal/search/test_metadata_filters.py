@@ -14,7 +14,7 @@ from scored_documents import make_scored
 
 from shoal.engine import Engine
 from shoal.models import SearchFilters
-from shoal.search.filters import make_conditions
+from shoal.search.filters import compile_filters
 from shoal.search.request import make_filters
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -59,10 +59,10 @@ def equal(stored: Any, wanted: Any) -> bool:
 
 
 def let_through(snapshot: Snapshot, wanted: dict[str, Any]) -> set[int]:
-    conditions = make_conditions(make_filters({"metadata": wanted}, Settings()), SCORER)
-    if not conditions:
+    compiled_filters = compile_filters(make_filters({"metadata": wanted}, Settings()), SCORER)
+    if not compiled_filters:
         return {row[0] for row in snapshot.rows("SELECT id FROM chunks")}
-    return {row[0] for row in snapshot.rows(conditions.eligible, conditions.parameters)}
+    return {row[0] for row in snapshot.rows(compiled_filters.eligible, compiled_filters.parameters)}
 
 
 @MANY
@@ -97,12 +97,12 @@ def test_metadata_are_equal_as_json_has_it_at_their_top_level(
 
 def test_metadata_are_looked_for_beside_one_another() -> None:
     """By the index of those who have any: no document is read."""
-    conditions = make_conditions(SearchFilters(metadata={"lang": "de", "year": 1}), SCORER)
+    compiled_filters = compile_filters(SearchFilters(metadata={"lang": "de", "year": 1}), SCORER)
     with a_library([]) as database, database.snapshot() as snapshot:
-        plan = snapshot.rows(f"EXPLAIN QUERY PLAN {conditions.eligible}", conditions.parameters)
+        plan = snapshot.rows(f"EXPLAIN QUERY PLAN {compiled_filters.eligible}", compiled_filters.parameters)
         lines = [row["detail"] for row in plan if row["detail"].split()[:2] == ["SCAN", "d"]]
         assert lines == ["SCAN d USING COVERING INDEX idx_documents_metadata"] * 2
-        by_path = make_conditions(SearchFilters(source_path=("a", "b")), SCORER)
+        by_path = compile_filters(SearchFilters(source_path=("a", "b")), SCORER)
         plan = snapshot.rows(f"EXPLAIN QUERY PLAN {by_path.eligible}", by_path.parameters)
         assert any("idx_documents_source_path" in row["detail"] for row in plan)
 

@@ -98,21 +98,21 @@ def test_in_an_empty_library_every_word_is_missing_and_none_is_worth_a_word(sett
 
 
 def test_the_more_and_rarer_words_a_passage_holds_the_more_of_the_query_it_holds(engine: Engine) -> None:
-    held = {one.text: one.words_held for one in engine.search("rain storm wickham", top_k=100).results}
+    held = {one.text: one.term_coverage for one in engine.search("rain storm wickham", top_k=100).results}
     # Rain stands in two passages of four, the others in one.
     common, rare = math.log1p(2.5 / 2.5), math.log1p(3.5 / 1.5)
     whole = common + 2 * rare
     assert held["Rain falls on Wickham."] == pytest.approx((common + rare) / whole, abs=1e-6)
     assert held["Rain and storm."] == pytest.approx((common + rare) / whole, abs=1e-6)
-    assert engine.search("storm and rain").results[0].words_held == 1.0
+    assert engine.search("storm and rain").results[0].term_coverage == 1.0
     reefs_alone = engine.search("crater").results[0]
-    assert (reefs_alone.text, reefs_alone.words_held) == ("Lava of 1987.", 0.0)
+    assert (reefs_alone.text, reefs_alone.term_coverage) == ("Lava of 1987.", 0.0)
 
 
 def test_a_query_of_common_words_says_nothing_of_what_is_held(engine: Engine) -> None:
     target = engine.explain("the and of", document_id=1).target
     assert target is not None
-    assert target.words_held is None
+    assert target.term_coverage is None
 
 
 WORDS = " ".join(REEF_WORDS.values()).split()
@@ -124,7 +124,7 @@ def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, wor
     query = " ".join(words)
     terms = parse_query(query, max_words=64).terms
     with engine.database.snapshot() as snapshot:
-        weights = term_statistics.find_spread(snapshot, terms).weights
+        weights = term_statistics.find_term_statistics(snapshot, terms).weights
     by_text = {term.text: weight for term, weight in weights.items()}
     assert math.fsum(by_text.values()) == pytest.approx(1.0)
 
@@ -132,7 +132,9 @@ def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, wor
         return math.fsum(by_text[one.term] for one in result.matched_terms or ())
 
     results = engine.search(query, include_scores=True, top_k=100).results
-    assert [one.words_held for one in results] == pytest.approx([expected(one) for one in results], abs=1e-5)
+    assert [one.term_coverage for one in results] == pytest.approx(
+        [expected(one) for one in results], abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("looked_up", [0, 100])
@@ -140,7 +142,7 @@ def test_what_is_held_is_the_same_by_whichever_way_it_is_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_up: int
 ) -> None:
     def held() -> list[float | None]:
-        return [one.words_held for one in engine.search("rain storm wickham lava", top_k=100).results]
+        return [one.term_coverage for one in engine.search("rain storm wickham lava", top_k=100).results]
 
     expected = held()
     monkeypatch.setattr(term_statistics, "LOOKED_UP", looked_up)

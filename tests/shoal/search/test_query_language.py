@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import SearchMode
-from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.query_language import (
     MAX_DEMANDING_WORDS,
     MAX_PHRASE_WORDS,
@@ -187,7 +187,7 @@ def test_words_beyond_a_limit_are_not_searched_for_which_a_warning_says(
 )
 def test_phrases_are_marked_as_one(query: str, marked: list[str]) -> None:
     text = "Rain: the heavy, rain and wind. RAINS, a B-17 and Cafés"
-    (spans,) = find_highlights([text], make_marked(parse(query), SearchMode.hybrid))
+    (spans,) = find_highlights([text], make_highlighter(parse(query), SearchMode.hybrid))
     assert [text[start:end] for start, end in spans] == marked
 
 
@@ -313,16 +313,19 @@ def test_the_parts_of_a_score_add_up_to_it(engine: Engine, mode: SearchMode, fus
             assert shares == pytest.approx(result.match_score)
             assert scores.reef_raw == result.match_score
         else:
-            parts = reply.weights["lexical"] * (scores.lexical or 0) + reply.weights["bonus"] * scores.bonus
+            parts = (
+                reply.weights["lexical"] * (scores.lexical or 0)
+                + reply.weights["field_boost"] * scores.field_boost
+            )
             assert shares == pytest.approx(reply.weights["reef"] * (scores.reef or 0))
             assert shares + parts == pytest.approx(result.match_score)
         assert len(result.shared_reefs) == result.n_shared_reefs
 
 
 def test_words_in_title_and_headings_and_tags_earn_a_bonus(engine: Engine) -> None:
-    def bonus(query: str) -> list[float]:
-        return [result.scores.bonus for result in engine.search(query, max_per_document=None).results]
+    def field_boost(query: str) -> list[float]:
+        return [result.scores.field_boost for result in engine.search(query, max_per_document=None).results]
 
-    assert bonus("volcano cafes")[0] == 0.5, "the title, in another form"
-    assert sorted(bonus("storm weather wets")) == [0.0, pytest.approx(1 / 3)], "one heading"
-    assert sorted(bonus("storm Wet")) == [0.5, 0.5], "the tag of the document, in another case"
+    assert field_boost("volcano cafes")[0] == 0.5, "the title, in another form"
+    assert sorted(field_boost("storm weather wets")) == [0.0, pytest.approx(1 / 3)], "one heading"
+    assert sorted(field_boost("storm Wet")) == [0.5, 0.5], "the tag of the document, in another case"

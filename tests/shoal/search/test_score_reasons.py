@@ -95,7 +95,7 @@ def test_the_bonus_is_the_share_of_terms_in_title_headings_or_tags(engine: Engin
     for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
         held = result.matched_terms or ()
         placed = [one for one in held if BONUS_PLACES.intersection(one.places)]
-        assert result.scores.bonus == pytest.approx(len(placed) / len(terms) if terms else 0.0)
+        assert result.scores.field_boost == pytest.approx(len(placed) / len(terms) if terms else 0.0)
         # By words a chunk is found exactly if it holds one of them.
         in_index = [one for one in held if set(one.places) != {"tag"}]
         assert bool(in_index) == ("lexical" in result.provenance)
@@ -109,7 +109,7 @@ WORDS = " ".join(REEF_WORDS.values()).split()
         st.sampled_from([*WORDS, "report", "words", "list", "coast", "the", "xyzzy"]), min_size=1, max_size=6
     ),
     weights=st.none()
-    | st.fixed_dictionaries({name: st.floats(0.1, 1) for name in ("lexical", "reef", "bonus")}),
+    | st.fixed_dictionaries({name: st.floats(0.1, 1) for name in ("lexical", "reef", "field_boost")}),
     fusion=st.sampled_from(["blend", "rrf"]),
 )
 @given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -120,8 +120,8 @@ def test_lexical_part_shares_and_bonus_add_up_to_the_score(
     for result in reply.results:
         shares = sum(reef.share for reef in result.shared_reefs or ())
         lexical = reply.weights["lexical"] * (result.scores.lexical or 0.0)
-        bonus = reply.weights["bonus"] * result.scores.bonus
-        assert shares + lexical + bonus == pytest.approx(result.match_score, abs=1e-9)
+        field_boost = reply.weights["field_boost"] * result.scores.field_boost
+        assert shares + lexical + field_boost == pytest.approx(result.match_score, abs=1e-9)
         assert shares == pytest.approx(reply.weights["reef"] * (result.scores.reef or 0.0), abs=1e-9)
 
 

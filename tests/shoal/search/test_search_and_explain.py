@@ -44,14 +44,14 @@ def test_both_are_what_they_are_alone(engine: Engine, query: str, mode: str) -> 
 
 def test_the_query_is_understood_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    original = query_analysis.understand
+    original = query_analysis.analyze_query
 
     def counted(*args: object) -> object:
         asked.append("once")
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(searching, "understand", counted)
-    monkeypatch.setattr("shoal.search.explain.explanation.understand", counted)
+    monkeypatch.setattr(searching, "analyze_query", counted)
+    monkeypatch.setattr("shoal.search.explain.explanation.analyze_query", counted)
     engine.search_and_explain("lava")
     assert asked == ["once"]
 

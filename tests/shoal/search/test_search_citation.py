@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import SearchMode
-from shoal.search.highlights import find_highlights, make_marked
+from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
@@ -89,7 +89,7 @@ texts = st.lists(st.text(alphabet="abs -'.\nRÉé🌧", max_size=30), max_size=6
 
 @given(texts=texts, query=st.text(alphabet="abs RÉé", max_size=10))
 def test_highlights_lie_on_whole_words_of_their_own_text(texts: list[str], query: str) -> None:
-    marked = make_marked(parse_query(query, max_words=9), SearchMode.reef)
+    marked = make_highlighter(parse_query(query, max_words=9), SearchMode.reef)
     found = find_highlights(texts, marked)
     assert len(found) == len(texts)
     for text, spans in zip(texts, found, strict=True):

@@ -19,14 +19,14 @@ from made_libraries import MANY, N_REEFS, SCORER, WORDS, Library, a_library, fil
 from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode
 from shoal.search import fusion as fusion_module
 from shoal.search import lexical_ranking, ordering, postings
-from shoal.search.filters import make_conditions
+from shoal.search.filters import compile_filters
 from shoal.search.fusion import Weights
-from shoal.search.query_analysis import ONE_SIGNAL, Understood
+from shoal.search.query_analysis import ONE_SIGNAL, AnalyzedQuery
 from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.query_profile import QueryProfile
 from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.request import Fusion
-from shoal.search.term_statistics import find_spread
+from shoal.search.term_statistics import find_term_statistics
 from shoal.storage.database import Snapshot
 
 K1, B = 1.2, 0.75  # of SQLite's BM25
@@ -47,32 +47,34 @@ modes = st.sampled_from(SearchMode)
 fusions = st.sampled_from(Fusion)
 
 
-def understood(query: str, reefs: Sequence[QueryReef], mode: SearchMode, chosen: Weights) -> Understood:
+def analyzed_query(
+    query: str, reefs: Sequence[QueryReef], mode: SearchMode, chosen: Weights
+) -> AnalyzedQuery:
     info = QueryInfo(None, 0.0, 1.0, tuple(reefs), ())
     profile = QueryProfile(tuple(reefs), info, matched_words=1)
     parsed = parse_query(query, max_words=64)
-    return Understood(parsed, profile, None, ONE_SIGNAL.get(mode, chosen), None, ())
+    return AnalyzedQuery(parsed, profile, None, ONE_SIGNAL.get(mode, chosen), None, ())
 
 
 def load(snapshot: Snapshot) -> postings.Postings | None:
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     kept.load(snapshot, N_REEFS)
     return kept.of(snapshot, N_REEFS)
 
 
 def ranking_of(
     snapshot: Snapshot,
-    what: Understood,
+    what: AnalyzedQuery,
     mode: SearchMode,
     fusion: Fusion = Fusion.blend,
     asked: SearchFilters = SearchFilters(),  # noqa: B008 - frozen
     *,
     in_memory: bool = False,
 ) -> Ranking:
-    demands = make_conditions(asked, SCORER).and_of_query(
+    demands = compile_filters(asked, SCORER).and_of_query(
         what.parsed, with_required=mode is not SearchMode.reef
     )
-    what = dataclasses.replace(what, spread=find_spread(snapshot, what.parsed.terms))
+    what = dataclasses.replace(what, term_statistics=find_term_statistics(snapshot, what.parsed.terms))
     return rank(snapshot, what, demands, load(snapshot) if in_memory else None, mode=mode, fusion=fusion)
 
 
@@ -140,7 +142,7 @@ def overlap(chunk: Stored, reefs: Sequence[QueryReef]) -> float:
     return sum(chunk.reefs.get(reef.reef_id, 0.0) / norm * reef.z_score for reef in reefs)
 
 
-def bonus(chunk: Stored, terms: Sequence[Term]) -> float:
+def field_boost(chunk: Stored, terms: Sequence[Term]) -> float:
     placed = [
         any(counts(chunk, term)[:2]) or (term.text in chunk.tags and not term.in_title) for term in terms
     ]
@@ -165,7 +167,7 @@ def demanded(chunk: Stored, parsed: ParsedQuery, mode: SearchMode) -> bool:
 def test_a_hybrid_score_is_the_weighted_sum_of_its_parts_over_every_chunk(
     library: Library, query: str, reefs: list[QueryReef], chosen: Weights
 ) -> None:
-    what = understood(query, reefs, SearchMode.hybrid, chosen)
+    what = analyzed_query(query, reefs, SearchMode.hybrid, chosen)
     terms = what.parsed.terms
     with a_library(library) as database, database.snapshot() as snapshot:
         chunks = everything(snapshot)
@@ -174,7 +176,7 @@ def test_a_hybrid_score_is_the_weighted_sum_of_its_parts_over_every_chunk(
         by_reefs = of_best({chunk.id: overlap(chunk, reefs) for chunk in chunks})
         expected = {}
         for chunk in chunks:
-            parts = (by_words.get(chunk.id, 0.0), by_reefs[chunk.id], bonus(chunk, terms))
+            parts = (by_words.get(chunk.id, 0.0), by_reefs[chunk.id], field_boost(chunk, terms))
             final = sum(weight * part for weight, part in zip(chosen, parts, strict=True))
             is_found = chunk.id in raw or by_reefs[chunk.id] > 0
             if is_found and final > 1e-12 and demanded(chunk, what.parsed, SearchMode.hybrid):
@@ -182,9 +184,9 @@ def test_a_hybrid_score_is_the_weighted_sum_of_its_parts_over_every_chunk(
         found = ranking_of(snapshot, what, SearchMode.hybrid).first(1000, None)
         assert {one.chunk_id for one in found} == set(expected)
         for one in found:
-            parts = (one.score, one.lexical, one.reef, one.bonus if chosen.bonus else 0.0)
+            parts = (one.score, one.lexical, one.reef, one.field_boost if chosen.field_boost else 0.0)
             wanted = expected[one.chunk_id]
-            assert parts == pytest.approx((*wanted[:3], wanted[3] if chosen.bonus else 0.0), abs=1e-4)
+            assert parts == pytest.approx((*wanted[:3], wanted[3] if chosen.field_boost else 0.0), abs=1e-4)
             assert one.lexical_raw == pytest.approx(raw.get(one.chunk_id, 0.0), rel=1e-4)
         in_order = [(-one.score, one.chunk_id) for one in found]
         assert in_order == sorted(in_order)
@@ -193,7 +195,7 @@ def test_a_hybrid_score_is_the_weighted_sum_of_its_parts_over_every_chunk(
 @MANY
 @given(library=libraries, query=typed)
 def test_a_lexical_ranking_is_bm25(library: Library, query: str) -> None:
-    what = understood(query, (), SearchMode.lexical, Weights(1.0, 0.0, 0.0))
+    what = analyzed_query(query, (), SearchMode.lexical, Weights(1.0, 0.0, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
         chunks = everything(snapshot)
         raw = bm25(chunks, what.parsed.terms)
@@ -231,13 +233,13 @@ def test_filters_and_pages_cut_a_ranking_and_change_nothing_else(
     n: int,
 ) -> None:
     """In every mode and fusion, excluded and demanded terms included; in memory and in SQL."""
-    what = understood(query, reefs, mode, chosen)
-    plain = Understood(
+    what = analyzed_query(query, reefs, mode, chosen)
+    plain = AnalyzedQuery(
         ParsedQuery(what.parsed.about, what.parsed.terms, (), ()), what.profile, None, what.weights, None, ()
     )
     with a_library(library) as database, database.snapshot() as snapshot:
         chunks = {chunk.id: chunk for chunk in everything(snapshot)}
-        demands = make_conditions(asked, SCORER)
+        demands = compile_filters(asked, SCORER)
         eligible = set(chunks)
         if demands:
             eligible = {row[0] for row in snapshot.rows(demands.eligible, demands.parameters)}
@@ -273,7 +275,7 @@ def test_what_a_document_has_too_much_of_has_no_rank(
     library: Library, query: str, reefs: list[QueryReef], chosen: Weights, mode: SearchMode, most: int
 ) -> None:
     with a_library(library) as database, database.snapshot() as snapshot:
-        found = ranking_of(snapshot, understood(query, reefs, mode, chosen), mode)
+        found = ranking_of(snapshot, analyzed_query(query, reefs, mode, chosen), mode)
         every, kept = found.first(1000, None), {one.chunk_id for one in found.first(1000, most)}
         for one in every:
             assert (found.rank_of(one.chunk_id, most) is not None) == (one.chunk_id in kept)
@@ -350,7 +352,7 @@ def test_a_long_document_does_not_crowd_out_the_others(
         "",
     )
     others = [([({5: 1.0}, 1.0, flat, "lava")] * 80, set(), 1.0, DocFormat.plaintext, "")]
-    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
+    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
     with a_library([long, short, *others]) as database, database.snapshot() as snapshot:  # type: ignore[list-item]
         for in_memory in (True, False):
             found = ranking_of(snapshot, what, mode, in_memory=in_memory).first(5, 2)
@@ -363,7 +365,7 @@ def test_what_only_one_signal_finds_is_a_result_too(fusion: Fusion) -> None:
     profiles = [({1: 1.0}, "rain"), ({1: 1.0}, "lava"), ({5: 1.0}, "rain"), ({5: 1.0}, "lava")]
     chunks = [(reefs, 1.0, flat, text) for reefs, text in profiles]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "")]
-    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
+    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
         for in_memory in (True, False):
             found = ranking_of(snapshot, what, SearchMode.hybrid, fusion, in_memory=in_memory).first(9, None)
@@ -379,7 +381,7 @@ def test_equal_scores_are_ranked_by_id(mode: SearchMode) -> None:
     alike = [({1: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "rain")]
     other = [({5: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "lava")]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "") for chunks in (alike * 2, alike, other * 5)]
-    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
+    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
         found = ranking_of(snapshot, what, mode)
         assert [one.chunk_id for one in found.first(9, None)] == [1, 2, 3]
@@ -389,7 +391,7 @@ def test_equal_scores_are_ranked_by_id(mode: SearchMode) -> None:
 
 def test_nothing_stands_before_what_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty library, and one without a match."""
-    what = understood("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
+    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
     flat = (0.0, 0.0, 0.0, 0.0)
     for library in ([], [([({5: 1.0}, 1.0, flat, "lava")], set(), 1.0, DocFormat.markdown, "")]):
         with a_library(library) as database, database.snapshot() as snapshot:  # type: ignore[arg-type]

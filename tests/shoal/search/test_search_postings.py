@@ -26,7 +26,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import QueryReef, ScoredDocument, SearchFilters
 from shoal.search import postings, reef_ranking
-from shoal.search.filters import make_conditions
+from shoal.search.filters import compile_filters
 from shoal.storage import document_writer
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
@@ -61,7 +61,7 @@ def ranking(
 
 
 def load(snapshot: Snapshot) -> postings.Postings:
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     kept.load(snapshot, N_REEFS)
     loaded = kept.of(snapshot, N_REEFS)
     assert loaded is not None
@@ -79,11 +79,11 @@ def test_memory_and_sql_rank_alike(
     most: int | None,
     n: int,
 ) -> None:
-    conditions = make_conditions(asked, SCORER)
+    compiled_filters = compile_filters(asked, SCORER)
     with a_library(library) as database, database.snapshot() as snapshot:
         limits = {"n": n, "max_per_document": most}
-        found = postings.rank(snapshot, load(snapshot), query, conditions, **limits)
-        assert found == reef_ranking.rank(snapshot, query, conditions, **limits)
+        found = postings.rank(snapshot, load(snapshot), query, compiled_filters, **limits)
+        assert found == reef_ranking.rank(snapshot, query, compiled_filters, **limits)
 
 
 steps = st.lists(
@@ -103,7 +103,7 @@ def test_kept_postings_follow_what_is_added_deleted_and_scored_anew(
     steps: list[tuple[str, Any]], query: list[QueryReef]
 ) -> None:
     """Of the newest state they always have all; an older one, still open somewhere, gets its own ranking or none."""
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     stored: list[int] = []
     with a_library([]) as database, contextlib.ExitStack() as opened:
         older: list[Snapshot] = []
@@ -133,7 +133,7 @@ def test_kept_postings_follow_what_is_added_deleted_and_scored_anew(
 
 def test_an_older_snapshot_is_served_what_it_shows_or_nothing(database: Database) -> None:
     query = [QueryReef(1, "reef 1", 1.0)]
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     store(database, make_scored(["first"]))
     with database.snapshot() as before:
         shown = ranking(before, None, query)
@@ -153,7 +153,7 @@ def test_an_older_snapshot_is_served_what_it_shows_or_nothing(database: Database
 
 
 def test_a_single_search_does_not_load_the_postings(database: Database) -> None:
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     with database.snapshot() as snapshot:
         answers = [kept.of(snapshot, N_REEFS) for _ in range(postings.SEARCHES_BEFORE_LOADING + 1)]
     assert answers[:-1] == [None] * postings.SEARCHES_BEFORE_LOADING
@@ -164,7 +164,7 @@ def test_many_new_chunks_are_read_aside_and_searched_in_sql_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings, "MAX_NEW_CHUNKS", 2)
-    kept = postings.KeptPostings(database)
+    kept = postings.PostingsCache(database)
     with database.snapshot() as snapshot:
         kept.load(snapshot, N_REEFS)
     for i in range(3):
@@ -184,7 +184,7 @@ def test_blocks_that_are_large_are_merged_aside(database: Database, monkeypatch:
     monkeypatch.setattr(postings, "MAX_MERGED_CHUNKS", 2)
     monkeypatch.setattr(postings, "MAX_SMALL_BLOCKS", 3)
     query = [QueryReef(1, "reef 1", 1.0)]
-    kept = postings.KeptPostings(database)
+    kept = postings.PostingsCache(database)
     with database.snapshot() as snapshot:
         kept.load(snapshot, N_REEFS)
     sizes = []
@@ -203,7 +203,7 @@ def test_blocks_that_are_large_are_merged_aside(database: Database, monkeypatch:
 
 
 def test_a_search_does_not_wait_for_another_that_reads_postings(database: Database) -> None:
-    kept = postings.KeptPostings(database)
+    kept = postings.PostingsCache(database)
     with database.snapshot() as snapshot:
         kept.load(snapshot, N_REEFS)
     store(database, make_scored(["text"]))

@@ -15,7 +15,7 @@ from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
 from shoal.search import field_boost, lexical_ranking, ordering, postings, reef_ranking, results
-from shoal.search.filters import Conditions, make_conditions
+from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.reef_ranking import Ranked
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Snapshot
@@ -25,19 +25,19 @@ Rank = Callable[..., list[Ranked]]
 
 
 def in_sql(
-    snapshot: Snapshot, query: Sequence[QueryReef], conditions: Conditions, **limits: int | None
+    snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
 ) -> list[Ranked]:
-    return reef_ranking.rank(snapshot, query, conditions, **limits)
+    return reef_ranking.rank(snapshot, query, compiled_filters, **limits)
 
 
 def in_memory(
-    snapshot: Snapshot, query: Sequence[QueryReef], conditions: Conditions, **limits: int | None
+    snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
 ) -> list[Ranked]:
-    kept = postings.KeptPostings()
+    kept = postings.PostingsCache()
     kept.load(snapshot, N_REEFS)
     loaded = kept.of(snapshot, N_REEFS)
     assert loaded is not None
-    return postings.rank(snapshot, loaded, query, conditions, **limits)
+    return postings.rank(snapshot, loaded, query, compiled_filters, **limits)
 
 
 BOTH = pytest.mark.parametrize("rank", [in_sql, in_memory])
@@ -144,8 +144,8 @@ def test_a_filtered_search_is_a_search_then_a_filter(
     with a_library(library) as database, database.snapshot() as snapshot:
         everything = rank(snapshot, query, NONE, n=1000, max_per_document=None)
         left = [one for one in everything if meets(snapshot, one.chunk_id, asked)]
-        conditions = make_conditions(asked, SCORER)
-        found = rank(snapshot, query, conditions, n=n, max_per_document=most)
+        compiled_filters = compile_filters(asked, SCORER)
+        found = rank(snapshot, query, compiled_filters, n=n, max_per_document=most)
         assert found == at_most(most, left)[:n]
 
 
@@ -185,9 +185,9 @@ def test_ranking_reads_only_the_postings_of_the_query(database: Database) -> Non
     """By the primary key, with and without a filter; never all of a table but the few best."""
     query = [QueryReef(i, f"reef {i}", 1.0) for i in (1, 2, 5)]
     for asked in (SearchFilters(), SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
-        conditions = make_conditions(asked, SCORER)
-        statement = reef_ranking.RANK.format(scored=reef_ranking._scored(query, conditions))
-        parameters = reef_ranking._parameters(query, conditions) | {
+        compiled_filters = compile_filters(asked, SCORER)
+        statement = reef_ranking.RANK.format(scored=reef_ranking._scored(query, compiled_filters))
+        parameters = reef_ranking._parameters(query, compiled_filters) | {
             "n": 5,
             "max_per_document": 3,
             "depth": 200,
@@ -208,7 +208,7 @@ def test_created_filters_compare_moments(database: Database) -> None:
     asked = SearchFilters(created_after="2026-01-02T00:00:00.000Z", created_before="2026-01-03T00:00:00.000Z")
     with database.snapshot() as snapshot:
         found = in_sql(
-            snapshot, [QueryReef(1, "r", 1.0)], make_conditions(asked, SCORER), n=9, max_per_document=None
+            snapshot, [QueryReef(1, "r", 1.0)], compile_filters(asked, SCORER), n=9, max_per_document=None
         )
     assert [one.document_id for one in found] == [2]
 

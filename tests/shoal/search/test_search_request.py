@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import QueryError
 from shoal.models import DocFormat, SearchFilters, TagsMatch
-from shoal.search.filters import make_conditions
+from shoal.search.filters import compile_filters
 from shoal.search.request import MAX_IDS, make_request
 from shoal.settings import Settings
 
@@ -206,5 +206,5 @@ def test_reefs_and_islands_must_exist(field: str, asked: dict[str, list[int]]) -
         reefs=[SimpleNamespace(id=i, island_id=0) for i in range(5)], islands=[SimpleNamespace(id=0)]
     )
     with pytest.raises(QueryError) as caught:
-        make_conditions(make_request("rain", settings=SETTINGS, filters=asked).filters, scorer)
+        compile_filters(make_request("rain", settings=SETTINGS, filters=asked).filters, scorer)
     assert caught.value.field == field

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.search.spelling import MOST, one_slip_away
+from shoal.search.spelling import MOST, one_edit_away
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +67,8 @@ def test_a_query_of_many_strange_words_is_explained_too(engine: Engine) -> None:
 
 @given(st.text(alphabet="abcz", min_size=1, max_size=6))
 def test_slips_are_mutual(word: str) -> None:
-    for near in one_slip_away(word):
+    for near in one_edit_away(word):
         assert near != word
         assert abs(len(near) - len(word)) <= 1
         if near:
-            assert word in one_slip_away(near)
+            assert word in one_edit_away(near)

@@ -1,6 +1,6 @@
 // The console's page turner: it fetches only the main part of the next page, with the key of this tab if one is
 // needed. Without it links and forms work as links and forms do.
-import { request, forgetKey, hasKey, keepKey } from "./door.js";
+import { request, forgetKey, hasKey, keepKey } from "./api.js";
 import { actOnJobs, watchJob, refreshList } from "./jobs.js";
 import { takeUploads } from "./upload.js";
 import { readAlong, changeDocument } from "./document.js";

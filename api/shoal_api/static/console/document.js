@@ -1,5 +1,5 @@
 // A document's page: the ribbon leads to the text, tags are set, and the document can be deleted.
-import { request, problemOf } from "./door.js";
+import { request, problemOf } from "./api.js";
 
 export function readAlong(main, { signal, turnTo }) {
   const ribbon = main.querySelector("#ribbon");

@@ -1,5 +1,5 @@
 // A job's page stays true while the job runs: by server-sent events, or by asking again where they are not to be had.
-import { request, problemOf } from "./door.js";
+import { request, problemOf } from "./api.js";
 
 const API = "/api/v1/jobs";
 const LEAST_PAUSE = 400; // milliseconds between two drawings, however quickly events come

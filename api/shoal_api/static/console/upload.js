@@ -1,5 +1,5 @@
 // Files, folders and archives, dropped or chosen. What is under way is told above every page, so that one may read on.
-import { authorised } from "./door.js";
+import { authorised } from "./api.js";
 
 const BULK = "/api/v1/documents/bulk";
 const TEXTS = /\.(md|markdown|txt)$/i;

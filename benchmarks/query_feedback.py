@@ -1,6 +1,6 @@
-"""What it is worth to move a query towards the company its words keep in the library (benchmarks.word_company).
+"""What it is worth to move a query towards the company its words keep in the library (benchmarks.word_contexts).
 
-usage: python -m benchmarks.query_company [COLLECTION...] [--share 1.0,2.0] [--sample 30] [--common 0.05] [--reefs 38]
+usage: python -m benchmarks.query_feedback [COLLECTION...] [--share 1.0,2.0] [--sample 30] [--common 0.05] [--reefs 38]
 
 For each retrieval collection nDCG@10 of whole documents, by reefs alone and blended with SQLite's BM25 (both min-max
 normalised over the 200 best), for: the base vocabulary, learned words, learned words and company, company
@@ -27,7 +27,7 @@ from scipy import sparse
 import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
 from benchmarks.vocabulary_learning import Collection, Corpus, observe, read_corpus
-from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling, sample
+from benchmarks.word_contexts import CompanyOptions, WordCompany, adapt, most_telling, sample
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.build.matching import count_texts
 from lagoon.model import Model, load_model
@@ -111,12 +111,12 @@ def adapted_table(collection: Collection, model: Model, profiles: Doubles) -> tu
     mass = np.asarray(held.sum(axis=0)).ravel()
     used = np.flatnonzero(mass)
     average = profiles.mean(axis=0)
-    company = held.T.tocsr()[used] @ profiles - mass[used, None] * average
-    company = _to_unit(np.maximum(company / np.sqrt(average), 0.0))
+    feedback = held.T.tocsr()[used] @ profiles - mass[used, None] * average
+    feedback = _to_unit(np.maximum(feedback / np.sqrt(average), 0.0))
     starts = model.row_starts.astype(np.int64)
     table = sparse.csr_matrix((model.row_bm25 / BM25_SCALE, model.row_reefs.astype(np.int64), starts))
     old = table[used].toarray()
-    new = strongest(_to_unit(old) + company, 25) * np.linalg.norm(old, axis=1, keepdims=True)
+    new = strongest(_to_unit(old) + feedback, 25) * np.linalg.norm(old, axis=1, keepdims=True)
     table = table.tolil()
     table[used] = new
     weighted = sparse.diags(model.weights / WEIGHT_SCALE) @ table.tocsr()

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from shoal.models import IngestResult
     from shoal.settings import Settings
 
-__all__ = ["SUFFIXES", "FileOutcome", "Found", "absolute", "find_files", "measured", "size_of", "take_in"]
+__all__ = [
+    "SUFFIXES",
+    "FileOutcome",
+    "Found",
+    "absolute",
+    "find_files",
+    "ingest_files",
+    "measured",
+    "size_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,13 @@ class FileOutcome:
 def telling_if_interrupted(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
     """Where Ctrl-C ends the block, tell how many of the files are stored: those of `outcomes`, and what an intake had
     come to. Raises InterruptedCommandError then."""
-    from shoal.jobs.ingestion import IntakeInterrupted
+    from shoal.jobs.ingestion import IngestInterrupted
 
     try:
         yield
     except KeyboardInterrupt as error:
         n_stored = sum(one.error is None for one in outcomes)
-        if isinstance(error, IntakeInterrupted):
+        if isinstance(error, IngestInterrupted):
             n_stored += error.n_stored
         raise InterruptedCommandError(
             f"interrupted: of {counted(n_files, 'file')} {n_stored:,} {'is' if n_stored == 1 else 'are'} stored; "
@@ -111,7 +120,7 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def take_in(
+def ingest_files(
     engine: Engine,
     files: Sequence[Found],
     tags: Sequence[str],
@@ -126,14 +135,14 @@ def take_in(
     `folder` is the one that was listed. `processes` beyond one share the work. Raises ShoalError if all of them die.
     """
     relax_collector()
-    with engine.intake() as intake:
+    with engine.ingest_session() as ingest_session:
         for file in files:
             try:
                 content, encoding = _read(file.path, folder, engine.settings)
             except (OSError, DocumentError) as error:
-                intake.refuse(file.path.stem, _reason(error))
+                ingest_session.refuse(file.path.stem, _reason(error))
                 continue
-            intake.add(
+            ingest_session.add(
                 {
                     "content": content,
                     "encoding": encoding,
@@ -141,7 +150,7 @@ def take_in(
                     "source_path": str(absolute(file.path)),
                 }
             )
-        results = intake.finish(processes=processes, watch=watch)
+        results = ingest_session.finish(processes=processes, watch=watch)
     return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
 
 

@@ -5,7 +5,7 @@ query the mean profile of chunks that hold it is compared with the average chunk
 unknown words, and the query's own profile moves that way. Chunks stay as they are, so nothing has to be scored
 anew as the library grows, what was deleted leaves no trace, and a word counts that occurs for the first time.
 Adapting the words of chunks as well ranks no better by reefs alone, but better beside BM25
-(benchmarks/query_company.py has the numbers).
+(benchmarks/query_feedback.py has the numbers).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CompanyOptions:
     sample           chunks looked at for a word; ten rank as well as all
     max_reefs        strongest reefs kept of the whole
 
-    The defaults were chosen by benchmarks/query_company.py.
+    The defaults were chosen by benchmarks/query_feedback.py.
     """
 
     share: float = 1.0
@@ -54,11 +54,11 @@ class WordCompany(NamedTuple):
 @dataclass(frozen=True)
 class AdaptedQuery:
     """profile  (reefs,) z-scores of the query, adapted; 0 where below the strongest
-    company  (words, reefs) what each word added to it before that, for explanations
+    feedback  (words, reefs) what each word added to it before that, for explanations
     """
 
     profile: Doubles
-    company: Doubles
+    feedback: Doubles
 
 
 def most_telling(n_chunks: int, options: CompanyOptions) -> int:
@@ -89,11 +89,11 @@ def adapt(
         if norm and word.n_chunks <= most_telling(n_chunks, options):
             row[:] = excess / norm * _rarity(word.n_chunks, n_chunks)
     together = float(np.linalg.norm(directions.sum(axis=0)))
-    company = directions * (options.share * length / together) if together else directions
-    profile = own + company.sum(axis=0)
+    feedback = directions * (options.share * length / together) if together else directions
+    profile = own + feedback.sum(axis=0)
     order = np.argsort(-profile, kind="stable")
     profile[order[options.max_reefs :]] = 0.0
-    return AdaptedQuery(profile, company)
+    return AdaptedQuery(profile, feedback)
 
 
 def _rarity(n_holding: int, n_chunks: int) -> float:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.word_company import CompanyOptions, WordCompany, adapt, most_telling, sample
+from benchmarks.word_contexts import CompanyOptions, WordCompany, adapt, most_telling, sample
 
 N_REEFS = 60
 AVERAGE = np.full(N_REEFS, 0.03)

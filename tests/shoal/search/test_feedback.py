@@ -47,7 +47,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
 @pytest.fixture
 def aloof(settings: Settings, engine: Engine) -> Iterator[Engine]:
     """Over the same library, without company."""
-    with Engine(settings=dataclasses.replace(settings, company_share=0.0), scorer=FakeScorer()) as opened:
+    with Engine(settings=dataclasses.replace(settings, feedback_weight=0.0), scorer=FakeScorer()) as opened:
         yield opened
 
 
@@ -57,7 +57,7 @@ def test_who_wants_nothing_learned_from_the_library_gets_no_company(
     unlearned = dataclasses.replace(settings, learning=False)
     with Engine(settings=unlearned, scorer=FakeScorer()) as opened:
         assert "Steel" not in titles(opened.search("state", mode="reef"))
-        assert opened.explain("state").company == ()
+        assert opened.explain("state").feedback == ()
 
 
 def titles(reply: SearchResponse) -> list[str]:
@@ -92,23 +92,23 @@ def test_an_answer_says_that_the_query_is_about_what_its_results_were_compared_w
     first, second = reply.query_info.top_reefs[:2]
     assert reply.query_info.top_reef == first.reef_name
     assert reply.query_info.confidence == pytest.approx(first.z_score - second.z_score, abs=1e-5)
-    assert [one.document_title for one in reply.query_info.company] == (
+    assert [one.document_title for one in reply.query_info.feedback] == (
         [] if mode == "lexical" else ["Glass"]
     )
 
 
 def test_explanations_name_the_company(engine: Engine, aloof: Engine) -> None:
     explanation = engine.explain("state")
-    (companion,) = explanation.company
+    (companion,) = explanation.feedback
     found = engine.search("state", mode="lexical").results[0]
     assert (companion.document_title, companion.chunk_id) == ("Glass", found.chunk_id)
     assert companion.share == 1.0
     (metals,) = (reef for reef in explanation.reefs if reef.reef_name == METALS)
     assert metals.own_z == 0 < metals.z_score
     assert explanation.query_info.top_reefs == explanation.reefs[:10]
-    assert explanation.query_info.company == explanation.company
+    assert explanation.query_info.feedback == explanation.feedback
     alone = aloof.explain("state")
-    assert (alone.company, alone.reefs) == ((), alone.query_info.top_reefs)
+    assert (alone.feedback, alone.reefs) == ((), alone.query_info.top_reefs)
     assert all(reef.own_z == reef.z_score for reef in alone.reefs)
 
 
@@ -129,21 +129,21 @@ def test_a_filtered_search_keeps_the_same_company(engine: Engine, mode: str) -> 
 
 def test_what_a_query_excludes_is_no_company(engine: Engine) -> None:
     explanation = engine.explain("state -silica", mode="reef")
-    assert explanation.company == ()
+    assert explanation.feedback == ()
     assert METALS not in [reef.reef_name for reef in explanation.reefs]
 
 
 def test_company_has_the_phrases_of_a_query_in_every_mode(engine: Engine) -> None:
     engine.ingest(title="Many", content="State, state, state and state! The law of the court is the state.")
     for mode in ("hybrid", "reef"):
-        assert [one.document_title for one in engine.explain('state "molten state"', mode=mode).company] == [
+        assert [one.document_title for one in engine.explain('state "molten state"', mode=mode).feedback] == [
             "Glass"
         ]
 
 
 def test_a_query_without_reefs_stays_without(engine: Engine) -> None:
     explanation = engine.explain("molten", mode="reef")
-    assert (explanation.company, explanation.reefs) == ((), ())
+    assert (explanation.feedback, explanation.reefs) == ((), ())
     assert titles(engine.search("molten", mode="reef")) == []
     assert titles(engine.search("molten", mode="hybrid")) == ["Glass"]
 
@@ -152,7 +152,7 @@ def test_passages_scored_with_other_data_are_no_company(engine: Engine) -> None:
     strange = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
     with engine.database.write() as connection:
         document_writer.insert_document(connection, strange, now=timestamp())
-    assert [one.document_title for one in engine.explain("state").company] == ["Glass"]
+    assert [one.document_title for one in engine.explain("state").feedback] == ["Glass"]
 
 
 def test_company_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
@@ -168,9 +168,9 @@ def test_company_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
 
 
 def test_company_ends_with_its_documents(engine: Engine) -> None:
-    (companion,) = engine.explain("state").company
+    (companion,) = engine.explain("state").feedback
     engine.delete_document(companion.document_id)
-    assert engine.explain("state").company == ()
+    assert engine.explain("state").feedback == ()
 
 
 scores = st.lists(st.integers(1, 10**13) | st.sampled_from([7, 10**12]), min_size=1, max_size=80)
