@@ -35,7 +35,7 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
-    from shoal.jobs.stages.runner import Handlers
+    from shoal.jobs.stages.contract import Handlers
     from shoal.learning.word_details import LearnedWord, WordPage
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation

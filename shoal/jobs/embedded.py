@@ -19,7 +19,8 @@ from shoal.jobs.queue.queries import POLL_SECONDS, get_job
 from shoal.jobs.queue.recovery import FREE_PAGES, drop_dead_local_jobs, reclaim_expired_leases
 from shoal.jobs.queue.submission import Upload, remove_dropped
 from shoal.jobs.queue.watchdog import Watchdog, renewed, round_seconds
-from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.runner import process
 from shoal.settings import MIB, Settings
 from shoal.storage.database import FREE_PAGES as COUNT_FREE_PAGES
 from shoal.storage.database import Database

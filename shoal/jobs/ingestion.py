@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -22,8 +22,8 @@ from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
-from shoal.jobs.queue.states import Stage
-from shoal.jobs.stages.runner import Handlers, NotPreparedError
+from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
 from shoal.models import DocumentDraft, IngestResult, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -50,7 +50,12 @@ class IngestSession:
     def __init__(self, database: Database, handlers: Handlers, settings: Settings) -> None:
         self._database = database
         self._settings = dataclasses.replace(settings, max_upload_items=sys.maxsize)
-        self._remembering = {Stage(stage): _Remembering(handler) for stage, handler in handlers.items()}
+        self._last_errors = {
+            stage: _LastError(handler)
+            for stage, handler in handlers.items()
+            if isinstance(handler, ItemHandler)
+        }
+        self._handlers = {**handlers, **self._last_errors}
         self._upload = embedded.open_upload(database, self._settings).begin()
         self._job_id: int | None = None
         self._refused: dict[int, IngestResult] = {}
@@ -109,12 +114,12 @@ class IngestSession:
         if processes > 1:
             embedded.run_job_in_processes(self._database, job_id, self._settings, processes, watch)
         else:
-            embedded.run_job(self._database, job_id, self._remembering, self._settings, watch)
+            embedded.run_job(self._database, job_id, self._handlers, self._settings, watch)
 
     def finish_one(self) -> IngestResult:
         """As `finish` for one document. Raises what was wrong with it."""
         result = self.finish()[0]
-        for handler in self._remembering.values():
+        for handler in self._last_errors.values():
             if result.error is not None and handler.error is not None:
                 raise handler.error
         return result
@@ -127,15 +132,15 @@ class IngestSession:
             return [_result(connection, row) for row in rows]
 
 
-class _Remembering:
-    """A handler, and the last error of its items: the job keeps only its words."""
+class _LastError(ItemHandler):
+    """A handler that keeps the last exception of its items: the job stores only the message."""
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: ItemHandler) -> None:
         self._handler = handler
         self.error: Exception | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handler, name)
+    def prepare_together(self, items: Sequence[WorkItem]) -> None:
+        self._handler.prepare_together(items)
 
     def prepare(self, item: WorkItem) -> Any:
         try:
@@ -144,7 +149,10 @@ class _Remembering:
             self.error = error
             raise
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Any:
+    def store_many(self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
+        return self._handler.store_many(connection, group)
+
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
         try:
             return self._handler.store(connection, item, prepared)
         except NotPreparedError:

@@ -7,7 +7,7 @@ from shoal.jobs.embedded import Watcher
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.queries import get_items
 from shoal.jobs.queue.submission import submit_rescore
-from shoal.jobs.stages.runner import Handlers
+from shoal.jobs.stages.contract import Handlers
 from shoal.models import ItemStatus, RescoreResult
 from shoal.settings import Settings
 from shoal.storage import vocabulary_queries

@@ -23,7 +23,8 @@ from celery.platforms import SecurityWarning
 from shoal.errors import StorageError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.counters import Counters
-from shoal.jobs.stages.runner import Handlers, handlers_for
+from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.runner import handlers_for
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.service import log_setup
 from shoal.service.garbage_collection import relax_collector

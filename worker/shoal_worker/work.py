@@ -12,7 +12,8 @@ from shoal.errors import StorageError
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
 from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.queries import trace_ids
-from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
 from shoal.storage.database import Database
 

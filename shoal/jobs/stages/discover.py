@@ -19,7 +19,7 @@ from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.runner import NotPreparedError
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
 from shoal.learning.scorers import TEXTS_LOOKED_UP, can_learn
 from shoal.models import DocumentDraft, ItemStatus, ParsedDocument
@@ -178,7 +178,7 @@ def _told(
     return analyzed, read if analyzed is None else ReadDraft.of(analyzed)
 
 
-class Discovering:
+class Discovering(ItemHandler):
     """Look at a text that is to be stored, unless what it says is known already."""
 
     def __init__(self, database: Database, discovery: Discovery, kept: AnalysisCache) -> None:
@@ -187,8 +187,7 @@ class Discovering:
         self._kept = kept
         self._expected: dict[int, Seen | None] = {}
 
-    def expect(self, items: Sequence[WorkItem]) -> None:
-        """See `pipeline.ItemHandler`."""
+    def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._expected = {}
         short = [item for item in items if item.n_bytes <= SHORT_BYTES]
         # Of a few, the analyses are kept.
@@ -245,7 +244,6 @@ class Discovering:
     def store_many(
         self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Seen | None]]
     ) -> list[Outcome]:
-        """See `pipeline.ItemHandler`."""
         snapshot = snapshot_of(connection)
         waves = {(item.job_id, item.wave) for item, _ in group}
         is_new = len({item.content_hash for item, _ in group}) == len(group) and len(waves) == 1
@@ -290,7 +288,7 @@ class Rediscovered:
     before: list[EvidenceRow] | None
 
 
-class Rediscovering:
+class Rediscovering(ItemHandler):
     """Look at a document that is stored, unless what it says is known as this process would find it."""
 
     def __init__(self, database: Database, discovery: Discovery) -> None:

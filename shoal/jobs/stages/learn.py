@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WaveRef
+from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
-from shoal.jobs.stages.runner import NotPreparedError
 from shoal.learning.evidence import Evidence, total
 from shoal.learning.vocabulary import Changes, changes, learn, related
 from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
@@ -74,7 +74,7 @@ class _Start:
     words_void: list[str]
 
 
-class Learning:
+class Learning(WaveHandler):
     """Learn from a wave or, `afresh`, decide every word anew with the evidence of all documents."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Learning:
         vocabulary_writer.make_version(connection, version, now=timestamp(), **place)
         return version.number
 
-    def settle(self, prepared: VocabularyUpdate | None) -> None:
+    def cleanup(self, prepared: VocabularyUpdate | None) -> None:
         """Remove what is not needed once a lesson is in force. Left undone, the next learn does it."""
         if prepared is None:
             return

@@ -21,8 +21,8 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
-from shoal.jobs.stages.runner import NotPreparedError
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models import DocFormat, DocumentDraft, ItemStatus
 from shoal.settings import Settings
@@ -114,16 +114,15 @@ class Replacement:
     withdrawn: list[EvidenceRow]
 
 
-class Replacing:
+class Replacing(ItemHandler):
     """Score and store a document: a new one, or the new content of one that is stored."""
 
     def __init__(self, database: Database, scoring: Scoring) -> None:
         self._database = database
         self._scoring = scoring
 
-    def expect(self, items: Sequence[WorkItem]) -> None:
-        """See `pipeline.ItemHandler`."""
-        self._scoring.expect(items)
+    def prepare_together(self, items: Sequence[WorkItem]) -> None:
+        self._scoring.prepare_together(items)
 
     def prepare(self, item: WorkItem) -> Scored | Replacement | None:
         """None where nothing is to be scored. Raises DocumentGoneError, DuplicateContentError."""
@@ -166,7 +165,6 @@ class Replacing:
     def store_many(
         self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
     ) -> list[Outcome]:
-        """See `pipeline.ItemHandler`."""
         new = [
             (item, one)
             for item, one in group

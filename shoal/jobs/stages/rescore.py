@@ -11,7 +11,7 @@ from shoal.chunking.analysis import analyze_cut, scored_document
 from shoal.errors import DocumentError, NotFoundError
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
-from shoal.jobs.stages.runner import NotPreparedError
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.scorers import Vocabularies
 from shoal.models import Chunk, ItemStatus, ScoredDocument
 from shoal.settings import Settings
@@ -36,7 +36,7 @@ class Rescored:
     due: list[Due]
 
 
-class Rescoring:
+class Rescoring(ItemHandler):
     """Score the chunks of a document with the words of a version, unless they have been with that or a later one."""
 
     def __init__(self, database: Database, vocabularies: Vocabularies, settings: Settings) -> None:

@@ -10,10 +10,10 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -23,6 +23,7 @@ from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
+from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
 from shoal.models import ItemStatus
 from shoal.settings import KIB, Settings
 from shoal.storage.database import Database
@@ -36,44 +37,6 @@ STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked or full disk before it is given back."""
 
 log = logging.getLogger(__name__)
-
-
-class NotPreparedError(Exception):
-    """What `prepare` found settled is not so any more: the item must be prepared again."""
-
-
-class ItemHandler(Protocol):
-    """What a stage does with an item.
-
-    A handler may also have `expect(items)`: these come next, one by one, and much of the work may be done for all of
-    them at once. What goes wrong there goes wrong again with the item whose fault it is.
-
-    And `store_many(connection, [(item, prepared)])`: as `store` of each, the outcomes in order. Where it raises, the
-    items are stored one by one, each in a transaction of its own.
-    """
-
-    def prepare(self, item: WorkItem) -> Any:
-        """The long part, outside any transaction. May raise DocumentError, LeaseLostError, StorageError."""
-
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
-        """The short part, inside the transaction that ends the item. May also raise NotPreparedError."""
-
-
-class WaveHandler(Protocol):
-    """What a stage does with a wave as a whole."""
-
-    def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
-        """The long part, in no transaction or in short ones of its own. May raise LeaseLostError, StorageError."""
-
-    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Any) -> int | None:
-        """The short part, inside the transaction that ends the stage; returns the vocabulary version that the wave's
-        items are scored with. May also raise NotPreparedError."""
-
-    def settle(self, prepared: Any) -> None:
-        """What can be done once all that is committed, and can also be left undone."""
-
-
-Handlers = Mapping[Stage, ItemHandler | WaveHandler]
 
 
 def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handlers:
@@ -115,11 +78,12 @@ def process(
     written, and is otherwise given back when the lease runs out, in both cases without a charge. Raises MemoryError
     with what is still held kept: the process should end, which gives it back.
     """
-    handler: Any = handlers[batch.stage]
+    handler = handlers[batch.stage]
     try:
-        if batch.wave is not None:
-            return _process_wave(batch, batch.wave, database, handler, settings)
-        return _Run(batch, database, handler, watch).items()
+        if isinstance(handler, ItemHandler):
+            return _Run(batch, database, handler, watch).items()
+        assert batch.wave is not None, "a batch of a whole wave names it"
+        return _process_wave(batch, batch.wave, database, handler, settings)
     except StorageError:
         try:
             release(database, batch)
@@ -171,7 +135,7 @@ class _Run:
         while waiting and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
             items.append(waiting.popleft())
             n_bytes += items[-1].n_bytes
-        self._expect(items)
+        self._prepare_together(items)
         group: list[tuple[WorkItem, Any]] = []
         for item in items:
             try:
@@ -180,12 +144,11 @@ class _Run:
                 log.warning("item %s left alone: %s", item.id, error)
         return group
 
-    def _expect(self, items: list[WorkItem]) -> None:
-        expect = getattr(self._handler, "expect", None)
-        if expect is None or len(items) < 2:
+    def _prepare_together(self, items: list[WorkItem]) -> None:
+        if len(items) < 2:
             return
         try:
-            expect(items)
+            self._handler.prepare_together(items)
         except MemoryError:
             raise
         except Exception as error:
@@ -250,11 +213,10 @@ class _Run:
     ) -> list[tuple[WorkItem, Outcome]]:
         """What becomes of each item, with what was prepared stored."""
         due = [(item, prepared) for item, prepared in group if not isinstance(prepared, Outcome)]
-        store_many = getattr(self._handler, "store_many", None)
-        if store_many is not None and len(due) > 1:
-            stored = iter(store_many(connection, due))
+        if len(due) > 1:
+            stored = iter(self._handler.store_many(connection, due))
         else:
-            stored = (self._handler.store(connection, item, prepared) for item, prepared in due)
+            stored = iter([self._handler.store(connection, item, prepared) for item, prepared in due])
         return [
             (item, prepared if isinstance(prepared, Outcome) else next(stored)) for item, prepared in group
         ]
@@ -280,7 +242,7 @@ def _process_wave(
                 release_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
         return Advance()
     try:
-        handler.settle(prepared)
+        handler.cleanup(prepared)
     except Exception as error:
         log.warning("not tidied up after stage %s: %s", wave.stage, error)
     return advance

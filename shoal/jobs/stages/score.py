@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import (
     SHORT_BYTES,
     AnalysisCache,
@@ -33,7 +35,6 @@ from shoal.jobs.stages.discover import (
     delete_document,
     rows_to_withdraw,
 )
-from shoal.jobs.stages.runner import NotPreparedError
 from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies, can_learn
 from shoal.learning.vocabulary import holds_learned_words
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
@@ -42,9 +43,6 @@ from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
 from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
-
-Score = Callable[[WorkItem, DocumentDraft, Sequence[int] | None], ScoredDocument]
-"""Scores the text of an item, of which the first look says where its chunks begin, if there was one."""
 
 
 class ItemText(NamedTuple):
@@ -55,7 +53,18 @@ class ItemText(NamedTuple):
     cuts: Sequence[int]
 
 
-class VersionedScores:
+class ItemScorer(ABC):
+    """Scores the text of items."""
+
+    def score_together(self, texts: Sequence[ItemText]) -> None:  # noqa: B027 - optional work
+        """Score several texts at once. `score` of each text follows."""
+
+    @abstractmethod
+    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+        """Score a text. `cuts` are the offsets of its chunks, or None if the discover stage was skipped."""
+
+
+class VersionedScores(ItemScorer):
     """Scores texts with the words known at the version of their wave, or the newest where it has none.
 
     What a chunk is was decided by the first look, so that it doesn't depend on what has been learned when.
@@ -67,7 +76,7 @@ class VersionedScores:
         self._kept = kept
         self._expected: dict[int, ScoredDocument] = {}
 
-    def expect(self, texts: Sequence[ItemText]) -> None:
+    def score_together(self, texts: Sequence[ItemText]) -> None:
         """Score texts that are to be asked for next, all at once; but those whose first analysis will do."""
         ready: dict[int, ScoredDocument] = {}
         by_version: dict[int, list[ItemText]] = defaultdict(list)
@@ -77,10 +86,10 @@ class VersionedScores:
         for version, some in by_version.items():
             # Of a few, the words are looked up.
             if len(some) > TEXTS_LOOKED_UP:
-                ready |= self._score_together(some, self._vocabularies.at(version), version)
+                ready |= self._score_version(some, self._vocabularies.at(version), version)
         self._expected = ready
 
-    def _score_together(
+    def _score_version(
         self, texts: Sequence[ItemText], scorer: Any, version: int
     ) -> dict[int, ScoredDocument]:
         if scorer is self._vocabularies.base:
@@ -99,7 +108,7 @@ class VersionedScores:
             if analyzed is not None
         }
 
-    def __call__(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
@@ -152,22 +161,18 @@ class Scored:
     seen: Seen | None
 
 
-class Scoring:
+class Scoring(ItemHandler):
     """Score and store a document, or find that its content is stored already."""
 
-    def __init__(self, database: Database, score: Score, discovery: Discovery | None = None) -> None:
+    def __init__(self, database: Database, scorer: ItemScorer, discovery: Discovery | None = None) -> None:
         """With a `discovery`, what the document says of words is in the evidence once it is stored."""
         self.discovery = discovery
         self._database = database
-        self._score = score
+        self._scorer = scorer
         self._discovery = discovery if discovery is not None and discovery.is_possible else None
         self._prune = self._discovery is not None and self._discovery.settings.observations == "prune"
 
-    def expect(self, items: Sequence[WorkItem]) -> None:
-        """See `pipeline.ItemHandler`."""
-        expect = getattr(self._score, "expect", None)
-        if expect is None:
-            return
+    def prepare_together(self, items: Sequence[WorkItem]) -> None:
         texts: list[ItemText] = []
         with self._database.snapshot() as snapshot:
             for item in items:
@@ -177,7 +182,7 @@ class Scoring:
                 cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
                 if draft is not None and cuts is not None:
                     texts.append(ItemText(item, draft, json.loads(cuts)))
-        expect(texts)
+        self._scorer.score_together(texts)
 
     def prepare(self, item: WorkItem) -> Scored | None:
         assert item.content_hash is not None, "an accepted document has a hash"
@@ -194,7 +199,7 @@ class Scoring:
             is_unseen = self._is_unseen(snapshot, item)
         if draft is None:
             raise LeaseLostError("the item has ended meanwhile")
-        scored = self._score(item, draft, None if cuts is None else json.loads(cuts))
+        scored = self._scorer.score(item, draft, None if cuts is None else json.loads(cuts))
         seen = self._discovery.look(draft) if is_unseen and self._discovery else None
         return Scored(scored, seen)
 
@@ -216,7 +221,6 @@ class Scoring:
     def store_many(
         self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | None]]
     ) -> list[Outcome]:
-        """See `pipeline.ItemHandler`."""
         snapshot = snapshot_of(connection)
         hashes = {item.content_hash for item, _ in group}
         if len(hashes) < len(group) or any(
@@ -258,7 +262,7 @@ class Scoring:
         return not observations.is_live(snapshot, item.content_hash)
 
 
-class Deleting:
+class Deleting(ItemHandler):
     """Remove a document; one that is gone already counts as removed."""
 
     def __init__(self, database: Database, discovery: Discovery | None = None) -> None:

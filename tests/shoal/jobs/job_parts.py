@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
 from shoal.jobs.queue import lease
-from shoal.jobs.queue.claims import Batch, claim
+from shoal.jobs.queue.claims import Batch, WorkItem, claim
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload
-from shoal.jobs.stages.runner import Handlers, process
-from shoal.jobs.stages.score import Deleting, Scoring
+from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.runner import process
+from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring
 from shoal.models import Chunk, DocFormat, DocumentDraft, IslandScore, ReefScore, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -53,10 +54,20 @@ def scored(document: DocumentDraft) -> ScoredDocument:
     )
 
 
+class FunctionScorer(ItemScorer):
+    """Scores with a function of the draft."""
+
+    def __init__(self, score: Callable[[DocumentDraft], ScoredDocument]) -> None:
+        self._score = score
+
+    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+        return self._score(draft)
+
+
 def handlers(database: Database, score: Callable[[DocumentDraft], ScoredDocument] = scored) -> Handlers:
     """Handlers of the stages that need no scorer; `score` makes the chunks of a document."""
     return {
-        Stage.score: Scoring(database, lambda _item, document, _cuts: score(document)),
+        Stage.score: Scoring(database, FunctionScorer(score)),
         Stage.delete: Deleting(database),
     }
 

@@ -20,7 +20,8 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_job
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import Upload
-from shoal.jobs.stages.runner import Handlers, handlers_for, process
+from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning import Evidence
 from shoal.models import DocumentDraft
 from shoal.settings import Settings

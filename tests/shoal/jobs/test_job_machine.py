@@ -31,7 +31,8 @@ from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import FINAL, Stage
 from shoal.jobs.queue.submission import Upload, submit_one
 from shoal.jobs.queue.transitions import Outcome, finish_item, finish_wave
-from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
+from shoal.jobs.stages.runner import process
 from shoal.models import ItemStatus
 from shoal.settings import Settings
 from shoal.storage import migrate
@@ -208,7 +209,7 @@ class Protocol(RuleBasedStateMachine):
         assert living <= held
 
 
-class _Discover:
+class _Discover(ItemHandler):
     def prepare(self, item: WorkItem) -> Any:
         return None
 
@@ -216,15 +217,12 @@ class _Discover:
         return Outcome(ItemStatus.discovered)
 
 
-class _Learn:
+class _Learn(WaveHandler):
     def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
         return 1
 
     def store_wave(self, connection: Any, wave: WaveRef, prepared: Any) -> int | None:
         return int(prepared)
-
-    def settle(self, prepared: Any) -> None:
-        pass
 
 
 class LearningProtocol(Protocol):

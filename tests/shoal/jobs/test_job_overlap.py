@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from job_parts import assert_consistent, must_claim, rows, run_job, scored, statuses, upload
+from job_parts import FunctionScorer, assert_consistent, must_claim, rows, run_job, scored, statuses, upload
 
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages import runner
-from shoal.jobs.stages.runner import NotPreparedError, process
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
+from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Scoring
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -35,11 +36,11 @@ def together(settings: Settings) -> Settings:
     return dataclasses.replace(settings, batch_items=100)
 
 
-class Watched:
+class Watched(ItemHandler):
     """Scores and stores; notes what it does, and may be made to do it otherwise."""
 
     def __init__(self, database: Database) -> None:
-        self.scoring = Scoring(database, lambda _item, document, _cuts: scored(document))
+        self.scoring = Scoring(database, FunctionScorer(scored))
         self.seen: list[tuple[str, str]] = []
 
     def prepare(self, item: WorkItem) -> Any:
@@ -126,7 +127,7 @@ def test_what_cannot_be_done_for_several_documents_is_done_for_each(
     class Expecting(Watched):
         expected: list[list[str]] = []  # noqa: RUF012
 
-        def expect(self, items: Sequence[WorkItem]) -> None:
+        def prepare_together(self, items: Sequence[WorkItem]) -> None:
             self.expected.append([item.head.title for item in items])
             raise ValueError("too much at once")
 

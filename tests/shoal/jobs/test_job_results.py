@@ -33,7 +33,8 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import submit_one
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_item, finish_items
 from shoal.jobs.stages import runner
-from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -160,7 +161,7 @@ def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
     scoring = handlers(database)[Stage.score]
     prepared_as_duplicate = []
 
-    class DeletesInBetween:
+    class DeletesInBetween(ItemHandler):
         def prepare(self, item: WorkItem) -> Any:
             prepared = scoring.prepare(item)  # type: ignore[union-attr]
             prepared_as_duplicate.append(prepared is None)
@@ -271,7 +272,7 @@ class Learner:
     def handlers(self) -> Handlers:
         outer = self
 
-        class Discover:
+        class Discover(ItemHandler):
             def prepare(self, item: WorkItem) -> Any:
                 time.sleep(0.001)
 
@@ -279,7 +280,7 @@ class Learner:
                 outer.note("discover", item.wave, item.seq)
                 return Outcome(ItemStatus.discovered)
 
-        class Learn:
+        class Learn(WaveHandler):
             def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
                 outer.check(
                     "SELECT COUNT(*) FROM job_items WHERE job_id = :j AND wave = :n AND status <> 'discovered'",
@@ -294,10 +295,7 @@ class Learner:
                 outer.note("learn", wave.n, None)
                 return int(prepared)
 
-            def settle(self, prepared: Any) -> None:
-                pass
-
-        class Score:
+        class Score(ItemHandler):
             def prepare(self, item: WorkItem) -> Any:
                 sql = """SELECT COUNT(*) FROM waves WHERE job_id = :j AND n = :n
                          AND (stage <> 'score' OR vocabulary_version <> n + 100)"""
@@ -361,7 +359,7 @@ def test_a_wave_of_which_every_item_fails_in_discovery_is_done(
     settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
     job_id = upload(database, settings, ["a", "a", "b", "c", "d"])
 
-    class Discover:
+    class Discover(ItemHandler):
         def prepare(self, item: WorkItem) -> Any:
             if item.wave == 1 or item.seq == 0:
                 raise DocumentError("no")
@@ -384,7 +382,7 @@ def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
     learner = Learner(database)
     tries = []
 
-    class Learn:
+    class Learn(WaveHandler):
         def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
             tries.append(wave.n)
             if wave.n == 0:
@@ -393,9 +391,6 @@ def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
 
         def store_wave(self, connection: Any, wave: WaveRef, prepared: Any) -> int | None:
             return int(prepared)
-
-        def settle(self, prepared: Any) -> None:
-            pass
 
     run_job(database, settings, {**learner.handlers(), Stage.learn: Learn()})
     assert tries == [0] * settings.max_attempts + [1]

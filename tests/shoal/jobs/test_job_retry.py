@@ -46,7 +46,8 @@ from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.jobs.stages.runner import Handlers, process
+from shoal.jobs.stages.contract import Handlers, ItemHandler
+from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -282,7 +283,7 @@ TEXTS = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley
 UNLUCKY = about("bees", "zorblat") + " " + about("fire", "varnisk")
 
 
-class Failing:
+class Failing(ItemHandler):
     """A handler to which one document is too much."""
 
     def __init__(self, handler: Any) -> None:
@@ -293,8 +294,8 @@ class Failing:
             raise DocumentError("not today")
         return self._handler.prepare(item)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handler, name)
+    def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
+        return self._handler.store(connection, item, prepared)
 
 
 def failing_at(stage: Stage, database: Database, settings: Settings) -> Handlers:

@@ -33,7 +33,8 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete
-from shoal.jobs.stages.runner import Handlers, handlers_for, process
+from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning.scorers import Vocabularies
 from shoal.models import DocFormat
 from shoal.settings import Settings
@@ -66,7 +67,7 @@ def failing(database: Database, settings: Settings, content: str) -> Handlers:
     using = handlers(database, settings)
     inner: Any = using[Stage.score]
 
-    class Failing:
+    class Failing(ItemHandler):
         def prepare(self, item: Any) -> Any:
             prepared = inner.prepare(item)
             if prepared is not None and prepared.document.draft.content == content:
@@ -177,9 +178,9 @@ def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
     learning: Any = handlers(database, settings)[Stage.learn]
     prepared = []
 
-    class Interrupted:
+    class Interrupted(WaveHandler):
         store_wave = staticmethod(learning.store_wave)
-        settle = staticmethod(learning.settle)
+        cleanup = staticmethod(learning.cleanup)
 
         def prepare_wave(self, wave: Any, owner: str) -> Any:
             prepared.append(learning.prepare_wave(wave, owner))

@@ -1,0 +1,63 @@
+"""The contract between the stages of a job and the module that runs them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from shoal.jobs.queue.claims import WaveRef, WorkItem
+from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.transitions import Outcome
+
+
+class NotPreparedError(Exception):
+    """The database has changed since `prepare`: the item must be prepared again."""
+
+
+class ItemHandler(ABC):
+    """A stage that works on single items."""
+
+    def prepare_together(self, items: Sequence[WorkItem]) -> None:  # noqa: B027 - optional work
+        """Do the work that is cheaper for several items at once. `prepare` of each item follows.
+
+        Errors raised here are raised again by `prepare` for the item that caused them.
+        """
+
+    @abstractmethod
+    def prepare(self, item: WorkItem) -> Any:
+        """Do the long part, outside any transaction. May raise DocumentError, LeaseLostError, StorageError."""
+
+    @abstractmethod
+    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+        """Do the short part, inside the transaction that ends the item. May also raise NotPreparedError."""
+
+    def store_many(self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
+        """Store several items in one transaction; outcomes in their order.
+
+        After an error, the items are stored one by one, each in a transaction of its own.
+        """
+        return [self.store(connection, item, prepared) for item, prepared in group]
+
+
+class WaveHandler(ABC):
+    """A stage that works on a wave as a whole."""
+
+    @abstractmethod
+    def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
+        """Do the long part, outside transactions or in short ones. May raise LeaseLostError, StorageError."""
+
+    @abstractmethod
+    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Any) -> int | None:
+        """Do the short part, inside the transaction that ends the stage. May also raise NotPreparedError.
+
+        Returns the vocabulary version that scores the items of the wave.
+        """
+
+    def cleanup(self, prepared: Any) -> None:  # noqa: B027 - optional work
+        """Remove what is no longer needed, after the commit. Nothing depends on it."""
+
+
+Handlers = Mapping[Stage, ItemHandler | WaveHandler]
