@@ -35,6 +35,7 @@ from shoal.support.clock import timestamp
 if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
+    from shoal.jobs.service import Jobs
     from shoal.jobs.stages.contract import Handlers
     from shoal.learning.word_details import LearnedWord, WordPage
     from shoal.search.audit import AuditLog
@@ -83,6 +84,13 @@ class Engine:
         from shoal.search.postings import PostingsCache
 
         return PostingsCache(self.database)
+
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        """The jobs of the service: submit, look up, wait, cancel, retry."""
+        from shoal.jobs.service import Jobs
+
+        return Jobs(self.database, self.settings)
 
     @functools.cached_property
     def _audit(self) -> AuditLog | None:

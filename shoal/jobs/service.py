@@ -1,0 +1,181 @@
+"""The jobs of a library: submit, look up, wait, cancel and retry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shoal.errors import JobStateError
+from shoal.jobs.queue import queries, retry, submission
+from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveSeen
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.replace import is_being_replaced, new_content, settle_without_work
+from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus
+from shoal.settings import Settings
+from shoal.storage import document_writer
+from shoal.storage.database import Database
+from shoal.support.clock import timestamp
+
+
+class Submission(NamedTuple):
+    """What became of a submitted document: a job, or `document_id` of a stored document with the same content."""
+
+    job: Job | None
+    document_id: int | None
+
+
+class Jobs:
+    """Jobs of the service, which its workers carry out. The jobs of single processes are not among them."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    # Submit. Each job is durable when the method returns. Raises IdempotencyError for a key that another request used,
+    # StorageError.
+
+    def submit(
+        self, draft: DocumentDraft, *, idempotency_key: str | None = None, request_hash: str = ""
+    ) -> Submission:
+        """Accept one document. If its content is stored already, merge its tags into the stored document instead.
+
+        With an idempotency key, a duplicate becomes a finished job too, so that the same request gets the same answer.
+        """
+        document_id = self._merge_tags(draft)
+        if document_id is None:
+            job_id = submission.submit_one(
+                self._database,
+                self._settings,
+                draft,
+                idempotency_key=idempotency_key,
+                request_hash=request_hash,
+            )
+        elif idempotency_key is None:
+            return Submission(None, document_id)
+        else:
+            job_id = submission.submit_duplicate(
+                self._database, self._settings, document_id, draft, idempotency_key, request_hash
+            )
+        return Submission(self.get(job_id), document_id)
+
+    def _merge_tags(self, draft: DocumentDraft) -> int | None:
+        """The id of the document with the draft's content, which now has the draft's tags too.
+
+        None if there is no such document, or if it is about to get other content.
+        """
+        with self._database.read() as connection:
+            document_id = document_writer.find_by_hash(connection, draft.content_hash)
+        if document_id is None or is_being_replaced(self._database, document_id):
+            return None
+        if draft.tags:
+            with self._database.write() as connection:
+                # The document may have been deleted since.
+                if not document_writer.exists(connection, document_id):
+                    return None
+                document_writer.merge_tags(connection, document_id, draft.tags, now=timestamp())
+        return document_id
+
+    def open_upload(self, *, idempotency_key: str | None = None, request_hash: str | None = None) -> Upload:
+        """Begin an upload of several documents. It becomes a job when it is finished."""
+        return Upload(self._database, self._settings).begin(
+            idempotency_key=idempotency_key, request_hash=request_hash
+        )
+
+    def submit_replacement(self, document_id: int, fields: Mapping[str, Any]) -> Job | None:
+        """Accept new content for a stored document; fields that are None stay as stored.
+
+        None if content, title and format stay the same: the other fields are then stored at once.
+        Raises NotFoundError, DocumentError.
+        """
+        with self._database.snapshot() as snapshot:
+            draft = new_content(snapshot, document_id, self._settings, **fields)
+        if settle_without_work(self._database, document_id, draft):
+            return None
+        return self.get(submission.submit_replacement(self._database, self._settings, document_id, draft))
+
+    def submit_rescore(self, *, idempotency_key: str | None = None, request_hash: str | None = None) -> Job:
+        """Accept the rescoring of every stored document."""
+        return self.get(
+            submission.submit_rescore(
+                self._database, self._settings, idempotency_key=idempotency_key, request_hash=request_hash
+            )
+        )
+
+    def submit_delete(self, document_ids: Sequence[int]) -> Job:
+        """Accept the deletion of documents; ids that do not exist count as deleted. Raises InvalidFieldError."""
+        return self.get(submission.submit_delete(self._database, self._settings, document_ids))
+
+    # Look up
+
+    def get(self, job_id: int) -> Job:
+        """Raises NotFoundError."""
+        return queries.get_job(self._database, job_id)
+
+    def list(
+        self,
+        status: JobStatus | Collection[JobStatus] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        kinds: Collection[JobKind] = (),
+    ) -> Sequence[Job]:
+        """Jobs, newest first, of these statuses and kinds; no status or kind means all of them."""
+        return queries.list_jobs(self._database, status, limit, offset, kinds=kinds)
+
+    def count(
+        self, status: JobStatus | Collection[JobStatus] | None = None, *, kinds: Collection[JobKind] = ()
+    ) -> int:
+        """Number of jobs on all pages of `list`."""
+        return queries.count_jobs(self._database, status, kinds=kinds)
+
+    def items(
+        self, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[JobItem]:
+        """Items of a job in the order of the upload. Raises NotFoundError."""
+        return queries.get_items(self._database, job_id, status, limit, offset)
+
+    def count_items(self, job_id: int, status: ItemStatus | None = None) -> int:
+        """Number of items on all pages of `items`."""
+        return queries.count_items(self._database, job_id, status)
+
+    def waves(self, job_id: int) -> Sequence[WaveSeen]:
+        """The waves of a job in order."""
+        return queries.get_waves(self._database, job_id)
+
+    def by_key(self, idempotency_key: str) -> tuple[int, str | None] | None:
+        """The id of the job accepted under this key, and the hash of its request; None if there is none."""
+        return queries.find_by_key(self._database, idempotency_key)
+
+    def backlog(self) -> Waiting:
+        """Number and bytes of the items that wait for workers."""
+        return queries.waiting(self._database)
+
+    # Wait. No transaction is held meanwhile.
+
+    def wait(self, job_id: int, seconds: float) -> Job:
+        """The job when it has ended, or after `seconds`. Raises NotFoundError."""
+        return queries.wait_for_end(self._database, job_id, seconds)
+
+    def wait_for_change(
+        self, job_id: int, revision: int, seconds: float, *, poll: float = POLL_SECONDS
+    ) -> Job:
+        """The job when its revision differs from `revision`, or after `seconds`. Raises NotFoundError."""
+        return queries.wait_for_change(self._database, job_id, revision, seconds, poll=poll)
+
+    # Change
+
+    def cancel(self, job_id: int) -> Job:
+        """End all open items of a job. Raises NotFoundError, JobStateError if the job has ended otherwise."""
+        job = self.get(job_id)
+        if job.ended and job.status is not JobStatus.canceled:
+            raise JobStateError(f"job {job_id} has ended ({job.status}); there is nothing to cancel")
+        return cancel(self._database, job_id)
+
+    def retry(self, job_id: int) -> Job:
+        """Send the failed items of a job through its stages again. Raises NotFoundError, JobStateError."""
+        return retry.retry(self._database, self._settings, job_id)
+
+    def can_retry(self, job: Job) -> bool:
+        """Whether `retry` would find an item."""
+        return retry.can_retry(self._database, job)
