@@ -1,4 +1,4 @@
-"""The door of the library: documents go in, explained results come out.
+"""The interface of the library: documents go in, explained results come out.
 
 An engine is a database and a scorer. It may be shared between threads. Every method opens its own transaction,
 so what it returns is one consistent state.
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 SQLITE = "sqlite:///"
 MAX_PAGE = 2**31 - 1
-"""Listings take limits and offsets up to here."""
+"""Largest limit and offset of a listing."""
 
 
 class Engine:
-    """Ingests, searches and explains; `with Engine(db_path="shoal.db") as engine:`.
+    """Ingest, search and explain; `with Engine(db_path="shoal.db") as engine:`.
 
-    The database is made or migrated at once; lagoon's data is loaded when first needed. `settings` come from the
-    environment unless given; `db_path` or `database_url` (`sqlite:///PATH`) win over them. `scorer` is any object
-    with lagoon's public methods; without it, `lagoon_data_dir` (None: the packaged data) says what to load.
+    Creates or migrates the database at once; loads lagoon's data on first use. `settings` default to the
+    environment; `db_path` or `database_url` (`sqlite:///PATH`) override them. `scorer` is any object with
+    lagoon's public methods; without it, the data in `lagoon_data_dir` is loaded (None: the packaged data).
 
     Raises SettingsError, SchemaError (a newer or foreign database) or DatabaseUnavailableError.
     """
@@ -102,7 +102,7 @@ class Engine:
 
     @property
     def scorer(self) -> Any:
-        """The scorer, loaded on first use. Raises a lagoon.LagoonError where its data can't be used."""
+        """The scorer, loaded on first use. Raises lagoon.LagoonError if its data cannot be used."""
         if self._scorer is None:
             with self._loading:
                 if self._scorer is None:
@@ -112,10 +112,7 @@ class Engine:
         return self._scorer
 
     def start(self) -> None:
-        """Load now what would be loaded by the first searches, as a service does before it is ready.
-
-        Calling it again is cheap.
-        """
+        """Load what the first search needs, so that a service is ready before it answers. A second call is cheap."""
         with self.database.snapshot(limited=False) as snapshot:
             self._postings.load(snapshot, self.scorer.n_reefs)
 
@@ -131,7 +128,7 @@ class Engine:
     ) -> None:
         self.close()
 
-    # In
+    # Ingest
 
     def ingest(
         self,
@@ -143,10 +140,10 @@ class Engine:
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
     ) -> IngestResult:
-        """Take in one document. Where its content is stored already, tags are merged and `duplicate` is set.
+        """Store one document. If its content is stored already, merge the tags and set `duplicate`.
 
-        Format and title are told from `source_path` and the text unless given. Raises a DocumentError that says
-        what is wrong with the document; nothing is stored then.
+        Format and title default to those found in `source_path` and the text. Raises DocumentError with what is
+        wrong with the document; nothing is stored then.
         """
         from shoal.formats.drafts import make_draft
 
@@ -171,9 +168,9 @@ class Engine:
         tags: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> IngestResult:
-        """Take in a file; its path becomes `source_path`. As `ingest` otherwise.
+        """Store the text of a file like `ingest`; its path becomes `source_path`.
 
-        Raises NotFoundError where there is no such file.
+        Raises NotFoundError if there is no such file.
         """
         from shoal.formats.drafts import draft_from_file
 
@@ -184,10 +181,10 @@ class Engine:
         )
 
     def ingest_many(self, documents: Iterable[Mapping[str, Any]]) -> list[IngestResult]:
-        """Take in documents given as the arguments of `ingest`; one result each, in order.
+        """Store documents given as the arguments of `ingest`; one result for each, in order.
 
-        A bad document does not raise: its result has `error`. What the library learns is learned from all of them
-        together, or from waves of `wave_bytes`.
+        A bad document does not raise: its result has `error`. The library learns from all documents together, in
+        waves of `wave_bytes`.
         """
         with self.ingest_session() as ingest_session:
             for document in documents:
@@ -205,12 +202,12 @@ class Engine:
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
     ) -> IngestResult:
-        """Give a document new content under its id. What is None stays as it is; chunks whose text is the same keep
-        their ids. A search sees the old document or the new one.
+        """Give a document new content under its id.
 
-        Where content, title and format are what they were, nothing is scored again. Raises NotFoundError,
-        DuplicateContentError where another document has this content, or another DocumentError; the document is then as
-        it was.
+        Arguments that are None keep their stored value; chunks with the same text keep their ids. A search sees
+        either the old document or the new one. If content, title and format are the same, nothing is scored.
+        Raises NotFoundError, DuplicateContentError if another document has this content, or another
+        DocumentError; the document then stays as it was.
         """
         from shoal.jobs.stages.replace import new_content
 
@@ -238,7 +235,7 @@ class Engine:
         tags: Iterable[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> IngestResult:
-        """As `replace`, with the text of a file; its path becomes `source_path` and tells the format."""
+        """Replace with the text of a file; its path becomes `source_path` and determines the format."""
         from shoal.formats.drafts import draft_from_file
 
         stored = self.document(document_id).document
@@ -253,9 +250,9 @@ class Engine:
         return self._replace(document_id, draft)
 
     def _replace(self, document_id: int, draft: DocumentDraft) -> IngestResult:
-        from shoal.jobs.stages.replace import settle_without_work
+        from shoal.jobs.stages.replace import update_without_scoring
 
-        if settle_without_work(self.database, document_id, draft):
+        if update_without_scoring(self.database, document_id, draft):
             detail = self.document(document_id)
             stored = detail.document
             return IngestResult(
@@ -266,7 +263,7 @@ class Engine:
             return ingest_session.finish_one()
 
     def ingest_session(self) -> IngestSession:
-        """Takes documents one by one; `ingest_many` for whoever doesn't have them at hand, or wants to watch."""
+        """A session that takes documents one by one and reports progress."""
         from shoal.jobs.ingestion import IngestSession
 
         return IngestSession(self.database, self._handlers, self.settings)
@@ -282,7 +279,7 @@ class Engine:
 
         return handlers_for(self.database, self.scorer, self.settings)
 
-    # Out
+    # Search and read
 
     def search(
         self,
@@ -302,18 +299,18 @@ class Engine:
         fusion: str = "blend",
         trace_id: str | None = None,
     ) -> SearchResponse:
-        """The chunks that match the query best, best first, with what they matched by.
+        """The chunks that match the query best, best first, each with its reasons.
 
-        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded words and
-        title:words; nothing in it is an error. `preset` (`balanced`, `precise`, `conceptual`), or `weights` for
-        `lexical`, `reef` and `field_boost`, say what counts in a hybrid search; `fusion` is `blend` or `rrf`.
+        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded words
+        and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`) or `weights` for
+        `lexical`, `reef` and `field_boost` set the share of each signal; `fusion` is `blend` or `rrf`.
 
-        `tags` and `min_confidence` are short for the filters of the same name and can't be given twice.
-        `max_per_document=None` lifts that limit. `include_scores` fills `shared_reefs`; `context` adds that many
-        neighbours before and after each result. `trace_id` is that of the request that this search is part of; it is
-        in the response and in the audit log (`SHOAL_AUDIT`).
+        `tags` and `min_confidence` are shorthands for the filters of the same name; giving both is an error.
+        `max_per_document=None` removes that limit. `include_scores` fills `shared_reefs`; `context` adds that many
+        neighbours before and after each result. `trace_id` identifies the request in the response and in the
+        audit log (`SHOAL_AUDIT`).
 
-        Raises QueryError naming the argument that cannot be used.
+        Raises QueryError, which names the argument.
         """
         from shoal.search.request import make_request
         from shoal.search.searching import answer
@@ -352,9 +349,9 @@ class Engine:
         chunk_id: int | None = None,
         **search: Any,
     ) -> Explanation:
-        """How a query is understood, word by word; with a document or chunk, its rank and what kept it out.
+        """The analysis of a query, word by word; with a document or chunk, its rank and what excluded it.
 
-        `search` takes the arguments of `search`. Raises QueryError, NotFoundError.
+        `**search` takes the arguments of `search`. Raises QueryError, NotFoundError.
         """
         from shoal.search.explain.explanation import explain
         from shoal.search.request import check_id, make_request
@@ -372,8 +369,10 @@ class Engine:
     def search_and_explain(
         self, query: str, *, trace_id: str | None = None, **search: Any
     ) -> tuple[SearchResponse, Explanation]:
-        """`search` and `explain` of one query, for whoever shows both: it is understood once, and both are of one
-        state of the library. `search` takes the arguments of `search`. Raises QueryError."""
+        """The results of `search` and `explain` for one query, analyzed once, from one snapshot of the library.
+
+        `**search` takes the arguments of `search`. Raises QueryError.
+        """
         from shoal.search.explain.explanation import search_and_explain
         from shoal.search.request import make_request
 
@@ -388,7 +387,7 @@ class Engine:
         )
 
     def similar(self, chunk_id: int, *, top_k: int = 5) -> Sequence[SimilarChunk]:
-        """Chunks of other documents that are about the same as a chunk, at most one of each, the likest first.
+        """Chunks of other documents with a similar profile, at most one per document, most similar first.
 
         Raises NotFoundError.
         """
@@ -408,10 +407,9 @@ class Engine:
         limit: int = 50,
         offset: int = 0,
     ) -> DocumentPage:
-        """Documents by id, those with `tag`, with exactly that `source_path`, and with `q` in title or source path (any
-        case of ASCII letters).
+        """Documents by id: those with `tag`, with exactly this `source_path`, and with `q` in title or source path.
 
-        Raises QueryError for a negative limit or offset.
+        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset.
         """
         from shoal.search.request import whole_characters
 
@@ -444,7 +442,7 @@ class Engine:
             )
 
     def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
-        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to each side.
+        """A chunk by its id, with its document and `context` neighbours on each side.
 
         Raises NotFoundError, QueryError.
         """
@@ -462,10 +460,13 @@ class Engine:
             return document_queries.get_content(snapshot, _checked_id(document_id))
 
     def status(self) -> dict[str, Any]:
-        """Counts, versions, sizes: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`,
-        `lagoon_checksum`, `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by
-        status), `workers` (seen lately), `schema`, `db_path`, `db_bytes`, `postings` (that this process keeps in memory for
-        searches: `n_chunks`, `bytes`)."""
+        """Counts, versions and sizes of the library.
+
+        Keys: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
+        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status), `workers`
+        (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, and `postings` (`n_chunks` and `bytes` that this
+        process keeps in memory).
+        """
         from shoal.storage.statistics import get_counts, size_on_disk
 
         with self.database.snapshot() as snapshot:
@@ -483,12 +484,14 @@ class Engine:
         }
 
     def postings_in_memory(self) -> tuple[int, int]:
-        """Chunks whose postings this process keeps in memory for its searches, and the bytes they take."""
+        """Number of chunks whose postings this process keeps in memory, and their bytes."""
         return self._postings.in_memory
 
     def reefs(self) -> dict[str, Any]:
-        """The hierarchy: archipelagos, islands and reefs. A reef has its typical words and `n_chunks`, the number
-        of chunks whose strongest reef it is."""
+        """The hierarchy of archipelagos, islands and reefs.
+
+        A reef has its typical words and `n_chunks`, the number of chunks whose strongest reef it is.
+        """
         from shoal.storage.statistics import chunks_by_reef
 
         with self.database.snapshot() as snapshot:
@@ -512,8 +515,10 @@ class Engine:
         }
 
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> WordPage:
-        """The words that the library has learned, with their reefs and evidence, those met most often first; with
-        `q`, those that hold it, however it is spelt. Raises QueryError for a negative limit or offset."""
+        """Learned words with their reefs and evidence, most frequent first; with `q`, those that contain it.
+
+        Raises QueryError for a negative limit or offset.
+        """
         from shoal.learning.word_details import list_words
         from shoal.search.request import whole_characters
 
@@ -523,8 +528,10 @@ class Engine:
             return list_words(snapshot, self.scorer, q=q, limit=limit, offset=offset)
 
     def learned_word(self, word: str) -> LearnedWord:
-        """One learned word, however it is spelt, in singular or plural. Raises NotFoundError, which says whether it
-        is in the dictionary, QueryError."""
+        """One learned word, in any case, in singular or plural.
+
+        Raises NotFoundError, which says whether the dictionary has the word, or QueryError.
+        """
         from shoal.learning.word_details import find_one
         from shoal.search.request import whole_characters
 
@@ -532,7 +539,7 @@ class Engine:
             return find_one(snapshot, self.scorer, whole_characters("word", word))
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
-        """The whole library as lines of JSON; `canonical` leaves out ids, times and versions."""
+        """The whole library as lines of JSON. `canonical` omits ids, times and versions."""
         from shoal.storage.export import export
 
         return export(self.database, canonical=canonical)
@@ -540,7 +547,7 @@ class Engine:
     # Change
 
     def set_tags(self, document_id: int, tags: Sequence[str]) -> tuple[str, ...]:
-        """Replace a document's tags; the tags as stored. Raises NotFoundError, InvalidFieldError."""
+        """Replace a document's tags; return them as stored. Raises NotFoundError, InvalidFieldError."""
         from shoal.formats.drafts import checked_tags
         from shoal.storage import document_writer
 
@@ -551,15 +558,19 @@ class Engine:
             return document_queries.get_document(snapshot, document_id).tags
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
-        """Learn afresh from all that is stored, and bring the scores of every chunk up to date with it; chunks and
-        their ids stay as they are. Interrupted, it goes on where it was when called again."""
+        """Learn again from all stored documents and update the scores of every chunk; chunks keep their ids.
+
+        After an interruption, the next call resumes.
+        """
         from shoal.jobs.rescoring import rescore
 
         return rescore(self.database, self._handlers, self.settings, watch or (lambda _: None))
 
     def delete_document(self, document_id: int) -> bool:
-        """Remove a document and everything derived from it; False if there is none. Words that were learned from it
-        alone are forgotten by the next learn or rescore."""
+        """Delete a document and everything derived from it; False if there is none.
+
+        The next learn or rescore forgets words that only this document supported.
+        """
         from shoal.jobs.stages.discover import Discovery, delete_document, rows_to_withdraw
 
         if not 0 < document_id <= MAX_ID:
@@ -567,7 +578,7 @@ class Engine:
         rows = rows_to_withdraw(self.database, lambda: Discovery(self.scorer, self.settings), document_id)
         with self.database.write() as connection:
             found = delete_document(connection, document_id, rows)
-        # In steps, so that others can write in between.
+        # In steps, so that other writers get their turn.
         while found and self.database.give_back_space():
             pass
         return found
@@ -577,7 +588,7 @@ def _settings(
     given: Settings | None, db_path: str | Path | None, database_url: str | None, learning: bool | None
 ) -> Settings:
     if db_path is not None and database_url is not None:
-        raise SettingsError("db_path and database_url say the same thing; give one of them")
+        raise SettingsError("db_path and database_url mean the same; give only one of them")
     url = database_url if db_path is None else f"{SQLITE}{db_path}"
     if given is None:
         return Settings.from_environment(database_url=url, learning=learning)
@@ -588,7 +599,7 @@ def _settings(
 
 
 def _checked_id(document_id: int) -> int:
-    """An id that a database can be asked for. Raises NotFoundError: no document has another."""
+    """The id, if a document can have it. Raises NotFoundError otherwise."""
     if not 0 < document_id <= MAX_ID:
         raise NotFoundError(f"there is no document {document_id}")
     return document_id

@@ -14,7 +14,7 @@ from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.duplicates import not_taken
 from shoal.jobs.queue.submission import submit_delete, submit_duplicate, submit_one, submit_replacement
-from shoal.jobs.stages.replace import is_being_replaced, new_content, settle_without_work
+from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models import DocumentDraft, ItemStatus, JobKind
 from shoal.storage import document_writer as storage
 from shoal.storage.records import DocumentDetail
@@ -303,7 +303,7 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     database = here.engine.database
     with database.snapshot() as snapshot:
         draft = new_content(snapshot, document_id, here.settings, **data)
-    if settle_without_work(database, document_id, draft):
+    if update_without_scoring(database, document_id, draft):
         return _stored(here, document_id, duplicate=True)
     job_id = submit_replacement(database, here.settings, document_id, draft)
     here.notify()

@@ -1,7 +1,7 @@
-"""Jobs that a process takes on and works off by itself, without the service.
+"""Embedded jobs: jobs that one process submits and runs itself, without the service.
 
-They go through the stages of any other job, so that a library comes out the same. But nothing is promised: what such
-a process leaves undone when it ends, however it ends, is dropped, and nobody else sees or waits for it.
+They go through the same stages as other jobs, so the library comes out the same. They are not durable: when the
+process ends, for any reason, the rest of its job is dropped. Other processes neither see nor run it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ ALL_SLICES = 1 << 30
 
 BATCH_BYTES = 16 * MIB
 BATCH_ITEMS = 4096
-"""What a process takes at a time that has a job for itself, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`: no
-one waits for its turn, and within a batch the next text is prepared while the last is stored."""
+"""Batch size of an embedded job, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`. No other job waits for its
+turn, and within a batch the next text is prepared while the last one is stored."""
 
 WATCH_SECONDS = 0.1
-"""Time between two looks at the progress of a job, at least."""
+"""Minimum time between two progress reports."""
 
 log = logging.getLogger(__name__)
 
 
 class LocalProgress(NamedTuple):
-    """Of a job: bytes done, of all, where a text counts half once it has had its first look; and items that have
-    ended, of all."""
+    """Bytes and items of a job, done and in total. A text counts half after the discover stage."""
 
     bytes_done: int
     bytes_total: int
@@ -54,15 +53,15 @@ class LocalProgress(NamedTuple):
 Watcher = Callable[[LocalProgress], None]
 
 
-def tidy(database: Database, settings: Settings) -> None:
-    """Remove what processes that died have left undone."""
+def drop_abandoned_jobs(database: Database, settings: Settings) -> None:
+    """Delete embedded jobs of dead processes."""
     if drop_dead_local_jobs(database, settings, time.time()):
         remove_dropped(database, ALL_SLICES)
 
 
 def open_upload(database: Database, settings: Settings) -> Upload:
-    """An upload, not begun, for a job of this process."""
-    tidy(database, settings)
+    """An upload, not begun, for an embedded job."""
+    drop_abandoned_jobs(database, settings)
     return Upload(database, settings, local_owner=lease.new_owner())
 
 
@@ -73,7 +72,7 @@ def run_job(
     settings: Settings,
     watch: Watcher | None = None,
 ) -> None:
-    """Work on a job, which no other process does, until it has ended or is gone."""
+    """Run an embedded job until it has ended or is deleted."""
     large = dataclasses.replace(settings, batch_bytes=BATCH_BYTES, batch_items=BATCH_ITEMS)
     with renewed(database, settings, job_id):
         _run_job(database, job_id, handlers, large, watch)
@@ -86,39 +85,39 @@ def _run_job(
     settings: Settings,
     watch: Watcher | None = None,
 ) -> None:
-    """The same, together with other processes or without."""
-    told = _seldom(database, job_id, watch) if watch is not None else _untold
+    """Run a job, alone or together with other processes."""
+    report = _throttled(database, job_id, watch) if watch is not None else _no_report
     while True:
         batch = claim(database, lease.new_owner(), settings, job_id=job_id)
         if batch is not None:
-            process(batch, database, handlers, settings, told)
+            process(batch, database, handlers, settings, report)
         elif _has_ended(database, job_id):
             break
         else:
-            # Another process has the rest, or learns for another job; should it die, its work is free again.
+            # Another process has the rest, or learns for another job. If it dies, its leases are reclaimed.
             reclaim_expired_leases(database, settings, time.time())
             time.sleep(POLL_SECONDS)
-            told()
+            report()
     if watch is not None:
         watch(progress(database, job_id))
 
 
-def _seldom(database: Database, job_id: int, watch: Watcher) -> Callable[[], None]:
-    """Tells how far a job is, but not more often than anyone could follow."""
-    told_at = 0.0
+def _throttled(database: Database, job_id: int, watch: Watcher) -> Callable[[], None]:
+    """A function that reports progress at most once in WATCH_SECONDS."""
+    reported_at = 0.0
 
-    def tell() -> None:
-        nonlocal told_at
+    def report() -> None:
+        nonlocal reported_at
         now = time.monotonic()
-        if now - told_at >= WATCH_SECONDS:
-            told_at = now
+        if now - reported_at >= WATCH_SECONDS:
+            reported_at = now
             watch(progress(database, job_id))
 
-    return tell
+    return report
 
 
-def _untold() -> None:
-    """For who doesn't watch."""
+def _no_report() -> None:
+    """Report nothing."""
 
 
 def run_job_in_processes(
@@ -128,9 +127,10 @@ def run_job_in_processes(
     n: int,
     watch: Watcher | None = None,
 ) -> None:
-    """As `run_job`, by `n` processes with lagoon's packaged data. One that dies of its work, or is killed for want of
-    progress, is replaced: an item that ends its process fails after `max_attempts`, as in the service. Raises ShoalError
-    once all of them have died of something else.
+    """Run an embedded job in `n` processes, with lagoon's packaged data.
+
+    A process that an item kills, or that is killed because it makes no progress, is replaced. Such an item fails after
+    `max_attempts`, as in the service. Raises ShoalError once all processes have died of other causes.
     """
     import multiprocessing
 
@@ -156,8 +156,8 @@ def run_job_in_processes(
                 processes = alive + [start() for _ in range(n - len(alive))]
             elif not alive and not _has_ended(database, job_id):
                 raise ShoalError(
-                    "the processes that did the work have died, perhaps for want of memory; what is stored stays, and "
-                    "running the same command again takes in the rest"
+                    "all worker processes have died, perhaps from lack of memory; stored documents stay, and running the "
+                    "same command again stores the rest"
                 )
             if watch is not None:
                 watch(progress(database, job_id))
@@ -170,20 +170,20 @@ def run_job_in_processes(
 
 
 def progress(database: Database, job_id: int) -> LocalProgress:
-    """How far a job is; nothing of nothing for one that is gone."""
+    """The progress of a job; all zeros if it is deleted."""
     with database.read() as connection:
         row = connection.execute(statements.LOCAL_PROGRESS, {"job_id": job_id}).one()
     return LocalProgress(*(int(value or 0) for value in row))
 
 
 def drop(database: Database, job_id: int) -> None:
-    """Remove a job of this process with all its rows, ended or not."""
+    """Delete an embedded job with all its rows, ended or not."""
     with database.write() as connection:
         connection.execute(statements.DROP_LOCAL_JOB, {"job_id": job_id})
     remove_dropped(database, ALL_SLICES)
     with database.snapshot() as snapshot:
         free = snapshot.value(COUNT_FREE_PAGES)
-    # The texts went through the file.
+    # The texts of its items leave free pages in the file.
     while free > FREE_PAGES and database.give_back_space(FREE_PAGES):
         free -= FREE_PAGES
 
@@ -196,7 +196,7 @@ def _has_ended(database: Database, job_id: int) -> bool:
 
 
 def _work_child(settings: Settings, job_id: int) -> None:
-    """The work of one of several processes. Ctrl-C ends it at once: its parent drops the job."""
+    """The main function of a child process. Ctrl-C ends it at once; its parent drops the job."""
     import os
     import signal
 

@@ -1,7 +1,7 @@
-"""Documents taken in within this process: one job of its own, worked off before anything is told.
+"""Ingestion within this process: an embedded job of any number of documents.
 
-The texts wait in the database, so memory doesn't grow with their number, and go through the stages that a service
-would take them through.
+The texts wait in the database, so memory does not grow with their number. They go through the same stages as in the
+service.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from shoal.storage.database import Database
 COUNT_STORED = sa.text("SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND status = 'succeeded'")
 
 FIELDS = frozenset(inspect.signature(make_draft).parameters) - {"settings"}
-"""What may be said about a document."""
+"""The fields of a document."""
 
 
 class IngestInterrupted(KeyboardInterrupt):
-    """Ctrl-C while documents were worked on: how many were stored, of all. What was not is forgotten."""
+    """Ctrl-C during ingestion: how many documents were stored, of how many. The rest is dropped."""
 
     def __init__(self, n_stored: int, n: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class IngestInterrupted(KeyboardInterrupt):
 
 
 class IngestSession:
-    """Takes documents one after the other and tells in the end what became of each. To be closed, whatever happens."""
+    """Takes documents one by one; `finish` stores them and returns a result for each. Use it with `with`."""
 
     def __init__(self, database: Database, handlers: Handlers, settings: Settings) -> None:
         self._database = database
@@ -72,7 +72,7 @@ class IngestSession:
             embedded.drop(self._database, self._job_id)
 
     def add(self, document: Mapping[str, Any]) -> None:
-        """Take a document given as the arguments of `Engine.ingest`. A bad one becomes a result with `error`."""
+        """Add a document given as the arguments of `Engine.ingest`. A bad one becomes a result with `error`."""
         try:
             self._upload.add(_draft(document, self._settings))
         except DocumentError as error:
@@ -82,23 +82,25 @@ class IngestSession:
             self._n += 1
 
     def add_draft(self, draft: DocumentDraft) -> None:
-        """Take a draft."""
+        """Add a draft."""
         self._upload.add(draft)
         self._n += 1
 
     def replace(self, document_id: int, draft: DocumentDraft) -> None:
-        """Take a draft that is to replace the content of a document that is stored."""
+        """Add new content for a stored document."""
         self._upload.replace(document_id, draft)
         self._n += 1
 
     def refuse(self, title: str, error: Exception | str) -> None:
-        """Note a document that can't be taken, with the reason."""
+        """Add a failed result for a document that cannot be read, with the reason."""
         self._refused[self._n] = IngestResult(id=None, title=title, n_chunks=0, tags=(), error=str(error))
         self._n += 1
 
     def finish(self, *, processes: int = 1, watch: Watcher | None = None) -> list[IngestResult]:
-        """Do the work; one result for each document, in the order they were taken. `processes` beyond one work with
-        lagoon's packaged data. Raises IntakeInterrupted."""
+        """Store the documents; return one result for each, in order.
+
+        More than one of `processes` requires lagoon's packaged data. Raises IngestInterrupted.
+        """
         if self._n > len(self._refused):
             self._job_id = self._upload.finish()
             try:
@@ -108,7 +110,7 @@ class IngestSession:
                     n_stored = connection.execute(COUNT_STORED, {"job_id": self._job_id}).scalar_one()
                 raise IngestInterrupted(n_stored, self._n) from None
         results = iter(self._results())
-        return [self._refused[place] if place in self._refused else next(results) for place in range(self._n)]
+        return [self._refused[n] if n in self._refused else next(results) for n in range(self._n)]
 
     def _run_job(self, job_id: int, processes: int, watch: Watcher | None) -> None:
         if processes > 1:
@@ -117,7 +119,7 @@ class IngestSession:
             embedded.run_job(self._database, job_id, self._handlers, self._settings, watch)
 
     def finish_one(self) -> IngestResult:
-        """As `finish` for one document. Raises what was wrong with it."""
+        """Store the only document. Raises its error."""
         result = self.finish()[0]
         for handler in self._last_errors.values():
             if result.error is not None and handler.error is not None:
@@ -170,8 +172,8 @@ def _draft(document: Mapping[str, Any], settings: Settings) -> DocumentDraft:
             raise InvalidFieldError(str(name), "is not a field of a document")
     if "content" not in document:
         raise InvalidFieldError("content", "is missing")
-    given = {name: value for name, value in document.items() if value is not None or name == "content"}
-    return make_draft(settings=settings, **given)
+    fields = {name: value for name, value in document.items() if value is not None or name == "content"}
+    return make_draft(settings=settings, **fields)
 
 
 def _result(connection: sa.Connection, row: sa.RowMapping) -> IngestResult:
@@ -182,10 +184,10 @@ def _result(connection: sa.Connection, row: sa.RowMapping) -> IngestResult:
     if status is ItemStatus.succeeded:
         report = json.loads(row["report"]) if row["report"] else {"warnings": []}
         tags = tuple(json.loads(row["tags"]))
-        # A document that someone has deleted meanwhile has no chunks.
+        # The document may have been deleted since.
         n_chunks = row["n_chunks"] or 0
         return IngestResult(
             row["document_id"], row["title"], n_chunks, tags, warnings=tuple(report["warnings"])
         )
-    error = row["error"] or "the document was deleted or given up meanwhile"
+    error = row["error"] or "the document was deleted or its job canceled"
     return IngestResult(id=None, title=row["title"], n_chunks=0, tags=(), error=error)

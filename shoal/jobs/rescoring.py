@@ -1,4 +1,4 @@
-"""A library brought up to date within this process: a rescore as a job of its own, worked off before it is told."""
+"""Rescoring within this process: an embedded job over all stored documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database
 
 MOST_FAILED = 1000
-"""Documents that could not be rescored and are named; there should be none."""
+"""Maximum number of failed documents that a result names; normally there are none."""
 
 
 def rescore(database: Database, handlers: Handlers, settings: Settings, watch: Watcher) -> RescoreResult:
-    """Rescore every document that is stored now."""
-    embedded.tidy(database, settings)
+    """Rescore every stored document."""
+    embedded.drop_abandoned_jobs(database, settings)
     job_id = submit_rescore(database, settings, local_owner=lease.new_owner())
     try:
         embedded.run_job(database, job_id, handlers, settings, watch)

@@ -10,7 +10,7 @@ from shoal.jobs.queue import queries, retry, submission
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveSeen
 from shoal.jobs.queue.submission import Upload
-from shoal.jobs.stages.replace import is_being_replaced, new_content, settle_without_work
+from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -90,7 +90,7 @@ class Jobs:
         """
         with self._database.snapshot() as snapshot:
             draft = new_content(snapshot, document_id, self._settings, **fields)
-        if settle_without_work(self._database, document_id, draft):
+        if update_without_scoring(self._database, document_id, draft):
             return None
         return self.get(submission.submit_replacement(self._database, self._settings, document_id, draft))
 

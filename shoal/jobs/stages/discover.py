@@ -1,6 +1,6 @@
-"""The first look at a text: what it says of words the vocabulary lacks, and where its chunks begin.
+"""The discover stage: observations of words that the base vocabulary lacks, and the offsets of the chunks.
 
-It uses the base vocabulary alone, so it may happen at any time and whatever was learned meanwhile.
+It uses the base vocabulary alone, so its result does not depend on what was learned before.
 """
 
 from __future__ import annotations
@@ -43,24 +43,23 @@ SETTINGS = (
     "short_document_words",
     "reefs_per_observation",
 )
-"""What observations depend on besides the document and lagoon's data."""
+"""Settings that observations depend on, besides the document and lagoon's data."""
 
 ANALYSES_BYTES = MIB
-"""Text of the analyses that a process keeps from the first look to the score, which take a hundred times as much: a
-small job comes back to all of them, and in a large one most texts hold a learned word, so that they are of no use."""
+"""Bytes of text whose analyses a process keeps from discover to score; an analysis takes a hundred times as much.
+A small job uses all of them again. In a large one most texts hold a learned word, and then they are of no use."""
 SHORT_BYTES = 32 * KIB
-"""Texts up to this size are looked at together, and scored together: the time of a longer one goes into its words, and
-not into the many calls for arrays that each text takes."""
+"""Texts up to this size are analyzed and scored together: array calls cost more than words in a short text."""
 LONGEST_ANALYSED = 256 * KIB
-"""Bytes of a text whose analysis is kept."""
+"""Largest text, in bytes, whose analysis is kept."""
 READ_BYTES = 32 * MIB
-"""Text of which a process keeps likewise how it is parsed and read, which takes some three times as much. Parsing and
-reading are a seventh of the work."""
+"""Bytes of text whose parsing a process keeps likewise, at about three times the size. Parsing and tokenizing are a
+seventh of the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the first look found in a text."""
+    """The result of discovery in one text."""
 
     analyzed: AnalyzedDraft
     rows: list[EvidenceRow]
@@ -68,27 +67,27 @@ class Seen:
 
 
 class Discovery:
-    """Looks at texts with the scorer of this process."""
+    """Analyzes texts with the base scorer of this process."""
 
     def __init__(self, scorer: Any, settings: Settings) -> None:
-        """`scorer` has learned nothing. One that is not lagoon's own can't be learned with: `is_possible` tells."""
+        """`scorer` has no learned words. `is_possible` is False for a scorer that cannot learn."""
         self.scorer = scorer
         self.settings = settings
         self.is_possible = can_learn(scorer)
         self.basis = f"{scorer.data_checksum}/{DISCOVERY_VERSION}"
-        self.told = {name: getattr(settings, name) for name in SETTINGS}
+        self.observed_settings = {name: getattr(settings, name) for name in SETTINGS}
 
     def source_of(self, draft: DocumentDraft) -> Source:
-        """What a look at a draft depends on."""
-        return Source(self.basis, draft.title, draft.format, self.told)
+        """Everything that the observations of a draft depend on."""
+        return Source(self.basis, draft.title, draft.format, self.observed_settings)
 
     def look(self, draft: DocumentDraft) -> Seen:
-        """Raises EmptyDocumentError where there is no text to learn from, and none to store."""
+        """Analyze and observe one draft. Raises EmptyDocumentError if it has no text."""
         analyzed = analyze(draft, self.scorer, self.settings)
         return Seen(analyzed, discover(analyzed, self.settings), self.source_of(draft))
 
     def look_at_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Seen]:
-        """As `look` at each draft, by the hash of its content; those without text are left out."""
+        """The results of `look` for several drafts, by content hash; drafts without text are left out."""
         analyzed = analyze_many(drafts, self.scorer, self.settings)
         return {
             one.draft.content_hash: Seen(one, rows, self.source_of(one.draft))
@@ -96,44 +95,44 @@ class Discovery:
         }
 
     def look_again(self, draft: DocumentDraft, source: Source) -> list[EvidenceRow] | None:
-        """What a look with another title or settings found before; None if it was another build's."""
+        """The observations that `source` describes; None if they came from another build of the data."""
         if source.basis != self.basis:
             return None
         settings = dataclasses.replace(self.settings, **source.settings)
-        told = dataclasses.replace(draft, title=source.title, format=source.format)
-        return discover(analyze(told, self.scorer, settings), settings)
+        draft = dataclasses.replace(draft, title=source.title, format=source.format)
+        return discover(analyze(draft, self.scorer, settings), settings)
 
 
 Item = TypeVar("Item")
 
 
-class _Kept(Generic[Item]):
-    """Things that belong to items on their way, by the id of the item, as far as there is room."""
+class _ItemCache(Generic[Item]):
+    """Values by item id, up to a total size of the items' texts."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._kept: dict[int, tuple[WorkItem, Item]] = {}
         self._n_bytes = 0
 
-    def keep(self, item: WorkItem, thing: Item) -> bool:
-        """Keep it if there is room. Those of other waves make room: another process may have done with them."""
+    def keep(self, item: WorkItem, value: Item) -> bool:
+        """Store a value if there is room. Values of other waves are evicted first: they may be done elsewhere."""
         self.take(item)
         while self._n_bytes + item.n_bytes > self._max_bytes:
             oldest = next((kept for kept, _ in self._kept.values()), item)
             if (oldest.job_id, oldest.wave) == (item.job_id, item.wave):
                 return False
             self.take(oldest)
-        self._kept[item.id] = item, thing
+        self._kept[item.id] = item, value
         self._n_bytes += item.n_bytes
         return True
 
     def find(self, item: WorkItem) -> Item | None:
-        """What is kept for an item."""
+        """The value of an item."""
         found = self._kept.get(item.id)
         return None if found is None else found[1]
 
     def take(self, item: WorkItem) -> Item | None:
-        """What was kept for an item; it is not kept any longer."""
+        """Remove and return the value of an item."""
         found = self._kept.pop(item.id, None)
         if found is None:
             return None
@@ -142,13 +141,15 @@ class _Kept(Generic[Item]):
 
 
 class AnalysisCache:
-    """What a process has seen in its first look at texts that it may come to score: analyses of some short ones, and
-    how others are parsed and read. Safe to share between threads."""
+    """Results of discovery that scoring may use again: analyses of some short texts, parsings of others.
+
+    Threads may share it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._analyses = _Kept[AnalyzedDraft](ANALYSES_BYTES)
-        self._read = _Kept[ReadDraft](READ_BYTES)
+        self._analyses = _ItemCache[AnalyzedDraft](ANALYSES_BYTES)
+        self._read = _ItemCache[ReadDraft](READ_BYTES)
 
     def keep(self, item: WorkItem, analyzed: AnalyzedDraft) -> None:
         with self._lock:
@@ -156,30 +157,30 @@ class AnalysisCache:
                 self._read.keep(item, ReadDraft.of(analyzed))
 
     def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
-        """Of texts that are analysed together the analyses are not kept: reading them together again takes less than
-        looking for learned words in each."""
+        """Keep the parsing alone. Analyzing short texts together again is cheaper than checking each for learned
+        words."""
         with self._lock:
             self._read.keep(item, ReadDraft(parsed, None))
 
     def find(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
-        """What is kept of a text: its analysis, and how it is parsed and read."""
+        """The cached analysis and parsing of an item."""
         with self._lock:
-            return _told(self._analyses.find(item), self._read.find(item))
+            return _cached(self._analyses.find(item), self._read.find(item))
 
     def take(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
-        """The same; it is not kept any longer."""
+        """Remove and return the same."""
         with self._lock:
-            return _told(self._analyses.take(item), self._read.take(item))
+            return _cached(self._analyses.take(item), self._read.take(item))
 
 
-def _told(
+def _cached(
     analyzed: AnalyzedDraft | None, read: ReadDraft | None
 ) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
     return analyzed, read if analyzed is None else ReadDraft.of(analyzed)
 
 
 class Discovering(ItemHandler):
-    """Look at a text that is to be stored, unless what it says is known already."""
+    """The discover stage: observe a new text, unless its observations are stored already."""
 
     def __init__(self, database: Database, discovery: Discovery, kept: AnalysisCache) -> None:
         self._database = database
@@ -190,7 +191,7 @@ class Discovering(ItemHandler):
     def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._expected = {}
         short = [item for item in items if item.n_bytes <= SHORT_BYTES]
-        # Of a few, the analyses are kept.
+        # The analyses of a few texts are worth keeping, and keeping needs single analyses.
         if not self._discovery.is_possible or len(short) <= TEXTS_LOOKED_UP:
             return
         drafts: dict[int, DocumentDraft] = {}
@@ -219,7 +220,7 @@ class Discovering(ItemHandler):
                 return None
             draft = draft_of(snapshot, item)
         if draft is None:
-            raise LeaseLostError("the item has ended meanwhile")
+            raise LeaseLostError("the item has ended since it was claimed")
         seen = self._discovery.look(draft)
         self._kept.keep(item, seen.analyzed)
         return seen
@@ -233,7 +234,7 @@ class Discovering(ItemHandler):
         is_known, observed = self._standing(snapshot_of(connection), item)
         if not is_known:
             if prepared is None:
-                # What was known when `prepare` looked has been deleted since.
+                # `prepare` relied on observations that were deleted since.
                 raise NotPreparedError
             if observed is not None:
                 observations.withdraw(connection, observed)
@@ -258,10 +259,10 @@ class Discovering(ItemHandler):
         return [Outcome(ItemStatus.discovered) for _ in group]
 
     def _standing(self, snapshot: Snapshot, item: WorkItem) -> tuple[bool, Observed | None]:
-        """Whether nothing needs to be noted of an item's text, and what is noted of it.
+        """Whether the observations of an item's text are stored already, and what is stored.
 
-        That is so where its document is stored, or another open item has the same text; and where what a deleted
-        document or a failed item has left in the sums is just what would be noted.
+        They are if a document or another open item has the same text, or if a deleted document or failed item left
+        the same observations in the sums.
         """
         assert item.content_hash is not None, "an accepted document has a hash"
         observed = observations.find_live(snapshot, item.content_hash, item_id=item.id)
@@ -270,7 +271,7 @@ class Discovering(ItemHandler):
         if observed is None:
             return False, None
         head = item.head
-        source = Source(self._discovery.basis, head.title, head.format, self._discovery.told)
+        source = Source(self._discovery.basis, head.title, head.format, self._discovery.observed_settings)
         same = observed.source == source
         return observed.counts or (observed.is_learned and same), observed
 
@@ -281,7 +282,7 @@ def _cuts_row(item: WorkItem, seen: Seen) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Rediscovered:
-    """A stored document looked at again. `before`: what is in the sums of it but was not kept."""
+    """A stored document observed again. `before`: observations in the sums whose rows were not kept."""
 
     draft: DocumentDraft
     seen: Seen
@@ -289,7 +290,7 @@ class Rediscovered:
 
 
 class Rediscovering(ItemHandler):
-    """Look at a document that is stored, unless what it says is known as this process would find it."""
+    """The rediscover stage: observe a stored document again, unless its observations are current."""
 
     def __init__(self, database: Database, discovery: Discovery) -> None:
         self._database = database
@@ -333,16 +334,16 @@ class Rediscovering(ItemHandler):
 
 
 def _is_lost(snapshot: Snapshot, observed: Observed) -> bool:
-    """Whether what is in the sums of a text was not kept, so that nobody could take it out."""
+    """Whether the sums hold observations of a text whose rows were not kept."""
     return observed.is_learned and not observations.has_rows(snapshot, observed.id)
 
 
 def rows_to_withdraw(
     database: Database, discovery: Callable[[], Discovery], document_id: int
 ) -> list[EvidenceRow]:
-    """The observations of a document that is to be deleted, where they are not kept but are in the sums.
+    """The observations of a document to delete, if they are in the sums but their rows were not kept.
 
-    Without them nobody could take them out of the sums once the text is gone. `discovery` is called only then.
+    Once the text is gone, only these rows can take them out of the sums. `discovery` is called only if needed.
     """
     with database.snapshot() as snapshot:
         content_hash = snapshot.value(document_writer.HASH_OF, {"document_id": document_id})
@@ -354,7 +355,7 @@ def rows_to_withdraw(
 
 
 def keep_rows(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> None:
-    """Keep `rows_to_withdraw` of a document whose text is about to go."""
+    """Store `rows_to_withdraw` of a document before its text is removed."""
     if rows:
         snapshot = snapshot_of(connection)
         content_hash = document_writer.hash_of(connection, document_id)
@@ -364,6 +365,6 @@ def keep_rows(connection: sa.Connection, document_id: int, rows: list[EvidenceRo
 
 
 def delete_document(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> bool:
-    """Delete a document, once `rows_to_withdraw` are kept; False if there is none."""
+    """Store `rows_to_withdraw`, then delete the document; False if there is none."""
     keep_rows(connection, document_id, rows)
     return document_writer.delete_document(connection, document_id)

@@ -1,8 +1,8 @@
-"""Learning from a wave: what its texts say is added to the running sums, and its words are decided anew.
+"""The learn stage: add the observations of a wave to the sums, and decide its words again.
 
-Reads and computes outside any transaction; writes its many rows in short ones under the revision and version to come,
-and brings them into force in the one that ends the stage. Killed anywhere, it leaves rows without effect, which the
-next learn wipes: then it begins again and comes to the same result.
+It reads and computes outside transactions, and writes its rows in short ones under the next revision and version. The
+transaction that ends the stage publishes them. A process killed at any point leaves rows without effect; the next learn
+deletes them and comes to the same result.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
 from shoal.support.clock import timestamp
 
 WORDS_DECIDED = 50_000
-"""Words that are decided at a time, where all of them are."""
+"""Words decided at a time, when all of them are."""
 EVIDENCE_ROWS = 2_000
 LEARNED_WORDS = 500
 OBSERVED_TEXTS = 20
 KEYS = 5_000
-"""How much is written or removed in one transaction: about 50 ms."""
+"""Rows written or deleted in one transaction: about 50 ms each."""
 
 TOTALS = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Ids of observed texts: those the sums gain and those they lose."""
+    """Ids of observed texts to add to the sums and to remove from them."""
 
     gained: list[int]
     lost: list[int]
@@ -48,10 +48,10 @@ class Texts:
 
 @dataclass(slots=True)
 class VocabularyUpdate:
-    """A learn on its way, or one that only has to come into force.
+    """An update of the vocabulary that is not published yet.
 
-    Its rows belong to the revision after `revision` and, if there are learned or retired words among them (`is_new`),
-    to the version after `before`; `n_words` are known then.
+    Its rows belong to the revision after `revision`. If words are learned or retired (`is_new`), they belong to the
+    version after `before`, which has `n_words` words.
     """
 
     owner: str
@@ -65,8 +65,10 @@ class VocabularyUpdate:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a learn finds. `is_void`: the sums were made with another build of the data and count for nothing;
-    `words_void`: so do these words."""
+    """The state before a learn.
+
+    `is_void`: the sums come from another build of lagoon's data and do not count; neither do `words_void`.
+    """
 
     revision: int
     version: Version
@@ -75,20 +77,22 @@ class _Start:
 
 
 class Learning(WaveHandler):
-    """Learn from a wave or, `afresh`, decide every word anew with the evidence of all documents."""
+    """The learn stage of a wave or, with `afresh`, the relearn stage: decide every word again."""
 
     def __init__(
         self, database: Database, discovery: Discovery, *, afresh: bool = False, prune: bool = False
     ) -> None:
-        """`prune`: observations are removed once they are in the sums and their document is stored."""
+        """`prune`: delete observations once they are in the sums and their document is stored."""
         self._database = database
         self._discovery = discovery
         self._afresh = afresh
         self._prune = prune
 
     def prepare_wave(self, wave: WaveRef, owner: str) -> VocabularyUpdate | None:
-        """Everything but the coming into force; None where this process can't learn. Raises LeaseLostError if another
-        learn begins meanwhile."""
+        """Do everything but publish; None if this process cannot learn.
+
+        Raises LeaseLostError if another learn begins.
+        """
         if not self._discovery.is_possible:
             return None
         start = self._begin(wave, owner)
@@ -101,8 +105,10 @@ class Learning(WaveHandler):
         return update
 
     def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: VocabularyUpdate | None) -> int:
-        """Bring a lesson into force; the version its wave is scored with. Raises NotPreparedError where what it rests
-        on is not so any more."""
+        """Publish an update; return the version that scores the wave.
+
+        Raises NotPreparedError if the state it builds on has changed.
+        """
         if prepared is None:
             return Version(*connection.exec_driver_sql(vocabulary_queries.NEWEST).one()).number
         evidence.check_learning_lock(connection, prepared.owner)
@@ -126,35 +132,35 @@ class Learning(WaveHandler):
         return version.number
 
     def cleanup(self, prepared: VocabularyUpdate | None) -> None:
-        """Remove what is not needed once a lesson is in force. Left undone, the next learn does it."""
+        """Delete rows that a published update makes useless. Otherwise the next learn deletes them."""
         if prepared is None:
             return
         if self._prune:
-            for some in _slices(prepared.texts.gained, OBSERVED_TEXTS):
+            for ids in _slices(prepared.texts.gained, OBSERVED_TEXTS):
                 with self._database.write() as connection:
-                    observations.execute_for(connection, observations.PRUNE, some)
+                    observations.execute_for(connection, observations.PRUNE, ids)
         self._remove_useless()
 
-    # -- before
+    # Before learning
 
     def _begin(self, wave: WaveRef, owner: str) -> _Start:
-        """Take the turn, and wipe what an interrupted learn or another build of the data has left."""
+        """Take the learning lock, and delete the rows of an interrupted learn or another build of the data."""
         with self._database.write() as connection:
             place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
             if connection.execute(statements.HOLDS_WAVE, place).first() is None:
-                raise LeaseLostError("the wave was given to another worker meanwhile")
+                raise LeaseLostError("another worker has taken the wave")
             before = evidence.acquire_learning_lock(connection, owner)
             is_void = before.basis != self._discovery.basis
             if is_void:
                 evidence.void(connection, owner)
         if is_void:
-            self._wipe_evidence(owner, beyond=-1)
+            self._delete_evidence(owner, beyond=-1)
             self._forget_other_basis()
         elif before.learner is not None:
-            self._wipe_evidence(owner, beyond=before.revision)
+            self._delete_evidence(owner, beyond=before.revision)
         newest: Version = self._read(vocabulary_queries.newest)
         if before.learner is not None:
-            self._wipe_words(owner, newest.number)
+            self._delete_words(owner, newest.number)
         self._remove_useless()
         words_void: list[str] = []
         if newest.data_checksum not in (None, self._discovery.scorer.data_checksum):
@@ -162,30 +168,32 @@ class Learning(WaveHandler):
             words_void = [one.word for one in known]
         return _Start(before.revision, newest, is_void, words_void)
 
-    def _wipe_evidence(self, owner: str, beyond: int) -> None:
+    def _delete_evidence(self, owner: str, beyond: int) -> None:
         last = evidence.FIRST_KEY
         while keys := self._read(partial(evidence.keys, after=last, beyond=beyond, limit=KEYS)):
             self._write(owner, partial(evidence.delete, rows=keys))
             last = keys[-1]
 
-    def _wipe_words(self, owner: str, version: int) -> None:
-        asked = {"version": version, "limit": KEYS}
+    def _delete_words(self, owner: str, version: int) -> None:
+        parameters = {"version": version, "limit": KEYS}
         while ids := self._read(
-            lambda snapshot: [row[0] for row in snapshot.tuples(vocabulary_writer.UNREAL, asked)]
+            lambda snapshot: [row[0] for row in snapshot.tuples(vocabulary_writer.UNREAL, parameters)]
         ):
             self._write(owner, partial(vocabulary_writer.delete_unreal, row_ids=ids, version=version))
 
     def _forget_other_basis(self) -> None:
-        asked = {"basis": self._discovery.basis, "limit": KEYS}
+        parameters = {"basis": self._discovery.basis, "limit": KEYS}
         while ids := self._read(
-            lambda snapshot: observations.ids(snapshot, observations.OF_OTHER_BASIS, **asked)
+            lambda snapshot: observations.ids(snapshot, observations.OF_OTHER_BASIS, **parameters)
         ):
             with self._database.write() as connection:
                 observations.execute_for(connection, observations.REMOVE, ids)
 
     def _remove_useless(self) -> None:
-        asked = {"basis": self._discovery.basis, "limit": OBSERVED_TEXTS}
-        while ids := self._read(lambda snapshot: observations.ids(snapshot, observations.USELESS, **asked)):
+        parameters = {"basis": self._discovery.basis, "limit": OBSERVED_TEXTS}
+        while ids := self._read(
+            lambda snapshot: observations.ids(snapshot, observations.USELESS, **parameters)
+        ):
             with self._database.write() as connection:
                 observations.execute_for(connection, observations.DELETE_OBSERVED, ids)
 
@@ -194,12 +202,12 @@ class Learning(WaveHandler):
             return read(snapshot)
 
     def _write(self, owner: str, write: Callable[[sa.Connection], None]) -> None:
-        """One of many short transactions, which end once another learn has begun."""
+        """Write in a short transaction. Raises LeaseLostError once another learn has begun."""
         with self._database.write() as connection:
             evidence.check_learning_lock(connection, owner)
             write(connection)
 
-    # -- learning
+    # Learning
 
     def _texts(self, snapshot: Snapshot, wave: WaveRef) -> Texts:
         place = {"job_id": wave.job_id, "wave": wave.n, "basis": self._discovery.basis}
@@ -208,7 +216,7 @@ class Learning(WaveHandler):
         return Texts(gained, observations.ids(snapshot, observations.GONE, basis=self._discovery.basis))
 
     def _learn(self, snapshot: Snapshot, start: _Start, update: VocabularyUpdate) -> None:
-        """Write what the texts change in the sums and in the vocabulary, under the names of the lesson to come."""
+        """Write the changes of sums and vocabulary, under the next revision and version."""
         gained = total(observations.rows_of(snapshot, update.texts.gained))
         lost = total(observations.rows_of(snapshot, update.texts.lost))
         touched = {*gained.words, *lost.words, *start.words_void}
@@ -216,7 +224,7 @@ class Learning(WaveHandler):
         before = self._in_force(snapshot, start, [TOTALS, *sorted(touched)])
         after = before + gained - lost
         self._write_evidence(update, {*gained.keys, *lost.keys}, after)
-        # Nothing was ever known of a word that nothing speaks or spoke for.
+        # Skip words that have no evidence before or after this wave.
         affected_words = touched.intersection([*before.words, *after.words, *start.words_void])
         self._write_words(snapshot, update, affected_words, after)
         if not self._afresh or start.is_void:
@@ -244,7 +252,7 @@ class Learning(WaveHandler):
     def _write_words(
         self, snapshot: Snapshot, update: VocabularyUpdate, words: set[str], after: Evidence
     ) -> None:
-        """Decide words, and write those that are now others than in force."""
+        """Decide words, and write those that differ from the published ones."""
         number = update.before.number
         known = {one.word: one for one in vocabulary_queries.find_words(snapshot, sorted(words), number)}
         in_force = {word: one.learned for word, one in known.items() if one.learned is not None}
@@ -274,14 +282,14 @@ class Learning(WaveHandler):
     def _word_ids(
         self, snapshot: Snapshot, update: VocabularyUpdate, changed: Changes, known: Mapping[str, KnownWord]
     ) -> dict[str, int]:
-        """The id of each word that changes: a word keeps its own for ever, new ones follow in the order of words."""
+        """The id of each changed word. A word keeps its id for ever; new ids follow in the order of words."""
         n_base = self._discovery.scorer.n_words
         ids = {word: one.word_id for word, one in known.items()}
         if update.next_word_id is None:
             largest = vocabulary_queries.largest_word_id(snapshot, update.before.number)
             update.next_word_id = max(n_base, 0 if largest is None else largest + 1)
         for word in changed.learned:
-            # With other data of lagoon, an id may have become that of a base word.
+            # With other data of lagoon, a base word may have taken the id.
             if ids.get(word.word, -1) < n_base:
                 ids[word.word] = update.next_word_id
                 update.next_word_id += 1

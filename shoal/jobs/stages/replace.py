@@ -1,9 +1,9 @@
-"""Giving a stored document new content under its id.
+"""Replacing the content of a stored document under its id.
 
-A document goes through the stages of any other, and takes the place of the old one in the transaction that ends its
-item: a reader sees the one or the other. Chunks whose text is the same keep their ids, so that citations of them hold.
-Replacements of one document happen in the order they were accepted, and whoever brings the text that a document is
-about to lose waits for that: it must not become a duplicate of something that goes.
+The new content goes through all stages and replaces the old in the transaction that ends its item, so a reader sees
+either. Chunks with the same text keep their ids, so citations stay valid. Replacements of one document happen in the
+order of their acceptance. An upload of the text that a document is about to lose waits: otherwise it would become a
+duplicate of content that disappears.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def new_content(
     metadata: Mapping[str, Any] | None = None,
     source_path: str | None = None,
 ) -> DocumentDraft:
-    """The draft that is to replace a document; what is None stays as it is.
+    """The draft that replaces a document; arguments that are None keep their stored value.
 
     Raises NotFoundError, and what `make_draft` raises.
     """
@@ -60,11 +60,11 @@ def new_content(
     )
 
 
-def settle_without_work(database: Database, document_id: int, draft: DocumentDraft) -> bool:
-    """Take over what a draft says of a document that has its content, title and format already; False where there is
-    more to do. Raises DocumentGoneError, DuplicateContentError where another document has the content.
+def update_without_scoring(database: Database, document_id: int, draft: DocumentDraft) -> bool:
+    """Update the fields of a document that has the draft's content, title and format; False if it differs.
 
-    While a replacement of either document is on its way, it is that which decides.
+    Raises DocumentGoneError, or DuplicateContentError if another document has the content. Returns False while a
+    replacement of either document is open.
     """
     with database.snapshot() as snapshot:
         holder = document_writer.document_with(snapshot, draft.content_hash)
@@ -83,7 +83,7 @@ def settle_without_work(database: Database, document_id: int, draft: DocumentDra
 
 
 def is_being_replaced(database: Database, document_id: int) -> bool:
-    """Whether a document is about to get other content than it has."""
+    """Whether an open job replaces the content of a document."""
     with database.snapshot() as snapshot:
         return _is_being_replaced(snapshot, document_id)
 
@@ -93,7 +93,7 @@ def _is_being_replaced(snapshot: Snapshot, document_id: int | None) -> bool:
 
 
 def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> bool:
-    """Whether the chunks of a document are those of the draft already. Raises as `settle_without_work`."""
+    """Whether a document has the draft's content, title and format. Raises like `update_without_scoring`."""
     identity = document_writer.identity(snapshot, document_id)
     if identity is None:
         raise DocumentGoneError(document_id)
@@ -105,8 +105,10 @@ def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> b
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A document that is to take the place of one with the chunks `before`, going on as `kept`. `withdrawn`: what the
-    old text said of words, where that is in the sums but was not kept."""
+    """New content for a document with the chunks `before`, of which `kept` keep their ids.
+
+    `withdrawn`: observations of the old text that are in the sums but whose rows were not kept.
+    """
 
     scored: Scored
     before: tuple[int, ...]
@@ -115,7 +117,7 @@ class Replacement:
 
 
 class Replacing(ItemHandler):
-    """Score and store a document: a new one, or the new content of one that is stored."""
+    """The score stage of uploads: score and store a new document, or new content of a stored one."""
 
     def __init__(self, database: Database, scoring: Scoring) -> None:
         self._database = database
@@ -125,7 +127,7 @@ class Replacing(ItemHandler):
         self._scoring.prepare_together(items)
 
     def prepare(self, item: WorkItem) -> Scored | Replacement | None:
-        """None where nothing is to be scored. Raises DocumentGoneError, DuplicateContentError."""
+        """None if nothing needs scoring. Raises DocumentGoneError, DuplicateContentError."""
         document_id = item.document_id
         if document_id is None:
             return self._scoring.prepare(item)
@@ -134,7 +136,7 @@ class Replacing(ItemHandler):
                 return None
             before = document_writer.chunk_texts(snapshot, document_id)
         scored = self._scoring.scored(item)
-        kept = continued(before, [chunk.text for chunk in scored.document.chunks])
+        kept = matching_chunk_ids(before, [chunk.text for chunk in scored.document.chunks])
         discovery = self._scoring.discovery
         rows = rows_to_withdraw(self._database, lambda: discovery, document_id) if discovery else []
         return Replacement(scored, tuple(chunk_id for chunk_id, _ in before), kept, rows)
@@ -152,7 +154,7 @@ class Replacing(ItemHandler):
             document_writer.update_head(connection, document_id, _draft_head(item), now=now)
             return Outcome(ItemStatus.succeeded, document_id)
         if prepared is None or document_writer.chunk_ids(snapshot, document_id) != prepared.before:
-            # Another one has replaced it since.
+            # Another job has replaced it since.
             raise NotPreparedError
         keep_rows(connection, document_id, prepared.withdrawn)
         self._scoring.observe(connection, item, prepared.scored.seen)
@@ -176,7 +178,7 @@ class Replacing(ItemHandler):
 
 
 def _draft_head(item: WorkItem) -> DocumentDraft:
-    """What an item says of its document, without the text."""
+    """The draft of an item without its text."""
     assert item.content_hash is not None, "an accepted document has a hash"
     head = item.head
     return DocumentDraft(
@@ -192,12 +194,12 @@ def _draft_head(item: WorkItem) -> DocumentDraft:
     )
 
 
-def continued(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:
-    """For each text of `after` the id of the chunk of `before` that it goes on as, or None.
+def matching_chunk_ids(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:
+    """For each text of `after`, the id of the chunk of `before` that it keeps, or None.
 
-    Equal texts are matched in order: the ids that are kept are in the order they had. What is equal at the beginning
-    and at the end is matched first; between, the n-th of several equal texts with the n-th, as many as can be without
-    one crossing another (the longest increasing subsequence; n log n, whatever the texts are).
+    Matches equal texts in order, so kept ids keep their order. Common texts at the beginning and the end match first.
+    Between them, the n-th of several equal texts matches the n-th, and the longest increasing subsequence of matches
+    remains. Takes n log n time for any texts.
     """
     ids = [chunk_id for chunk_id, _ in before]
     old = [text for _, text in before]
@@ -223,7 +225,7 @@ def continued(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[
 
 
 def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many of the pairs as can be so that both numbers grow; the second one does in `pairs`."""
+    """The longest subsequence in which both numbers increase; the second increases in `pairs`."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Bringing the scores of stored chunks up to date; what is a chunk, and its id, stays as it is."""
+"""The rescore stage: update the scores of stored chunks. Chunks keep their offsets and ids."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ CHUNKS_WRITTEN = 300
 """Chunks written in one transaction: about a quarter of a second with 38 reefs each."""
 
 Due = tuple[int, Chunk, bool]
-"""The id of a chunk, what it is now, and whether that is another score than it has."""
+"""The id of a chunk, its new scores, and whether they differ from the stored ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """What is still to be written of a document."""
+    """The chunks of a document that are still to be written."""
 
     document: ScoredDocument
     due: list[Due]
 
 
 class Rescoring(ItemHandler):
-    """Score the chunks of a document with the words of a version, unless they have been with that or a later one."""
+    """The rescore stage: score chunks with a vocabulary version, unless they have that or a later one."""
 
     def __init__(self, database: Database, vocabularies: Vocabularies, settings: Settings) -> None:
         self._database = database
@@ -45,19 +45,21 @@ class Rescoring(ItemHandler):
         self._settings = settings
 
     def prepare(self, item: WorkItem) -> Rescored | None:
-        """Writes all but the last chunks of a long document, in transactions of their own: a chunk may be newer than
-        its neighbour, and whoever does this again finds less to do."""
+        """Score the chunks, and write all but the last CHUNKS_WRITTEN of a long document in own transactions.
+
+        A chunk may be newer than its neighbour for a while; a repeated run finds less to do.
+        """
         assert item.document_id is not None, "an item of a rescore names its document"
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
         rescored = self._rescore(item.document_id, version)
         while rescored is not None and len(rescored.due) > CHUNKS_WRITTEN:
-            some, rescored.due[:] = rescored.due[:CHUNKS_WRITTEN], rescored.due[CHUNKS_WRITTEN:]
+            group, rescored.due[:] = rescored.due[:CHUNKS_WRITTEN], rescored.due[CHUNKS_WRITTEN:]
             with self._database.write() as connection:
                 is_still = _is_still(connection, item.document_id, rescored.document)
                 if is_still:
-                    _write(connection, item.document_id, rescored.document, some)
+                    _write(connection, item.document_id, rescored.document, group)
             if not is_still:
                 rescored = self._rescore(item.document_id, version)
         return rescored
@@ -66,7 +68,7 @@ class Rescoring(ItemHandler):
         assert item.document_id is not None, "an item of a rescore names its document"
         if prepared is not None and document_writer.exists(connection, item.document_id):
             if not _is_still(connection, item.document_id, prepared.document):
-                # It was given other content since.
+                # Its content was replaced since.
                 raise NotPreparedError
             _write(connection, item.document_id, prepared.document, prepared.due)
             found = prepared.document
@@ -74,7 +76,7 @@ class Rescoring(ItemHandler):
         return Outcome(ItemStatus.succeeded, item.document_id)
 
     def _rescore(self, document_id: int, version: int) -> Rescored | None:
-        """The chunks that are not up to date; None where there are none."""
+        """The chunks with an older version; None if there are none."""
         base, scorer = self._vocabularies.base, self._vocabularies.at(version)
         with self._database.snapshot() as snapshot:
             try:
@@ -88,7 +90,7 @@ class Rescoring(ItemHandler):
         scored = None if analyzed is None else scored_document(analyzed, scorer, vocabulary_version=version)
         if scored is None or not _same_spans(scored.chunks, stored):
             raise DocumentError(
-                "this version of Shoal reads the text in another way; delete the document and ingest it again"
+                "this version of Shoal splits the text differently; delete the document and ingest it again"
             )
         due = [
             (old.id, new, _is_other(new, old))
@@ -99,10 +101,10 @@ class Rescoring(ItemHandler):
 
 
 def _is_still(connection: sa.Connection, document_id: int, scored: ScoredDocument) -> bool:
-    """Whether a document is the one that was scored."""
+    """Whether a document still has the content that was scored."""
     draft = scored.draft
-    told = (draft.content_hash, draft.title, draft.format.value)
-    return document_writer.identity(snapshot_of(connection), document_id) == told
+    identity = (draft.content_hash, draft.title, draft.format.value)
+    return document_writer.identity(snapshot_of(connection), document_id) == identity
 
 
 def _write(connection: sa.Connection, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:

@@ -1,7 +1,7 @@
-"""Working on a batch: prepare each item outside any transaction, then store many results in one.
+"""Run a stage on a batch: prepare each item outside any transaction, then store many results in one.
 
-What a stage does is a handler; this module gives it the protocol: errors turned into the ends of items, results stored
-only while the lease is held, and small documents sharing a transaction. `watchdog.py` renews the leases meanwhile.
+A handler does the work of its stage. This module adds the protocol: it turns errors into failed items, stores results
+only while the lease is held, and lets small documents share a transaction. `queue/watchdog.py` renews the leases.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from shoal.storage.database import Database
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 32
-"""Small documents that share a write transaction: about 60 ms of it, so that whoever accepts documents meanwhile
-gets the write lock soon, and the disk is not waited for once a document."""
+"""Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the disk syncs
+once for all of them."""
 
 STORE_RETRY_SECONDS = 60.0
-"""How long finished work waits for a locked or full disk before it is given back."""
+"""How long finished work waits for a locked database or full disk before its lease is released."""
 
 log = logging.getLogger(__name__)
 
 
 def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handlers:
-    """What this version can do, with a scorer that has learned nothing and has lagoon's public methods."""
-    # Imported here: it pulls in the parsers, which a process that only accepts jobs does not need.
+    """The handlers of all stages, for a scorer without learned words."""
+    # Imported here: a process that only accepts jobs does not need the parsers.
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
@@ -71,12 +71,11 @@ def process(
     settings: Settings,
     watch: Callable[[], None] = lambda: None,
 ) -> Advance:
-    """Work on a claimed batch to its end. Never raises for what is wrong with a document. `watch` is called whenever
-    some of its items have ended.
+    """Run a claimed batch to its end. A bad document never raises. `watch` is called when items have ended.
 
-    Raises StorageError when the database can't be used; what is still held was given back then, if that could be
-    written, and is otherwise given back when the lease runs out, in both cases without a charge. Raises MemoryError
-    with what is still held kept: the process should end, which gives it back.
+    Raises StorageError if the database cannot be used. The rest of the batch is then released without counting an
+    attempt, now or when the lease expires. Raises MemoryError without releasing: the process should end, which
+    releases the batch.
     """
     handler = handlers[batch.stage]
     try:
@@ -93,7 +92,7 @@ def process(
 
 
 class _Run:
-    """One batch on its way."""
+    """One run of a batch."""
 
     def __init__(
         self,
@@ -109,31 +108,31 @@ class _Run:
         self._advance = Advance()
 
     def items(self) -> Advance:
-        """Prepare and store all items. The next ones are prepared while the last are stored: that waits for the disk and
-        works outside the interpreter for most of its time."""
-        waiting = deque(self._batch.items)
+        """Prepare and store all items. The next group is prepared while the last one is stored, which mostly waits
+        for the disk or runs outside the interpreter."""
+        pending = deque(self._batch.items)
         storing: Future[list[WorkItem]] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="store") as thread:
             while True:
-                group = self._prepared(waiting)
+                group = self._prepared(pending)
                 if storing is not None:
-                    waiting.extend(storing.result())
+                    pending.extend(storing.result())
                     storing = None
                     self._watch()
-                if not (group or waiting):
+                if not (group or pending):
                     return self._advance
-                if group and waiting:
+                if group and pending:
                     storing = thread.submit(copy_context().run, self._store, group)
                 elif group:
-                    waiting.extend(self._store(group))
+                    pending.extend(self._store(group))
                     self._watch()
 
-    def _prepared(self, waiting: deque[WorkItem]) -> list[tuple[WorkItem, Any]]:
-        """The next items, as many as share a transaction, with what was prepared for each."""
+    def _prepared(self, pending: deque[WorkItem]) -> list[tuple[WorkItem, Any]]:
+        """The next items that share a transaction, each with its prepared result."""
         items: list[WorkItem] = []
         n_bytes = 0
-        while waiting and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
-            items.append(waiting.popleft())
+        while pending and n_bytes < WRITE_BYTES and len(items) < WRITE_ITEMS:
+            items.append(pending.popleft())
             n_bytes += items[-1].n_bytes
         self._prepare_together(items)
         group: list[tuple[WorkItem, Any]] = []
@@ -163,7 +162,7 @@ class _Run:
             return _failure(error, item)
 
     def _store(self, group: list[tuple[WorkItem, Any]]) -> list[WorkItem]:
-        """Store results, together if possible, else each for itself; returns the items to prepare again."""
+        """Store results together, or one by one after an error; return the items to prepare again."""
         if not group:
             return []
         try:
@@ -180,16 +179,16 @@ class _Run:
                 log.warning("result of item %s not stored: %s", item.id, error)
                 return []
             if isinstance(group[0][1], Outcome):
-                # Even the failure can't be written.
+                # Even the failure cannot be written.
                 raise
             return self._store([(item, _failure(error, item))])
         return []
 
     def _write(self, group: list[tuple[WorkItem, Any]]) -> None:
-        """One transaction; tried again for a while where the disk is full or the database locked."""
+        """Write in one transaction; retry for a while if the disk is full or the database locked."""
         deadline = time.monotonic() + STORE_RETRY_SECONDS
         pause = 0.5
-        is_told = False
+        is_logged = False
         while True:
             try:
                 with self._database.write() as connection:
@@ -197,13 +196,13 @@ class _Run:
             except StorageError as error:
                 if time.monotonic() + pause > deadline:
                     raise
-                if not is_told:
+                if not is_logged:
                     log.warning("result waits, for %.0f s at most: %s", STORE_RETRY_SECONDS, error)
-                    is_told = True
+                    is_logged = True
                 time.sleep(pause)
                 pause = min(2 * pause, 5.0)
             else:
-                if is_told:
+                if is_logged:
                     log.warning("the result that waited is stored")
                 self._advance |= advance
                 return
@@ -211,7 +210,7 @@ class _Run:
     def _outcomes(
         self, connection: sa.Connection, group: list[tuple[WorkItem, Any]]
     ) -> list[tuple[WorkItem, Outcome]]:
-        """What becomes of each item, with what was prepared stored."""
+        """Store the prepared results; return the outcome of each item."""
         due = [(item, prepared) for item, prepared in group if not isinstance(prepared, Outcome)]
         if len(due) > 1:
             stored = iter(self._handler.store_many(connection, due))
@@ -244,14 +243,14 @@ def _process_wave(
     try:
         handler.cleanup(prepared)
     except Exception as error:
-        log.warning("not tidied up after stage %s: %s", wave.stage, error)
+        log.warning("cleanup after stage %s failed: %s", wave.stage, error)
     return advance
 
 
 def _work_on_wave(
     batch: Batch, wave: WaveRef, database: Database, handler: WaveHandler
 ) -> tuple[Any, Advance]:
-    """What was prepared, and what its storing set in motion; prepared again until it holds."""
+    """The prepared result and the advance that storing it made; prepares again until it can be stored."""
     while True:
         prepared = handler.prepare_wave(wave, batch.owner)
         try:
@@ -259,11 +258,11 @@ def _work_on_wave(
                 version = handler.store_wave(connection, wave, prepared)
                 return prepared, finish_wave(connection, wave, batch.owner, version)
         except NotPreparedError:
-            log.info("stage %s of wave %s is done once more", wave.stage, wave.n)
+            log.info("stage %s of wave %s is prepared again", wave.stage, wave.n)
 
 
 def _failure(error: Exception, item: WorkItem) -> Outcome:
-    """The end of an item that could not be processed, in words for whoever sent it."""
+    """The outcome of an item that failed, with an error message for its sender."""
     if isinstance(error, DocumentError):
         return Outcome(ItemStatus.failed, error=str(error))
     trace_id = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""The second look at a text: its chunks are scored with the words known at its wave's version, and stored."""
+"""The score stage: score the chunks of a text with the vocabulary version of its wave, and store them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from shoal.support.clock import timestamp
 
 
 class ItemText(NamedTuple):
-    """The text of an item, and where the first look says that its chunks begin."""
+    """The text of an item, and the offsets of its chunks found by discovery."""
 
     item: WorkItem
     draft: DocumentDraft
@@ -65,9 +65,9 @@ class ItemScorer(ABC):
 
 
 class VersionedScores(ItemScorer):
-    """Scores texts with the words known at the version of their wave, or the newest where it has none.
+    """Scores texts with the vocabulary version of their wave, or the newest if the wave has none.
 
-    What a chunk is was decided by the first look, so that it doesn't depend on what has been learned when.
+    Discovery has decided the chunks, so they do not depend on what was learned.
     """
 
     def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: AnalysisCache) -> None:
@@ -77,14 +77,14 @@ class VersionedScores(ItemScorer):
         self._expected: dict[int, ScoredDocument] = {}
 
     def score_together(self, texts: Sequence[ItemText]) -> None:
-        """Score texts that are to be asked for next, all at once; but those whose first analysis will do."""
+        """Score together the texts whose cached analysis cannot be used."""
         ready: dict[int, ScoredDocument] = {}
         by_version: dict[int, list[ItemText]] = defaultdict(list)
         for text in texts:
             if text.item.vocabulary_version:
                 by_version[text.item.vocabulary_version].append(text)
         for version, some in by_version.items():
-            # Of a few, the words are looked up.
+            # For a few texts, looking up their words is cheaper.
             if len(some) > TEXTS_LOOKED_UP:
                 ready |= self._score_version(some, self._vocabularies.at(version), version)
         self._expected = ready
@@ -140,32 +140,32 @@ class VersionedScores(ItemScorer):
             cuts = cuts_of(analyzed)
         again = analyze_cut(draft, cuts, scorer, settings, read=read)
         if again is None:
-            # The first look was another version's.
+            # Another version of Shoal found these offsets.
             cuts = cuts_of(analyze(draft, base, settings))
             again = analyze_cut(draft, cuts, scorer, settings)
-        assert again is not None, "a text is read the same way twice"
+        assert again is not None, "a text is parsed the same way twice"
         return scored_document(again, scorer, vocabulary_version=version)
 
 
 def _tokens_of(analyzed: AnalyzedDraft) -> list[TokenStream]:
-    """All that is read of a draft: its text, and the titles and headings that count with it."""
+    """The tokens of a draft's text, and of the titles and headings that are scored with it."""
     text: TokenStream = analyzed.analysis.by_sentence.reading.tokens
     return [text, *(tokenise(context) for context in sorted(set(analyzed.contexts)))]
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A document to be stored. `seen`: what the first look finds, where that was lost or never was."""
+    """A document to store. `seen`: its observations, if they are missing from the database."""
 
     document: ScoredDocument
     seen: Seen | None
 
 
 class Scoring(ItemHandler):
-    """Score and store a document, or find that its content is stored already."""
+    """The score stage: score and store a document, or detect a duplicate."""
 
     def __init__(self, database: Database, scorer: ItemScorer, discovery: Discovery | None = None) -> None:
-        """With a `discovery`, what the document says of words is in the evidence once it is stored."""
+        """With a `discovery`, a stored document always has its observations in the database."""
         self.discovery = discovery
         self._database = database
         self._scorer = scorer
@@ -192,13 +192,13 @@ class Scoring(ItemHandler):
         return self.scored(item)
 
     def scored(self, item: WorkItem) -> Scored:
-        """The text of an item, read and scored. Raises LeaseLostError once the item has ended."""
+        """The scored text of an item. Raises LeaseLostError once the item has ended."""
         with self._database.snapshot() as snapshot:
             draft = draft_of(snapshot, item)
             cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
             is_unseen = self._is_unseen(snapshot, item)
         if draft is None:
-            raise LeaseLostError("the item has ended meanwhile")
+            raise LeaseLostError("the item has ended since it was claimed")
         scored = self._scorer.score(item, draft, None if cuts is None else json.loads(cuts))
         seen = self._discovery.look(draft) if is_unseen and self._discovery else None
         return Scored(scored, seen)
@@ -211,7 +211,7 @@ class Scoring(ItemHandler):
             document_writer.merge_tags(connection, existing, item.head.tags, now=now)
             return Outcome(ItemStatus.duplicate, existing)
         if prepared is None:
-            # The original was deleted since `prepare` saw it: this text takes its place.
+            # The original was deleted since `prepare`: this text takes its place.
             raise NotPreparedError
         self.observe(connection, item, prepared.seen)
         document_id = document_writer.insert_document(connection, prepared.document, now=now)
@@ -239,7 +239,7 @@ class Scoring(ItemHandler):
         return [Outcome(ItemStatus.succeeded, document_id) for document_id in ids]
 
     def observe(self, connection: sa.Connection, item: WorkItem, seen: Seen | None) -> None:
-        """Note what the text of an item says of words, where that is not noted. Raises NotPreparedError."""
+        """Store the observations of an item's text, if they are missing. Raises NotPreparedError."""
         assert item.content_hash is not None, "an accepted document has a hash"
         if self._is_unseen(snapshot_of(connection), item):
             if seen is None:
@@ -248,14 +248,16 @@ class Scoring(ItemHandler):
             observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
 
     def prune(self, connection: sa.Connection, item: WorkItem) -> None:
-        """Remove what the text of an item, stored by now, says of words, where that is in the sums and not to be kept."""
+        """Delete observations that are in the sums, if the settings say not to keep them."""
         if self._prune and item.content_hash is not None:
             observed = observations.find_live(snapshot_of(connection), item.content_hash)
             observations.execute_for(connection, observations.PRUNE, [observed.id] if observed else [])
 
     def _is_unseen(self, snapshot: Snapshot, item: WorkItem) -> bool:
-        """Whether a text that should be learned from is not noted: what was noted of an equal one was withdrawn, or
-        the item that was to note it failed. The next learn will gain it."""
+        """Whether observations are missing: those of an equal text were withdrawn, or its item failed.
+
+        The next learn stage adds them.
+        """
         if self._discovery is None or item.vocabulary_version is None:
             return False
         assert item.content_hash is not None, "an accepted document has a hash"
@@ -263,7 +265,7 @@ class Scoring(ItemHandler):
 
 
 class Deleting(ItemHandler):
-    """Remove a document; one that is gone already counts as removed."""
+    """The delete stage: delete a document. A missing document counts as deleted."""
 
     def __init__(self, database: Database, discovery: Discovery | None = None) -> None:
         self._database = database

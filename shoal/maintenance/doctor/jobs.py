@@ -418,7 +418,7 @@ def _old_spool_files(settings: Settings) -> list[Path]:
 
 def _tidy(context: CheckContext) -> None:
     database, settings = context.database, context.settings
-    embedded.tidy(database, settings)
+    embedded.drop_abandoned_jobs(database, settings)
     moment = time.time() - settings.upload_timeout
     with database.write() as connection:
         connection.execute(statements.DROP_SILENT_UPLOADS, {"moment": moment})

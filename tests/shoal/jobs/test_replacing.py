@@ -16,7 +16,7 @@ from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of,
 
 from shoal.engine import Engine
 from shoal.errors import DocumentError, DuplicateContentError, EmptyDocumentError, NotFoundError
-from shoal.jobs.stages.replace import continued
+from shoal.jobs.stages.replace import matching_chunk_ids
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -188,7 +188,7 @@ TEXTS = st.lists(st.sampled_from("abcdef"), max_size=12)
 @given(TEXTS, TEXTS)
 def test_chunks_go_on_under_an_equal_text_and_in_their_order(before: list[str], after: list[str]) -> None:
     numbered_before = list(enumerate(before, start=100))
-    kept = continued(numbered_before, after)
+    kept = matching_chunk_ids(numbered_before, after)
     assert len(kept) == len(after)
     ids = [chunk_id for chunk_id in kept if chunk_id is not None]
     assert ids == sorted(set(ids))
@@ -203,7 +203,7 @@ def test_chunks_go_on_under_an_equal_text_and_in_their_order(before: list[str], 
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True))
 def test_of_different_texts_as_many_go_on_as_can(before: list[int], after: list[int]) -> None:
     numbered_before = [(place, str(text)) for place, text in enumerate(before)]
-    kept = continued(numbered_before, [str(text) for text in after])
+    kept = matching_chunk_ids(numbered_before, [str(text) for text in after])
     longest = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
     for i, j in itertools.product(range(len(before)), range(len(after))):
         longest[i + 1][j + 1] = (
@@ -215,4 +215,4 @@ def test_of_different_texts_as_many_go_on_as_can(before: list[int], after: list[
 def test_a_document_of_many_equal_chunks_is_matched_in_no_time() -> None:
     before = [(i, "same" if i % 2 else str(i)) for i in range(40_000)]
     after = ["new", *(text for _, text in before[::-1])]
-    assert len(continued(before, after)) == len(after)
+    assert len(matching_chunk_ids(before, after)) == len(after)
