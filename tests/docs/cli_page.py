@@ -1,4 +1,4 @@
-"""The page of the commands, made from the code: `python tests/docs/cli_page.py` writes it anew."""
+"""Generate docs/cli.md from the code: `python tests/docs/cli_page.py` writes it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-`shoal COMMAND --help` says the same. Every command takes `--db PATH` (the database file, `shoal.db` if neither this nor
-`SHOAL_DATABASE_URL` says otherwise), `--json` (one JSON document on stdout and nothing else) and `--debug` (show
-tracebacks and the library's own log), before or after its name. Logs go to stderr. Exit codes: 0 done, 1 failed with
-the reason on stderr, 2 wrong usage.
+`shoal COMMAND --help` prints the same texts. Every command takes three options, before or after its name:
+
+- `--db PATH`: the database file. The default is `SHOAL_DATABASE_URL`, then `shoal.db`.
+- `--json`: print one JSON document on stdout and nothing else.
+- `--debug`: show tracebacks and the library's own log.
+
+Logs go to stderr. Exit codes are 0 for success, 1 for failure with the reason on stderr, and 2 for wrong usage.
 
 """
 
 
 COMMON = {"--db", "--json", "--debug", "--help"}
-"""Options of every command, which the introduction tells."""
+"""Options of every command, described in the introduction."""
 
 
 KINDS = {"StringParamType": "TEXT", "IntParamType": "N", "IntRange": "N", "FloatParamType": "X", "FloatRange": "X",
@@ -33,7 +36,7 @@ KINDS = {"StringParamType": "TEXT", "IntParamType": "N", "IntRange": "N", "Float
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     app.registered_commands.clear()
     load([])
     group: Any = typer.main.get_command(app)
@@ -71,12 +74,12 @@ def _names(option: Any) -> str:
 
 def _meaning(option: Any) -> str:
     default = option.default
-    is_told = not option.is_flag and isinstance(default, int | float | str) and default != ""
-    return f"{option.help or ''} Default: `{default}`." if is_told else option.help or ""
+    has_default = not option.is_flag and isinstance(default, int | float | str) and default != ""
+    return f"{option.help or ''} Default: `{default}`." if has_default else option.help or ""
 
 
 def _help(command: Any) -> str:
-    """The help text as Markdown: what is shown as it stands (after a line with \\b) becomes a block of code."""
+    """Return the help text as Markdown; preformatted text (after a line with \\b) becomes a block of code."""
     text = inspect.cleandoc(command.help or "").replace("\r", "")
     parts = re.split(r"^\x08\n", text, flags=re.MULTILINE)
     shown = [parts[0].strip()]

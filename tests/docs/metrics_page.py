@@ -1,4 +1,4 @@
-"""The page of the metrics, made from a scrape: `python tests/docs/metrics_page.py` writes it anew."""
+"""Generate docs/metrics.md from a scrape: `python tests/docs/metrics_page.py` writes it."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 
-Every number that `GET /metrics` tells, for whoever writes queries and alarms. [Monitor it](monitoring.md) says how to
-scrape them and what to worry about.
+All metrics of `GET /metrics`, for queries and alarms. [Monitor it](monitoring.md) says how to scrape them and when to
+worry.
 
-Beside these there are `process_…`, the processor time, memory and open files of the API's process, and a
-`…_created` of each metric that the process counts itself: when it began to.
+There are two more kinds: `process_…` for the processor time, memory and open files of the API process, and a
+`…_created` for each metric of that process, with the time when counting began.
 
 """
 
 PROCESS = """\
 ## Counted by the API's process
 
-They begin at 0 when it starts, and know nothing of other processes.
+They start at 0 with the process and count nothing of other processes.
 
 """
 
 LIBRARY = """\
 ## Read from the database
 
-They are read at the moment of the scrape and hold the work of all workers, wherever and whenever they ran. Workers write
-what they count every ten seconds; one that is killed takes up to ten seconds of `shoal_batch_…` and
-`shoal_leases_lost_total` with it, never of items. If the database cannot be read, only `shoal_database_up` is there, as 0.
+They are read at the moment of the scrape and include the work of all workers, past and present. Workers write their
+counters every ten seconds. A worker that is killed loses up to ten seconds of `shoal_batch_…` and
+`shoal_leases_lost_total`, but never of items. If the database cannot be read, only `shoal_database_up` is there, as 0.
 
 """
 
 HEAD = "| metric | kind | labels | meaning |\n|---|---|---|---|\n"
 
 OF_PROCESS = ("shoal_http_", "shoal_search_", "shoal_postings_")
-"""How the names begin of what the process counts, or keeps in its memory."""
+"""Prefixes of the metrics that the process counts or keeps in its memory."""
 OF_ENUMS = {"mode", "stage"}
-"""Labels whose values are all there are; so are those of `status`, except of an answer over HTTP."""
+"""Labels with a fixed set of values. `status` has one too, except for HTTP answers."""
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     families = [family for family in _scraped() if family.name.startswith("shoal")]
     families = [family for family in families if not family.name.endswith("_created")]
     of_process = [family for family in families if family.name.startswith(OF_PROCESS)]
@@ -80,7 +80,7 @@ def page() -> str:
 
 
 def _scraped() -> list[Metric]:
-    """The metrics of a service that has done something of everything, so that all labels have their values."""
+    """Return the metrics of a service that has done each kind of work, so that all labels have their values."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database_url=f"sqlite:///{folder}/shoal.db")
         with Engine(settings=settings, scorer=FakeScorer()) as engine:
@@ -106,13 +106,13 @@ def _row(family: Metric) -> str:
         for label, value in sample.labels.items():
             values.setdefault(label, {})[value] = None
     kind = "info" if name.endswith("_info") else family.type
-    labels = "; ".join(_label(family, label, list(found)) for label, found in values.items() if label != "le")
+    labels = "; ".join(_label(family, label, list(known)) for label, known in values.items() if label != "le")
     return f"| `{name}` | {kind} | {labels} | {family.documentation} |\n"
 
 
 def _label(family: Metric, label: str, values: list[str]) -> str:
-    is_told = label in OF_ENUMS or (label == "status" and not family.name.startswith("shoal_http"))
-    return f"`{label}`: {', '.join(values)}" if is_told else f"`{label}`"
+    has_fixed_values = label in OF_ENUMS or (label == "status" and not family.name.startswith("shoal_http"))
+    return f"`{label}`: {', '.join(values)}" if has_fixed_values else f"`{label}`"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The outputs the README shows. `python tests/docs/readme_examples.py` runs its commands and puts them in."""
+"""Write the command outputs in the README: `python tests/docs/readme_examples.py` runs the commands."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ BLOCK = re.compile(r"(?<=^```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
 def examples(folder: Path) -> list[str]:
-    """What the text blocks of the README must hold, in order. `folder` is empty and holds the database."""
+    """Return the text blocks of the README in order. `folder` is empty and will hold the database."""
     database = folder / "shoal.db"
     _shoal(database, "ingest-dir", "shoal/sample_corpus", "--tags", "sample")
-    found = _shoal(database, "search", QUERY, "--top-k", "1", "--scores")
-    explained = _shoal(database, "explain", QUERY)
-    # The last line of a search is its time; of an explanation the README shows the words alone.
+    search_output = _shoal(database, "search", QUERY, "--top-k", "1", "--scores")
+    explanation = _shoal(database, "explain", QUERY)
+    # The last line of a search is its time. Of an explanation the README shows only the words.
     return [
-        "\n".join(found[:-1]) + "\n",
-        f'$ shoal explain "{QUERY}"\n' + "\n".join(explained[: explained.index("")]) + "\n",
+        "\n".join(search_output[:-1]) + "\n",
+        f'$ shoal explain "{QUERY}"\n' + "\n".join(explanation[: explanation.index("")]) + "\n",
     ]
 
 
 def _shoal(database: Path, *arguments: str) -> list[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SHOAL_")} | {"COLUMNS": "100"}
     command = [sys.executable, "-m", "shoal.cli", "--db", str(database), *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return [line.rstrip() for line in done.stdout.splitlines()]
+    completed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return [line.rstrip() for line in completed.stdout.splitlines()]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The page of the reefs, made from the data: `python tests/docs/reefs_page.py` writes it anew."""
+"""Generate docs/reefs.md from the scorer's data: `python tests/docs/reefs_page.py` writes it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reefs.md"
 INTRODUCTION = """\
 # The reefs
 
-The {n_reefs} reefs on {n_islands} islands in {n_archipelagos} archipelagos, as the packaged data has them. A reef is a
-neighbourhood of words; its name says what they have in common, its typical words show it: those that lie nearest to
-the middle of the reef and are common. A word belongs to several reefs, more or less strongly: `shoal explain WORDS`
-shows which. How the reefs came about, and how to change them, is told in [the model's data](lagoon-data.md).
+The {n_reefs} reefs on {n_islands} islands in {n_archipelagos} archipelagos, from the packaged data. A reef is a group
+of words with related meanings. Its name is a label; its typical words are common words near the middle of the
+group. A word belongs to several reefs with different strengths: `shoal explain WORDS` shows them.
+[The scorer's data](lagoon-data.md) says how the reefs are made and how to change them.
 
 """
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     scorer = lagoon.load()
     parts = [
         INTRODUCTION.format(

@@ -1,4 +1,4 @@
-"""The page of the HTTP API, made from its OpenAPI document: `python tests/docs/rest_page.py` writes it anew."""
+"""Generate docs/rest.md from the OpenAPI document: `python tests/docs/rest_page.py` writes it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
 INTRODUCTION = """\
 # The HTTP API
 
-A running service says the same at `/docs`, and to machines at `/openapi.json`. Every answer carries `X-Trace-Id`, which
-the log knows. Errors are `application/problem+json` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Where the
-service has keys, requests carry `Authorization: Bearer KEY`.
+A running service has the same reference at `/docs`, and for programs at `/openapi.json`. Every answer has an
+`X-Trace-Id`, which the log lines of the request have too. Errors are `application/problem+json`
+([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). If the service has keys, send `Authorization: Bearer KEY`.
 
 """
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database_url=f"sqlite:///{folder}/shoal.db")
         with Engine(settings=settings, scorer=FakeScorer()) as engine:
@@ -57,8 +57,10 @@ def _operation(operation: Operation) -> str:
         if answer.shape:
             parts.append(f"```text\n{answer.shape}\n```\n")
     if operation.errors:
-        told = ", ".join(f"{'other' if s == 'default' else s} ({meaning})" for s, meaning in operation.errors)
-        parts.append(f"Errors: {told}.\n")
+        errors = ", ".join(
+            f"{'other' if s == 'default' else s} ({meaning})" for s, meaning in operation.errors
+        )
+        parts.append(f"Errors: {errors}.\n")
     return "\n".join(parts)
 
 

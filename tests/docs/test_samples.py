@@ -1,5 +1,5 @@
-"""Samples in the pages run: Python and SQL as they stand, commands one by one, requests against a service that holds the
-sample articles. What is not run has its reason here."""
+"""Run the samples in the pages: Python, SQL, and commands one by one, against a service that holds the sample articles.
+`KINDS` and `NOT_RUN` give the reasons for samples that are not run."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 SAMPLES = ROOT / "shoal" / "sample_corpus"
 ADDRESS = "http://127.0.0.1:8000"
-"""Of the service in the pages; the samples run against another."""
+"""Address of the service in the pages; it is replaced by that of the test service."""
 SHOAL = [sys.executable, "-m", "shoal.cli"]
 PATIENCE_S = 170
 STOP_S = 120
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MADE = {"cli.md", "rest.md", "schema.md", "settings.md", "metrics.md", "reefs.md"}
-"""Pages that are made from the code; what stands in blocks there are forms and statements of it."""
+GENERATED = {"cli.md", "rest.md", "schema.md", "settings.md", "metrics.md", "reefs.md"}
+"""Pages generated from the code. Their blocks are JSON shapes and SQL statements, not samples."""
 KINDS = {
     "console": "each command runs here",
     "python": "runs here",
     "sql": "runs here",
-    "ini": "units of systemd: their commands and settings are held against the code in test_pages.py",
-    "yaml": "for Prometheus, which is not here",
-    "nginx": "for nginx, which is not here",
-    "text": "what a command printed: of the README held against it in test_pages.py",
-    "": "plans of queries, and how the scorer's data are built, which takes PyTorch and ten minutes",
+    "ini": "systemd units: test_pages.py checks their commands and settings",
+    "yaml": "configuration of Prometheus",
+    "nginx": "configuration of nginx",
+    "text": "output of a command: test_pages.py checks that of the README",
+    "": "query plans, and the build of the scorer's data, which takes PyTorch and ten minutes",
 }
-"""What becomes of a block, by its language."""
+"""What happens to a block, by its language."""
 NOT_RUN = {
     r"make |\. \.venv|pip |python3 -m venv": "installs",
     r"sudo |docker |.* docker |journalctl ": "for the host of a service",
     r"shoal (up|serve|worker)\b": "runs until it is stopped",
-    r"\.venv/bin/python -m (benchmarks|pip)|\.venv/bin/python benchmarks/": "takes minutes, and collections that are not here",
-    r".*search\.example": "nobody's service",
+    r"\.venv/bin/python -m (benchmarks|pip)|\.venv/bin/python benchmarks/": "takes minutes, and needs test collections",
+    r".*search\.example": "not a real service",
 }
-"""Beginnings of commands that are not run, and why."""
-MAY_BE_REFUSED = re.compile(r"/(jobs|documents)/\d+|shoal jobs \d+")
-"""What a page shows about one job or document, by its number, may be another thing here."""
+"""Patterns of commands that are not run, with the reason."""
+MAY_FAIL = re.compile(r"/(jobs|documents)/\d+|shoal jobs \d+")
+"""Commands about one job or document by its number, which may be another one in the test service."""
 
 
 def blocks(page: Path, kind: str) -> list[str]:
@@ -57,18 +57,18 @@ def blocks(page: Path, kind: str) -> list[str]:
 
 
 def commands(page: Path) -> list[str]:
-    """The commands of a page that are run, each with its continued lines."""
+    """Return the commands of a page to run, each with its continued lines."""
     shown = [
         command
         for block in blocks(page, "console")
         for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     ]
-    found = [_only_command(command) for command in shown]
-    return [command for command in found if not any(re.match(start, command) for start in NOT_RUN)]
+    all_commands = [_only_command(text) for text in shown]
+    return [command for command in all_commands if not any(re.match(start, command) for start in NOT_RUN)]
 
 
 def _only_command(shown: str) -> str:
-    """A command without what it printed: it goes on while a line ends in a backslash or a quote is open."""
+    """Return a command without its output. It continues while a line ends in a backslash or a quote is open."""
     lines: list[str] = []
     for line in shown.split("\n"):
         lines.append(line)
@@ -78,14 +78,14 @@ def _only_command(shown: str) -> str:
     return shown
 
 
-WRITTEN = [page for page in PAGES if page.name not in MADE]
+WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 PYTHON = {page.name: code for page in WRITTEN if (code := blocks(page, "python"))}
 SQL = {page.name: code for page in WRITTEN if (code := blocks(page, "sql"))}
-COMMANDS = {page.name: found for page in WRITTEN if (found := commands(page))}
+COMMANDS = {page.name: runnable for page in WRITTEN if (runnable := commands(page))}
 
 
 class Running(NamedTuple):
-    """A service that holds the sample articles, and where it keeps its library and its audit."""
+    """A service that holds the sample articles, with the paths of its library and its audit log."""
 
     address: str
     db: Path
@@ -124,11 +124,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the samples run: with the files that they name."""
-    here = tmp_path / "here"
-    (here / "notes" / "field").mkdir(parents=True)
-    (here / "books").mkdir()
-    (here / "backups").mkdir()
+    """Return the folder in which the samples run, with the files they name."""
+    work = tmp_path / "work"
+    (work / "notes" / "field").mkdir(parents=True)
+    (work / "books").mkdir()
+    (work / "backups").mkdir()
     for name in (
         "tides.md",
         "notes.md",
@@ -141,33 +141,33 @@ def folder(tmp_path: Path) -> Path:
         "notes/one.md",
         "notes/field/two.txt",
     ):
-        (here / name).write_text(
+        (work / name).write_text(
             f"# {name}\n\nThe moon pulls the sea, and the water of {name} rises.\n", newline=""
         )
     documents = [
         {"title": f"Note {i}", "content": f"Note number {i} is about the tide and the sea."} for i in range(3)
     ]
-    (here / "articles.ndjson").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (here / "judged.jsonl").write_text(
+    (work / "articles.ndjson").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    (work / "judged.jsonl").write_text(
         '{"query": "bees", "relevant": ["bees-and-pollination.md", "notes/one.md"]}\n'
     )
-    shutil.make_archive(str(here / "notes"), "zip", here / "notes")
-    return here
+    shutil.make_archive(str(work / "notes"), "zip", work / "notes")
+    return work
 
 
 @pytest.fixture(scope="module")
 def stored(service: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library of the sample articles, and an export of it."""
-    here = tmp_path_factory.mktemp("stored")
-    made = [*SHOAL, "--db", str(here / "shoal.db")]
-    subprocess.run([*SHOAL, "--db", str(service.db), "backup", str(here / "shoal.db")], check=True)
-    subprocess.run([*made, "export", str(here / "library.jsonl")], check=True)
-    return here
+    """Return a folder with a library of the sample articles and an export of it."""
+    copy = tmp_path_factory.mktemp("stored")
+    shoal = [*SHOAL, "--db", str(copy / "shoal.db")]
+    subprocess.run([*SHOAL, "--db", str(service.db), "backup", str(copy / "shoal.db")], check=True)
+    subprocess.run([*shoal, "export", str(copy / "library.jsonl")], check=True)
+    return copy
 
 
 @pytest.fixture
 def library(service: Running, stored: Path, folder: Path) -> Path:
-    """The library where commands look for it, the export, an audit and the samples, beside the files."""
+    """Return the work folder with the library, the export, an audit log and the sample articles."""
     for path in (stored / "shoal.db", stored / "library.jsonl", service.audit):
         shutil.copy(path, folder)
     shutil.copytree(SAMPLES, folder / "shoal" / "sample_corpus")
@@ -175,18 +175,18 @@ def library(service: Running, stored: Path, folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Without settings of whoever runs this, with `shoal` on the path."""
+    """Return the environment without `SHOAL_` settings, with `shoal` on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
     return kept | {"LC_ALL": "C.UTF-8", "PATH": f"{Path(sys.executable).parent}:{kept['PATH']}"}
 
 
-def test_every_block_of_a_page_has_a_language_that_something_becomes_of() -> None:
-    found = {kind for page in WRITTEN for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
-    assert found <= KINDS.keys()
+def test_every_block_has_a_known_language() -> None:
+    kinds = {kind for page in WRITTEN for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+    assert kinds <= KINDS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(PYTHON))
-def test_the_python_of_a_page_runs(name: str, service: Running, library: Path) -> None:
+def test_python_samples_run(name: str, service: Running, library: Path) -> None:
     code = "\n\n".join(PYTHON[name]).replace(ADDRESS, service.address)
     ran = subprocess.run(
         [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
@@ -200,42 +200,42 @@ def test_the_python_of_a_page_runs(name: str, service: Running, library: Path) -
 
 
 @pytest.mark.parametrize("name", sorted(SQL))
-def test_the_sql_of_a_page_runs(name: str, library: Path) -> None:
+def test_sql_samples_run(name: str, library: Path) -> None:
     with contextlib.closing(sqlite3.connect(library / "shoal.db")) as connection:
         for statement in SQL[name]:
             connection.execute(statement).fetchall()
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_the_commands_of_a_page_run(name: str, service: Running, library: Path) -> None:
+def test_command_samples_run(name: str, service: Running, library: Path) -> None:
     for command in COMMANDS[name]:
         program = command.split()[0]
         if program in ("curl", "sqlite3") and shutil.which(program) is None:
             continue
         ran = subprocess.run(
-            ["bash", "-c", CURL_TELLS_STATUS + command_here(command, service.address)],
+            ["bash", "-c", CURL_WITH_STATUS + command_here(command, service.address)],
             cwd=library, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S,
         )  # fmt: skip
         if "curl" not in command:
-            assert ran.returncode == 0 or MAY_BE_REFUSED.search(command), f"{command}\n{ran.stderr}"
+            assert ran.returncode == 0 or MAY_FAIL.search(command), f"{command}\n{ran.stderr}"
             continue
         assert ran.returncode == 0, f"{command}\n{ran.stderr}"
         body, _, status = ran.stdout.rpartition("\n")
-        assert status[0] == "2" or (status in ("404", "409") and MAY_BE_REFUSED.search(command)), (
+        assert status[0] == "2" or (status in ("404", "409") and MAY_FAIL.search(command)), (
             f"{command}\n{status} {body}"
         )
 
 
-CURL_TELLS_STATUS = 'curl() { command curl --write-out "\\n%{http_code}" "$@"; }\n'
+CURL_WITH_STATUS = 'curl() { command curl --write-out "\\n%{http_code}" "$@"; }\n'
 
 
 def command_here(command: str, address: str) -> str:
-    """A command of a page, sent to the service that runs here."""
-    named = re.sub(r"^(shoal (?:upload|jobs)\b(?!.*--server).*)$", rf"\1 --server {ADDRESS}", command)
-    return named.replace(ADDRESS, address)
+    """Return a command of a page with the address of the test service."""
+    with_server = re.sub(r"^(shoal (?:upload|jobs)\b(?!.*--server).*)$", rf"\1 --server {ADDRESS}", command)
+    return with_server.replace(ADDRESS, address)
 
 
-def test_the_pages_have_samples_that_run() -> None:
+def test_main_pages_have_samples() -> None:
     assert {"README.md", "formats.md", "rag.md"} <= PYTHON.keys()
     assert {
         "README.md",
