@@ -1,8 +1,8 @@
-"""Everything that can go wrong for a person, as classes.
+"""The errors that Shoal raises, as classes.
 
-A message says what is wrong and what to do about it, and never holds a traceback, SQL or a path of the
-server that the person did not give. The edges (CLI, HTTP, worker) translate a class once: the CLI to an
-exit code, the API to a status, the worker to the error of an item.
+A message says what is wrong and what to do about it. It never contains a traceback, SQL, or a path of the
+server that the caller did not give. The edges translate each class once: the CLI to an exit code, the API to
+a status, the worker to the error of an item.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ class ShoalError(Exception):
 
 
 class SettingsError(ShoalError):
-    """A `SHOAL_` variable is unknown or has a value that cannot be used."""
+    """A `SHOAL_` variable is unknown or has an invalid value."""
 
 
 class DocumentError(ShoalError):
-    """A document cannot be taken in; the message is shown to whoever sent it."""
+    """A document cannot be ingested; the message is shown to the user who sent it."""
 
 
 class EmptyDocumentError(DocumentError):
-    """No text at all, or none that makes a chunk."""
+    """The document has no text, or none that makes a chunk."""
 
 
 class DocumentTooLargeError(DocumentError):
@@ -31,21 +31,21 @@ class DocumentTooLargeError(DocumentError):
 
 
 class UndecodableDocumentError(DocumentError):
-    """The bytes are not text in an encoding that can be recognised."""
+    """The bytes are not text in a recognised encoding."""
 
 
 class UnreadableFileError(UndecodableDocumentError):
-    """The system does not let a file be read; its text may be fine."""
+    """The operating system refuses to read a file; its text may be valid."""
 
 
 class UnknownFormatError(DocumentError):
-    """The format is not one of `DocFormat`, or cannot be told from the file's name."""
+    """The format is not one of `DocFormat`, or the file's name does not determine it."""
 
 
 class InvalidFieldError(DocumentError):
     """A field of a document or query has a wrong type, length or value.
 
-    `field` is its name as the caller wrote it.
+    `field` is the name as the caller wrote it.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -55,7 +55,7 @@ class InvalidFieldError(DocumentError):
 
 
 class DuplicateContentError(DocumentError):
-    """The same content is stored already; `document_id` says where."""
+    """The same content is already stored, as document `document_id`."""
 
     def __init__(self, document_id: int) -> None:
         super().__init__(f"the same content is stored already as document {document_id}")
@@ -63,7 +63,7 @@ class DuplicateContentError(DocumentError):
 
 
 class DocumentGoneError(DocumentError):
-    """The document that was to be given new content was deleted meanwhile."""
+    """The document was deleted before its new content could be stored."""
 
     def __init__(self, document_id: int) -> None:
         super().__init__(f"document {document_id} was deleted before its new content was stored")
@@ -71,7 +71,7 @@ class DocumentGoneError(DocumentError):
 
 
 class QueryError(ShoalError):
-    """A search cannot be run as asked. `field` names the argument at fault."""
+    """A search request is invalid. `field` names the invalid argument."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -79,11 +79,11 @@ class QueryError(ShoalError):
 
 
 class NotFoundError(ShoalError):
-    """There is no document, job or chunk with that id."""
+    """No document, job or chunk has this id."""
 
 
 class JobStateError(ShoalError):
-    """A job is not in a state in which this can be done with it."""
+    """The state of a job does not allow the operation."""
 
 
 class StorageError(ShoalError):
@@ -95,34 +95,34 @@ class DatabaseUnavailableError(StorageError):
 
 
 class ReadOnlyDatabaseError(DatabaseUnavailableError):
-    """The database can be read, but neither it nor its folder be written to."""
+    """The database or its folder is read-only."""
 
     def __init__(self, path: PurePath) -> None:
         super().__init__(f"cannot write to {path.name} or its folder; only reading is possible")
 
 
 class DatabaseReplacedError(DatabaseUnavailableError):
-    """A file of the database was removed or replaced while this process had it open; what is written would be lost."""
+    """A file of the database was removed or replaced while this process had it open; writes would be lost."""
 
     def __init__(self) -> None:
         super().__init__(
-            "a file of the database (or its -wal or -shm) was removed or replaced while it was in use; nothing more is "
-            "written. Stop all processes that use the library, and start them again"
+            "a file of the database (or its -wal or -shm) was removed or replaced while it was in use; "
+            "nothing more is written. Stop all processes that use the library, and start them again"
         )
 
 
 class ReadTimeoutError(StorageError):
-    """A read took longer than SHOAL_SEARCH_TIMEOUT, and was stopped."""
+    """A read took longer than SHOAL_SEARCH_TIMEOUT and was stopped."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"this took longer than {seconds:g} seconds and was stopped; ask for less, such as fewer words, phrases or "
-            "filters, or try again when the service has less to do"
+            f"this took longer than {seconds:g} seconds and was stopped; use fewer words, phrases or "
+            "filters, or try again when the service is less busy"
         )
 
 
 class DiskFullError(StorageError):
-    """There is no space left to write; nothing of the operation was stored."""
+    """The disk is full; nothing of the operation was stored."""
 
 
 class SchemaError(StorageError):
@@ -130,31 +130,31 @@ class SchemaError(StorageError):
 
 
 class DamagedDatabaseError(StorageError):
-    """A value or page of the database is not what was written."""
+    """A value or page of the database is corrupt."""
 
     def __init__(self) -> None:
         super().__init__("the database is damaged; `shoal doctor` says where, and what to do")
 
 
 class DatabaseInUseError(StorageError):
-    """Something uses the database that has to be alone with it; nothing was changed."""
+    """Another process uses the database, and the operation needs it exclusively; nothing was changed."""
 
 
 class BackupError(ShoalError):
-    """A copy of a library can't be made, or can't be used."""
+    """A backup cannot be made or cannot be used."""
 
 
 class LeaseLostError(ShoalError):
-    """Another worker has taken over the work; whatever was computed must not be stored."""
+    """Another worker has taken over the work; the result must not be stored."""
 
 
 class IdempotencyError(ShoalError):
-    """An `Idempotency-Key` came again with another body."""
+    """An `Idempotency-Key` was reused with a different body."""
 
 
 class UploadDroppedError(ShoalError):
-    """An upload was given up before it was complete; nothing of it was accepted."""
+    """An upload was dropped before it was complete; nothing of it was accepted."""
 
 
 class BrokerUnavailableError(ShoalError):
-    """A message could not be sent. Never fatal: the reconciler sends it later."""
+    """A message could not be sent. Not fatal: the reconciler sends it later."""

@@ -1,4 +1,4 @@
-"""Where a service may listen: without keys on this machine alone, unless whoever runs it insists."""
+"""The check of listen addresses: without keys, only this machine, unless the operator allows more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal.settings import Settings
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine's own, reachable from nowhere else."""
+    """Whether an address or name is a loopback address: no other machine can reach it."""
     host = host.strip("[]").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -20,12 +20,14 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(settings: Settings, *, program: str = "the API") -> None:
-    """Raise SettingsError where the address would let strangers in; it names `program`."""
+    """Raise SettingsError if the address gives access to anyone without a key; the message names
+    `program`."""
     if settings.api_keys or is_loopback(settings.host) or settings.allow_anonymous:
         return
-    mistaken = " (SHOAL_API_KEY, which is set, is the key that commands send.)" if settings.api_key else ""
+    hint = " (SHOAL_API_KEY is set, but it is the key that commands send.)" if settings.api_key else ""
     raise SettingsError(
-        f"{program} refuses to listen on {settings.host or 'every address'}: whoever reaches it could read, add "
-        "and delete documents without a key. Set SHOAL_API_KEYS (`shoal new-key` makes one), or listen on 127.0.0.1, "
-        "or set SHOAL_ALLOW_ANONYMOUS=1 if the network or a proxy in front keeps strangers away." + mistaken
+        f"{program} refuses to listen on {settings.host or 'every address'}: anyone who reaches it could "
+        "read, add and delete documents without a key. Set SHOAL_API_KEYS (`shoal new-key` makes one), or "
+        "listen on 127.0.0.1, "
+        "or set SHOAL_ALLOW_ANONYMOUS=1 if the network or a proxy in front keeps strangers away." + hint
     )

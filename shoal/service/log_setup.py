@@ -1,7 +1,8 @@
-"""Logs of the services: one line an event, to stderr, JSON wherever no person is watching.
+"""Log configuration of the services: one line per event, to stderr, JSON unless stderr is a terminal.
 
-Events of structlog and of the standard `logging` (Celery, waitress, Alembic) come out in the same form. The CLI
-talks to people instead and does not use this; library code may log either way and never configures anything.
+Events of structlog and of the standard `logging` (Celery, waitress, Alembic) have the same form. The CLI
+prints messages for people and does not use this module. Library code may log either way and never configures
+logging.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
     from shoal.settings import Settings
 
 CHATTY = ("alembic", "httpcore", "httpx", "kombu", "amqp", "urllib3")
-"""Libraries that log their every step at `info`; only their warnings are of interest, unless debugging."""
+"""Libraries that log every step at `info`; only their warnings are shown, unless the level is debug."""
 
 
 def configure(settings: Settings, *, service: str) -> None:
-    """Send every event of this process to stderr, with `service` on each. Calling it again replaces the set-up.
+    """Send every event of this process to stderr, with the field `service`. A second call replaces the first.
 
-    `settings.log_format` is `json`, `console`, or `auto`: console where stderr is a terminal. What contextvars
-    hold (`structlog.contextvars.bind_contextvars(trace_id=...)`) is on every event of that context.
+    `settings.log_format` is `json`, `console`, or `auto`: console if stderr is a terminal. Variables bound
+    with `structlog.contextvars.bind_contextvars(trace_id=...)` are fields of every event of that context.
     """
     level = getattr(logging, settings.log_level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
-        _named(service),
+        _service_adder(service),
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -48,7 +49,7 @@ def configure(settings: Settings, *, service: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            # ExtraAdder: what the standard `extra=` carries becomes fields too.
+            # ExtraAdder: the standard `extra=` becomes fields too.
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
@@ -77,7 +78,7 @@ def _renderers(as_json: bool) -> list[Any]:
     ]
 
 
-def _named(service: str) -> Any:
+def _service_adder(service: str) -> Any:
     def add_service(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
         event.setdefault("service", service)
         return event

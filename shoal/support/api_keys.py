@@ -1,7 +1,7 @@
-"""API keys: who may read and who may write.
+"""API keys and their scopes.
 
-Only SHA-256 digests are kept and compared. A slow hash would add nothing: keys are long and random, so there is
-nothing to guess from a digest, and every request pays for the comparison.
+Only SHA-256 digests are kept and compared. A slow hash would add nothing: keys are long and random, so a
+digest gives nothing to guess, and every request pays for the comparison.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 MIN_CHARS = 16
 MAX_CHARS = 256
-"""Length of a key. Sixteen random characters are beyond guessing over a network."""
+"""Length of a key. Sixteen random characters cannot be guessed over a network."""
 
 RANDOM_BYTES = 24
-"""Of a key that is made here: 192 bits."""
+"""Random bytes of a generated key: 192 bits."""
 
 PREFIX = "shoal_"
-"""Of a key that is made here, so that people and scanners for secrets recognise one where it does not belong."""
+"""Prefix of a generated key, so that people and secret scanners recognise a leaked key."""
 
 HASHED = "sha256:"
 
@@ -32,7 +32,7 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class Scope(enum.StrEnum):
-    """What a key allows; whoever may write may read."""
+    """What a key allows; `write` includes `read`."""
 
     read = "read"
     write = "write"
@@ -40,69 +40,73 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as the service knows it: not the key itself."""
+    """A key as the service holds it: its digest, not the key itself."""
 
     digest: bytes = field(repr=False)
     scope: Scope
 
     @property
     def name(self) -> str:
-        """What logs may say: enough to tell one key from another."""
+        """A name for logs, which distinguishes keys without revealing them."""
         return self.digest.hex()[:8]
 
 
 def parse_keys(text: str) -> tuple[ApiKey, ...]:
-    """The keys of a setting: `[read:|write:]KEY` or `[read:|write:]sha256:HEX`, by commas; without a scope: write.
+    """Parse keys separated by commas: `[read:|write:]KEY` or `[read:|write:]sha256:HEX`. The default scope is
+    write.
 
-    Raises ValueError; its message says which entry is wrong by its place and never holds a key.
+    Raises ValueError; its message gives the position of the invalid entry and never contains a key.
     """
     entries = [entry.strip() for entry in text.split(",")]
     if entries == [""]:
         return ()
-    keys = tuple(_parse(entry, place) for place, entry in enumerate(entries, 1))
+    keys = tuple(_parse(entry, position) for position, entry in enumerate(entries, 1))
     digests = [key.digest for key in keys]
-    for place, digest in enumerate(digests, 1):
-        if digest in digests[: place - 1]:
-            raise ValueError(f"key {place} is there twice")
+    for position, digest in enumerate(digests, 1):
+        if digest in digests[: position - 1]:
+            raise ValueError(f"key {position} is a duplicate")
     return keys
 
 
-def _parse(entry: str, place: int) -> ApiKey:
+def _parse(entry: str, position: int) -> ApiKey:
     scope = Scope.write
-    for each in Scope:
-        if entry.startswith(f"{each}:"):
-            scope, entry = each, entry.removeprefix(f"{each}:")
+    for known_scope in Scope:
+        if entry.startswith(f"{known_scope}:"):
+            scope, entry = known_scope, entry.removeprefix(f"{known_scope}:")
     if entry.startswith(HASHED):
         digest = entry.removeprefix(HASHED)
         if not _DIGEST.fullmatch(digest):
-            raise ValueError(f"key {place} is not the SHA-256 of a key: 64 hexadecimal digits")
+            raise ValueError(f"key {position} is not the SHA-256 of a key: 64 hexadecimal digits")
         return ApiKey(bytes.fromhex(digest), scope)
     if not MIN_CHARS <= len(entry) <= MAX_CHARS:
         raise ValueError(
-            f"key {place} must have {MIN_CHARS} to {MAX_CHARS} characters; `shoal new-key` makes one"
+            f"key {position} must have {MIN_CHARS} to {MAX_CHARS} characters; `shoal new-key` makes one"
         )
     if not _TOKEN.fullmatch(entry):
-        raise ValueError(f"key {place} may hold letters, digits and . _ ~ + / - only, with = at its end")
+        raise ValueError(
+            f"key {position} may contain only letters, digits and . _ ~ + / -, with = at its end"
+        )
     return ApiKey(_digest(entry), scope)
 
 
 def find_key(keys: Sequence[ApiKey], presented: str) -> ApiKey | None:
-    """The key that was presented. Takes as long whichever it is, and whether it is one."""
+    """Return the key that matches `presented`, or None. The time does not depend on which key matches, or
+    whether."""
     digest = _digest(presented)
-    found = None
+    match = None
     for key in keys:
         if hmac.compare_digest(key.digest, digest):
-            found = key
-    return found
+            match = key
+    return match
 
 
 def new_key() -> str:
-    """A random key."""
+    """Generate a random key."""
     return PREFIX + secrets.token_hex(RANDOM_BYTES)
 
 
 def hashed(key: str) -> str:
-    """A key as it may stand in a setting without being readable there."""
+    """Return the hash of a key in the form that `parse_keys` reads."""
     return HASHED + _digest(key).hex()
 
 

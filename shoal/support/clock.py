@@ -1,4 +1,4 @@
-"""The one form in which a moment is stored and shown: UTC, ISO 8601, milliseconds, `Z`."""
+"""The format in which times are stored and shown: UTC, ISO 8601, milliseconds, `Z`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 
 def timestamp(moment: datetime | None = None) -> str:
-    """`moment` (now, when None) as `2026-01-31T00:00:00.000Z`. Such texts sort as the moments do.
+    """Format `moment` (default: now) as `2026-01-31T00:00:00.000Z`; these strings sort chronologically.
 
-    A moment without a zone is taken as UTC.
+    A moment without a time zone is taken as UTC.
     """
     if moment is None:
         moment = datetime.now(UTC)

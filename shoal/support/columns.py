@@ -1,4 +1,4 @@
-"""Rows kept as a list for each of their fields, and made only when someone looks at them."""
+"""Rows stored as one list per field; row objects are created on access."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 class Columns(Sequence[Row]):
-    """A sequence of named tuples in columns: a book has a million reefs of chunks, which go to the database as they are
-    and are looked at by nobody."""
+    """A sequence of named tuples, stored in columns.
+
+    A book has a million reefs of chunks, which go to the database without ever becoming row objects.
+    """
 
     __slots__ = ("_kind", "fields")
 
     def __init__(self, kind: type[Row], fields: Sequence[Sequence[Any]]) -> None:
-        """`fields`: the values of each field of `kind`, all as many."""
+        """`fields`: the values of each field of `kind`, all of the same length."""
         self._kind = kind
         self.fields = fields
 
     @classmethod
     def of(cls, kind: type[Row], rows: Iterable[Row]) -> Columns[Row]:
-        """These rows in columns."""
-        given = list(rows)
-        return cls(kind, list(zip(*given, strict=True)) or [()] * len(kind._fields))
+        """Convert rows to columns."""
+        return cls(kind, list(zip(*rows, strict=True)) or [()] * len(kind._fields))
 
     def __len__(self) -> int:
         return len(self.fields[0])

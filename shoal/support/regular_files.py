@@ -1,7 +1,8 @@
-"""Regular files, opened so that neither a pipe nor a link can stand in for one.
+"""Opening regular files safely: no pipe or link can take the place of a file.
 
-The file that was checked is the file that is read: the checks are repeated on the open descriptor. Below a folder
-every step of the path is opened inside the one before, so that a link is refused wherever and whenever it appears.
+The checks are repeated on the open descriptor, so the checked file is the file that is read. Below a folder,
+each component of the path is opened relative to its parent, so a link is refused wherever and whenever it
+appears.
 """
 
 from __future__ import annotations
@@ -14,34 +15,35 @@ from typing import IO
 
 from shoal.errors import DocumentTooLargeError
 
-# A pipe or a terminal that takes the file's place after the check must not make us wait, nor become ours.
+# A pipe or terminal that replaces the file after the check must not block, nor become the controlling
+# terminal.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class IrregularFileError(OSError):
-    """A path leads to a pipe, a device or a socket, or follows a symbolic link where none may be."""
+    """A path leads to a pipe, a device or a socket, or contains a forbidden symbolic link."""
 
 
 def open_file(path: Path, folder: Path | None = None) -> IO[bytes]:
-    """Open a regular file for reading. `folder`: a folder above it below which no symbolic link is followed.
+    """Open a regular file for reading. `folder`: an ancestor, below which no symbolic link is followed.
 
     Raises IrregularFileError, IsADirectoryError or another OSError.
     """
     try:
         if folder is None:
-            return _opened(str(path), None)
-        return _opened_below(path.relative_to(folder).parts, folder)
+            return _open_by_name(str(path), None)
+        return _open_below(path.relative_to(folder).parts, folder)
     except OSError as error:
         error.filename = str(path)
         raise
 
 
 def read_file(path: Path, max_bytes: int, folder: Path | None = None) -> bytes:
-    """The bytes of a regular file, as many as it had when it was opened: one that grows meanwhile has an end.
+    """Read a regular file up to the size it had when it was opened, so that a growing file has an end.
 
-    A file without a size is empty, also one that the kernel makes up as it is read. Raises DocumentTooLargeError
-    before anything is read, and OSError as `open_file`.
+    A file of size 0 is empty, even one that the kernel generates on reading. Raises DocumentTooLargeError
+    before anything is read, and OSError as `open_file` does.
     """
     with open_file(path, folder) as file:
         size = os.fstat(file.fileno()).st_size
@@ -51,43 +53,43 @@ def read_file(path: Path, max_bytes: int, folder: Path | None = None) -> bytes:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether a path is a regular file itself, and no link to one: a file may be put in its place."""
+    """Whether a path is a regular file and not a link to one, so that it may be replaced."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         return False
 
 
-def _opened_below(parts: tuple[str, ...], folder: Path) -> IO[bytes]:
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _open_below(parts: tuple[str, ...], folder: Path) -> IO[bytes]:
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:
-            _refuse(os.stat(part, dir_fd=at, follow_symlinks=False), is_folder=True)
-            inner = os.open(part, _ENTER, dir_fd=at)
-            os.close(at)
-            at = inner
-        return _opened(parts[-1], at)
+            _require_regular(os.stat(part, dir_fd=folder_fd, follow_symlinks=False), is_folder=True)
+            child_fd = os.open(part, _ENTER, dir_fd=folder_fd)
+            os.close(folder_fd)
+            folder_fd = child_fd
+        return _open_by_name(parts[-1], folder_fd)
     finally:
-        os.close(at)
+        os.close(folder_fd)
 
 
-def _opened(name: str, at: int | None) -> IO[bytes]:
-    """Open a file by its path, or by its name in the folder of the descriptor `at`."""
-    _refuse(os.stat(name, dir_fd=at, follow_symlinks=at is None))
-    descriptor = os.open(name, _READ if at is None else _READ | os.O_NOFOLLOW, dir_fd=at)
+def _open_by_name(name: str, folder_fd: int | None) -> IO[bytes]:
+    """Open a file by its path, or by its name in the folder with descriptor `folder_fd`."""
+    _require_regular(os.stat(name, dir_fd=folder_fd, follow_symlinks=folder_fd is None))
+    descriptor = os.open(name, _READ if folder_fd is None else _READ | os.O_NOFOLLOW, dir_fd=folder_fd)
     try:
-        _refuse(os.fstat(descriptor))
+        _require_regular(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse(status: os.stat_result, *, is_folder: bool = False) -> None:
-    """Raise unless this is a regular file, or a folder where one is expected."""
+def _require_regular(status: os.stat_result, *, is_folder: bool = False) -> None:
+    """Raise unless this is a regular file, or a folder if `is_folder`."""
     if stat.S_ISLNK(status.st_mode):
         raise IrregularFileError(errno.ELOOP, "this is a symbolic link, which is not followed here")
     if stat.S_ISDIR(status.st_mode) and not is_folder:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not (is_folder or stat.S_ISREG(status.st_mode)):
-        raise IrregularFileError(errno.EINVAL, "this is a pipe, a device or a socket, and no regular file")
+        raise IrregularFileError(errno.EINVAL, "this is a pipe, a device or a socket, not a regular file")

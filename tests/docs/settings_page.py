@@ -1,4 +1,4 @@
-"""Generate docs/settings.md from the code: `python tests/docs/settings_page.py` writes it."""
+"""The settings page, generated from the code: `python tests/docs/settings_page.py` rewrites it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 INTRODUCTION = """\
 # Settings
 
-Settings are environment variables, read once at the start. An unknown `SHOAL_` variable or an invalid value is an error
-that names it: a limit that was never applied is worse than a service that does not start. `shoal settings` lists all
-settings with their values. Options of the command line override them.
+Settings are environment variables, read once at the start. An empty variable means the default. An unknown `SHOAL_`
+variable or an invalid value is an error that names it: a limit that is never applied is worse than a service that
+does not start. `shoal settings` lists all settings with their current values. Command-line options win over them.
 
-Truth values are `0` and `1`, sizes are in bytes, and times are in seconds.
+Truth values are `0` and `1`; sizes are bytes, times are seconds.
 
 | variable | default | meaning |
 |---|---|---|
@@ -23,7 +23,7 @@ Truth values are `0` and `1`, sizes are in bytes, and times are in seconds.
 
 
 def page() -> str:
-    """Return the whole page as Markdown."""
+    """Build the whole page as Markdown."""
     rows = (
         f"| `{setting['name']}` | {_code(setting['default'])} | {setting['meaning']} |\n"
         for setting in describe()

@@ -47,8 +47,8 @@ def test_what_is_not_a_key_is_none(presented: str) -> None:
         ("with a blank 0123456789", "key 1 may hold letters"),
         ("ключ-ключ-ключ-ключ", "key 1 may hold letters"),
         ("sha256:abc", "key 1 is not the SHA-256"),
-        (f"{READ},write:{READ}", "key 2 is there twice"),
-        (f"{READ},{hashed(READ)}", "key 2 is there twice"),
+        (f"{READ},write:{READ}", "key 2 is a duplicate"),
+        (f"{READ},{hashed(READ)}", "key 2 is a duplicate"),
     ],
 )
 def test_a_wrong_key_is_told_by_its_place_and_not_shown(
