@@ -1,4 +1,4 @@
-"""Reading chunks back: those of a document with their profiles, and the neighbours of one."""
+"""Queries for chunks: the chunks of a document with their profiles, and the neighbours of a chunk."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def get_chunks(
     offset: int = 0,
     n_reefs: int = ALL_REEFS,
 ) -> ChunkPage:
-    """Chunks of a document in order, each with its `n_reefs` strongest reefs. Raises NotFoundError."""
+    """Read the chunks of a document in order, each with its `n_reefs` strongest reefs. Raises
+    NotFoundError."""
     total = snapshot.value(COUNT_CHUNKS, {"document_id": document_id})
     if total is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -61,15 +62,15 @@ def get_chunks(
     rows = snapshot.rows(CHUNKS_OF, page)
     chunks: list[StoredChunk] = []
     for start in range(0, len(rows), IDS_PER_STATEMENT):
-        some = rows[start : start + IDS_PER_STATEMENT]
-        ids = [row["id"] for row in some]
+        batch = rows[start : start + IDS_PER_STATEMENT]
+        ids = [row["id"] for row in batch]
         reefs, islands = reefs_of(snapshot, ids, n_reefs), _islands_of(snapshot, ids)
-        chunks += [_chunk(row, reefs.get(row["id"], ()), islands.get(row["id"], ())) for row in some]
+        chunks += [_chunk(row, reefs.get(row["id"], ()), islands.get(row["id"], ())) for row in batch]
     return ChunkPage(tuple(chunks), total)
 
 
 def get_chunk(snapshot: Snapshot, chunk_id: int, *, context: int = 0) -> ChunkDetail:
-    """A chunk with its document and `context` neighbours to each side. Raises NotFoundError."""
+    """Read a chunk with its document and `context` neighbours on each side. Raises NotFoundError."""
     row = snapshot.first(GET_CHUNK, {"chunk_id": chunk_id})
     if row is None:
         raise NotFoundError(f"there is no chunk {chunk_id}")
@@ -84,35 +85,35 @@ def get_chunk(snapshot: Snapshot, chunk_id: int, *, context: int = 0) -> ChunkDe
 def reefs_of(
     snapshot: Snapshot, chunk_ids: Sequence[int], n_reefs: int = ALL_REEFS
 ) -> dict[int, tuple[ReefScore, ...]]:
-    """The strongest reefs by chunk id, strongest first; chunks without any are missing."""
+    """Read the strongest reefs by chunk id, strongest first; chunks without reefs are missing."""
     ids, parameters = listed("id", chunk_ids)
-    found: dict[int, list[ReefScore]] = {}
+    by_chunk: dict[int, list[ReefScore]] = {}
     for chunk_id, *reef in snapshot.rows(REEFS_OF.format(ids=ids), {**parameters, "n_reefs": n_reefs}):
-        found.setdefault(chunk_id, []).append(ReefScore(*reef))
-    return {chunk_id: tuple(reefs) for chunk_id, reefs in found.items()}
+        by_chunk.setdefault(chunk_id, []).append(ReefScore(*reef))
+    return {chunk_id: tuple(reefs) for chunk_id, reefs in by_chunk.items()}
 
 
 def get_neighbours(
     snapshot: Snapshot, document_id: int, chunk_index: int, n: int
 ) -> tuple[tuple[ContextChunk, ...], tuple[ContextChunk, ...]]:
-    """Up to `n` chunks before and `n` after the given one, in the order of the text."""
-    around = {
+    """Read up to `n` chunks before and `n` after the given chunk, in text order."""
+    parameters = {
         "document_id": document_id,
         "first": chunk_index - n,
         "last": chunk_index + n,
         "middle": chunk_index,
     }
-    found = [ContextChunk(*row) for row in snapshot.rows(NEIGHBOURS, around)]
-    before = tuple(chunk for chunk in found if chunk.chunk_index < chunk_index)
-    return before, tuple(found[len(before) :])
+    neighbours = [ContextChunk(*row) for row in snapshot.rows(NEIGHBOURS, parameters)]
+    before = tuple(chunk for chunk in neighbours if chunk.chunk_index < chunk_index)
+    return before, tuple(neighbours[len(before) :])
 
 
 def _islands_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> dict[int, tuple[IslandScore, ...]]:
     ids, parameters = listed("id", chunk_ids)
-    found: dict[int, list[IslandScore]] = {}
+    by_chunk: dict[int, list[IslandScore]] = {}
     for chunk_id, *island in snapshot.rows(ISLANDS_OF.format(ids=ids), parameters):
-        found.setdefault(chunk_id, []).append(IslandScore(*island))
-    return {chunk_id: tuple(islands) for chunk_id, islands in found.items()}
+        by_chunk.setdefault(chunk_id, []).append(IslandScore(*island))
+    return {chunk_id: tuple(islands) for chunk_id, islands in by_chunk.items()}
 
 
 def _chunk(row: Any, reefs: tuple[ReefScore, ...], islands: tuple[IslandScore, ...]) -> StoredChunk:

@@ -1,7 +1,7 @@
-"""What belongs to a document besides its own row: sections, chunks, reefs, islands, postings and full-text rows. That of
-several documents is written together: of a note, most of the time would go into the statements themselves.
+"""Writing the rows that belong to a document: sections, chunks, reefs, islands, postings and full-text rows.
 
-Nothing here begins or ends a transaction.
+The rows of several documents are written together, because for short documents most of the time is the
+overhead of the statements. No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from shoal.storage.driver_rows import execute, places, write_many, write_wide
 from shoal.storage.json_text import compact_json
 
 INSERT_SECTION = """
-    INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end, start_char, end_char)
+    INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end,
+                          start_char, end_char)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
-# Ids are read back rather than guessed: this works the same wherever ids come from.
+# Ids are read back, which does not depend on how the database assigns them.
 SECTION_IDS = """
-    SELECT document_id, id FROM sections WHERE document_id IN ({documents}) ORDER BY document_id, section_index
+    SELECT document_id, id FROM sections WHERE document_id IN ({documents})
+    ORDER BY document_id, section_index
 """
 
-# An id only where the chunk had one before.
+# The id is NULL for a new chunk and set for a kept chunk.
 INSERT_CHUNK = """
-    INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line, end_line,
-                        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
-                        arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
+    INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line,
+                        end_line, sentence_count, confidence, coverage, matched_words, top_reef_id,
+                        top_reef_name, arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
                         vocabulary_version, data_checksum)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
@@ -38,7 +40,7 @@ NEW_CHUNK_IDS = """
     SELECT document_id, id FROM chunks WHERE document_id IN ({documents}) ORDER BY document_id, chunk_index
 """
 
-# Rows of seven and of five values: so many that most are written many to a statement.
+# Multi-row statements: `write_wide` fills in `{rows}`.
 INSERT_CHUNK_REEFS = """
     INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, rank)
     VALUES {rows}
@@ -47,7 +49,7 @@ INSERT_CHUNK_ISLANDS = """
     INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
     VALUES {rows}
 """
-# In key order: the table then grows at one place a reef instead of jumping about.
+# In key order, so that the table grows at one place per reef.
 DERIVE_POSTINGS = """
     INSERT INTO reef_postings (reef_id, chunk_id, weight)
     SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)
@@ -56,12 +58,13 @@ DERIVE_POSTINGS = """
     WHERE c.document_id IN ({documents})
     ORDER BY r.reef_id, r.chunk_id
 """
-# The full-text index keeps no text of its own, so it must be told the very text that it is to add.
+# The full-text index stores no text itself, so the statement supplies the text to add.
 INDEX_TEXTS = """
     INSERT INTO chunk_fts (rowid, title, headings, text)
-    SELECT chunk_id, title, headings, text FROM chunk_texts WHERE document_id IN ({documents}) ORDER BY chunk_id
+    SELECT chunk_id, title, headings, text FROM chunk_texts
+    WHERE document_id IN ({documents}) ORDER BY chunk_id
 """
-# What was seen in a text counts while its document is stored. The last condition is that of an index.
+# Observations of a text count while its document is stored. The last condition matches a partial index.
 COUNT_OBSERVED = """
     UPDATE observed_documents SET stored = 1
     WHERE content_hash IN (SELECT content_hash FROM documents WHERE id IN ({documents}))
@@ -74,8 +77,10 @@ def write_parts(
     documents: Sequence[tuple[int, ScoredDocument]],
     kept: Sequence[Sequence[int | None]] | None = None,
 ) -> None:
-    """Write all that belongs to documents, which have nothing yet, each given with its id. Chunks that are `kept` have
-    ids already: of each document, one or None for each chunk."""
+    """Write all rows that belong to new documents, each given with its id.
+
+    `kept` holds, for each document, the id of each kept chunk, or None for a new chunk.
+    """
     ids = [document_id for document_id, _ in documents]
 
     def run(statement: str) -> list[Any]:
@@ -92,27 +97,31 @@ def write_parts(
         for document_id, scored in documents
         for row in _chunk_rows(document_id, section_ids[document_id], scored)
     )
-    before = chain.from_iterable(kept) if kept is not None else repeat(None)
-    write_many(connection, INSERT_CHUNK, [(i, *row) for i, row in zip(before, chunk_rows, strict=False)])
+    kept_ids = chain.from_iterable(kept) if kept is not None else repeat(None)
+    write_many(
+        connection,
+        INSERT_CHUNK,
+        [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
+    )
     chunk_ids = _by_document(run(NEW_CHUNK_IDS))
-    numbered = [
+    chunks_by_id = [
         pair
         for document_id, scored in documents
         for pair in zip(chunk_ids[document_id], scored.chunks, strict=True)
     ]
-    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(numbered))
+    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(chunks_by_id))
     run(DERIVE_POSTINGS)
-    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(numbered))
+    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(chunks_by_id))
     run(INDEX_TEXTS)
     run(COUNT_OBSERVED)
 
 
 def _by_document(rows: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """The second of each pair, by the first."""
-    found: dict[int, list[int]] = defaultdict(list)
+    """Group the second of each pair by the first."""
+    grouped: dict[int, list[int]] = defaultdict(list)
     for document_id, part_id in rows:
-        found[document_id].append(part_id)
-    return found
+        grouped[document_id].append(part_id)
+    return grouped
 
 
 def _section_rows(document_id: int, sections: Sequence[Section]) -> list[tuple[Any, ...]]:
@@ -154,7 +163,7 @@ def _chunk_rows(
 
 
 def score_columns(chunk: Chunk) -> tuple[Any, ...]:
-    """The scores of a chunk in the order of its columns."""
+    """Return the scores of a chunk in the order of its columns."""
     top = chunk.top_reef
     return (
         chunk.confidence,
@@ -167,19 +176,19 @@ def score_columns(chunk: Chunk) -> tuple[Any, ...]:
     )
 
 
-def reef_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    """Rows for INSERT_CHUNK_REEFS of chunks with their ids."""
+def reef_rows(chunks_by_id: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+    """Build the rows of INSERT_CHUNK_REEFS from chunks with their ids."""
     return [
         row
-        for chunk_id, chunk in numbered
+        for chunk_id, chunk in chunks_by_id
         for row in zip(repeat(chunk_id), *chunk.reefs.fields, count(), strict=False)
     ]
 
 
-def island_rows(numbered: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    """Rows for INSERT_CHUNK_ISLANDS of chunks with their ids."""
+def island_rows(chunks_by_id: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
+    """Build the rows of INSERT_CHUNK_ISLANDS from chunks with their ids."""
     return [
         row
-        for chunk_id, chunk in numbered
+        for chunk_id, chunk in chunks_by_id
         for row in zip(repeat(chunk_id), *chunk.islands.fields, strict=False)
     ]

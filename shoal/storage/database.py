@@ -1,9 +1,10 @@
-"""The door to the database: connections, transactions, and driver errors turned into ours.
+"""Access to the database: connections, transactions, and translation of driver errors.
 
-Readers use `read()` or `snapshot()`, one consistent state each. `snapshot()` works on the driver itself: a search
-from the command line would otherwise spend half its time importing SQLAlchemy. Writers use `write()`, which takes
-SQLite's write lock at once (BEGIN IMMEDIATE), so that a transaction never fails half-way for want of it. WAL lets
-readers go on meanwhile; `synchronous=FULL` makes a commit survive a power cut, which is what a 202 promises.
+`read()` and `snapshot()` are read transactions. `snapshot()` uses the driver directly: a search from the
+command line would otherwise spend half its time importing SQLAlchemy. `write()` takes SQLite's write lock at
+the start (BEGIN IMMEDIATE), so that a transaction never fails half-way because it cannot get the lock. With
+WAL, readers do not wait for writers. `synchronous=FULL` makes a commit survive a power failure, as a 202
+response promises.
 """
 
 from __future__ import annotations
@@ -25,32 +26,34 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 BUSY_TIMEOUT_MS = 30_000
-"""How long a writer waits for the lock. Our own transactions hold it for about a second at most."""
+"""Longest wait of a writer for the lock. Shoal's own transactions hold it for about a second at most."""
 
 _INHERITED: list[sqlite3.Connection] = []
-"""Connections of the parent process, kept from being closed here: closing would drop the parent's file locks."""
+"""Connections of the parent process. They stay referenced, because closing them would drop the parent's file
+locks."""
 
 CACHE_KIB = 4_096
-"""Page cache of a connection. Each has its own, and the system keeps the file's pages once for all: with 64 MiB neither
-searches of 90,000 chunks nor their ingestion take less processor time."""
+"""Page cache of each connection. A larger one gains nothing, because the operating system caches the file's
+pages for all connections: with 64 MiB, neither searches of 90,000 chunks nor their ingestion take less
+processor time."""
 MAX_READERS = 8
 MAX_POOLED = 4
-"""Connections for reading, and others, that are kept open. More are opened where more are needed at the same time."""
+"""Connections kept open: for reading, and of SQLAlchemy. More are opened on demand."""
 MAX_OVERFLOW = 28
 
 MAX_ID = 2**63 - 1
-"""The largest id that a database can be asked for."""
+"""The largest id that SQLite accepts."""
 
 FREE_PAGES = "PRAGMA freelist_count"
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 _WAL_RETRY_S = 0.005
-"""Pause before asking for WAL mode again, seconds."""
+"""Pause before WAL mode is requested again, seconds."""
 
 IDS_PER_STATEMENT = 500
-"""Ids asked for at a time where there may be any number of them."""
+"""Most ids in one statement; longer lists are split."""
 
-# Pages that are given back then shrink the file. It can only be set before the first page is written; afterwards
-# the statement has no effect, but would wait for the write lock.
+# Lets freed pages shrink the file. It can only be set before the first page is written; afterwards the
+# statement has no effect, but would wait for the write lock.
 _PRAGMA_OF_EMPTY = "PRAGMA auto_vacuum = INCREMENTAL"
 _PRAGMA_OF_WAITING = f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}"
 _PRAGMAS = (
@@ -62,9 +65,9 @@ _PRAGMAS = (
 
 
 class Snapshot:
-    """One consistent state of the database, for reading. Statements take named parameters (`:name`).
+    """A read transaction. Statements take named parameters (`:name`).
 
-    Raises ReadTimeoutError from any method once the time for reading is over.
+    Every method raises ReadTimeoutError after the deadline.
     """
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline = UNLIMITED) -> None:
@@ -72,24 +75,24 @@ class Snapshot:
         self._deadline = deadline
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """All rows; a row's columns are had by position and by name."""
+        """Fetch all rows; columns are accessible by position and by name."""
         return self._execute(statement, parameters).fetchall()
 
     def tuples(
         self, statement: str, parameters: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows one by one as plain tuples, where there may be a million of them."""
+        """Iterate over the rows as plain tuples, for results of up to millions of rows."""
         self._deadline.check()
         cursor = self._connection.cursor()
         cursor.row_factory = None
         return cursor.execute(statement, parameters or {})
 
     def first(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The first row, None if there is none."""
+        """Fetch the first row, or None."""
         return self._execute(statement, parameters).fetchone()
 
     def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The first column of the first row, None if there is none."""
+        """Fetch the first column of the first row, or None."""
         row = self.first(statement, parameters)
         return None if row is None else row[0]
 
@@ -101,7 +104,8 @@ class Snapshot:
 
 
 def snapshot_of(connection: sa.Connection) -> Snapshot:
-    """What a transaction sees, with its own changes, for reading on the driver itself: five times as quick for a row."""
+    """Read within a transaction, its own changes included, directly on the driver: five times as fast per
+    row."""
     return Snapshot(_driver(connection))
 
 
@@ -110,7 +114,7 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
 
 
 def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:
-    """`values` as the inside of `IN (...)` and the parameters it names: `:name_0, :name_1`."""
+    """Build the inside of `IN (...)` for `values`, and its parameters: `:name_0, :name_1`."""
     parameters = {f"{name}_{i}": value for i, value in enumerate(values)}
     return ", ".join(f":{key}" for key in parameters), parameters
 
@@ -118,13 +122,13 @@ def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:
 class Database:
     """A pool of connections to one database. Safe to share between threads, not across a fork.
 
-    `read_timeout`: seconds that a read may take, None for no limit. A service sets it.
+    `read_timeout`: longest duration of a read transaction in seconds, None for no limit. Services set it.
     """
 
     read_timeout: float | None = None
 
     def __init__(self, url: str) -> None:
-        """`url` is `sqlite:///PATH`. The file is made on first use, its folder is not."""
+        """`url` is `sqlite:///PATH`. The file is created on first use; its folder must exist."""
         self.url = url
         self.path = Path(url.removeprefix("sqlite:///")).absolute()
         if not self.path.parent.is_dir():
@@ -138,13 +142,13 @@ class Database:
     def _connect(self) -> sa.Engine:
         import sqlalchemy as sa
 
-        # The connection used last comes first: each has a cache of its own, which is to be filled once.
+        # LIFO: each connection has its own cache, and the most recently used one has the warmest.
         engine = sa.create_engine(
             f"sqlite:///{self.path}",
             creator=self._open,
             pool_size=MAX_POOLED,
             max_overflow=MAX_OVERFLOW,
-            # A Ctrl-C may fall between the begin of a transaction and the block that would roll it back.
+            # Ctrl-C may arrive between the begin of a transaction and the block that would roll it back.
             pool_reset_on_return="rollback",
             pool_use_lifo=True,
         )
@@ -154,14 +158,14 @@ class Database:
 
     @property
     def engine(self) -> sa.Engine:
-        """The SQLAlchemy engine of this process, made on first use."""
+        """The SQLAlchemy engine of this process, created on first use."""
         self._leave_parent()
         if self._engine is None:
             self._engine = self._connect()
         return self._engine
 
     def _leave_parent(self) -> None:
-        """A forked child gets connections of its own; those it inherited stay open for the parent."""
+        """Give a forked child its own connections; the inherited ones stay open for the parent."""
         if self._pid == os.getpid():
             return
         if self._engine is not None:
@@ -175,11 +179,11 @@ class Database:
         try:
             yield
         except Exception as error:
-            # SQLAlchemy wraps the driver's error; asked this way, it need not have been imported.
+            # SQLAlchemy wraps the driver's error as `orig`; reading it this way avoids importing SQLAlchemy.
             cause = getattr(error, "orig", error)
             if not isinstance(cause, sqlite3.Error) or isinstance(cause, sqlite3.IntegrityError):
                 raise
-            # Whatever it is called: an interrupt may end a read as another error.
+            # Past the deadline every error is a timeout: an interrupt may surface as another error.
             raise (deadline.error() if deadline.is_over else translated(cause, self.path)) from error
 
     def _deadline(self, *, limited: bool) -> Deadline:
@@ -187,9 +191,9 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
-        """A read transaction on the driver itself: every statement sees the same state.
+        """Open a read transaction on the driver: every statement sees the same state.
 
-        Raises ReadTimeoutError after `read_timeout`, unless it is not `limited`.
+        Raises ReadTimeoutError after `read_timeout`; `limited=False` disables the timeout.
         """
         self._leave_parent()
         deadline = self._deadline(limited=limited)
@@ -206,7 +210,7 @@ class Database:
                 self._leave(connection, is_kept=is_kept)
 
     def _leave(self, connection: sqlite3.Connection, *, is_kept: bool) -> None:
-        """Put back a connection for reading, or close it if there are enough."""
+        """Return a connection for reading to the pool, or close it if the pool is full."""
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if is_kept and len(self._readers) < MAX_READERS:
@@ -217,7 +221,7 @@ class Database:
         connection.close()
 
     def _open_reader(self) -> tuple[sqlite3.Connection, bool]:
-        """A connection for reading, and whether it may be used again."""
+        """Open a connection for reading; also return whether it may be reused."""
         try:
             return self._open(), True
         except sqlite3.OperationalError:
@@ -226,9 +230,9 @@ class Database:
             return self._open_unchanging(), False
 
     def _open(self) -> sqlite3.Connection:
-        """A new connection. Raises DatabaseReplacedError where it would have other files than those that are open."""
+        """Open a connection. Raises DatabaseReplacedError if its files differ from those already open."""
         self.check_files()
-        # Passed from thread to thread, but used by one at a time.
+        # Threads share the connection, but only one uses it at a time.
         connection = sqlite3.connect(self.path, check_same_thread=False)
         try:
             _prepare(connection)
@@ -239,22 +243,22 @@ class Database:
         return connection
 
     def _is_read_only(self) -> bool:
-        """Whether the file is there, but it or its folder can't be written to: no log can be made beside it then."""
+        """Whether the file exists but it or its folder is read-only, so that no WAL can be created."""
         return self.path.exists() and not (
             os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
         )
 
     def _open_unchanging(self) -> sqlite3.Connection:
-        """A connection that reads the file as it stands. Raises DatabaseUnavailableError where that is not all: a log
-        beside it holds what was written last.
+        """Open the file as immutable. Raises DatabaseUnavailableError if a WAL holds more recent changes.
 
-        SQLite takes the file for one that never changes. So nobody may use the connection for longer than a snapshot:
-        whoever may write could come meanwhile.
+        SQLite then assumes that the file never changes. So the connection must not outlive one snapshot: a
+        process with write permission may change the file at any time.
         """
         log = Path(f"{self.path}-wal")
         if log.exists() and log.stat().st_size:
             raise DatabaseUnavailableError(
-                f"{log.name} holds what was written last; whoever may write to the folder has to open {self.path.name} once"
+                f"{log.name} holds the latest changes; a user who may write to the folder must open "
+                f"{self.path.name} once"
             )
         address = f"{self.path.as_uri()}?mode=ro&immutable=1"
         connection = sqlite3.connect(address, uri=True, check_same_thread=False)
@@ -265,7 +269,8 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A read transaction: every statement sees the same snapshot. Raises ReadTimeoutError after `read_timeout`."""
+        """Open a read transaction: every statement sees the same state. Raises ReadTimeoutError after
+        `read_timeout`."""
         deadline = self._deadline(limited=True)
         with (
             self._translated(deadline),
@@ -277,11 +282,11 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """A write transaction, committed at the end of the block, rolled back if it raises.
+        """Open a write transaction: commit at the end of the block, roll back if it raises.
 
-        Raises DatabaseUnavailableError when the lock is not to be had within BUSY_TIMEOUT_MS,
-        DiskFullError when there is no space, and DatabaseReplacedError; nothing is stored then. Raises
-        DatabaseReplacedError, too, where it was stored and will be lost.
+        Raises DatabaseUnavailableError if the lock is not free within BUSY_TIMEOUT_MS, DiskFullError, and
+        DatabaseReplacedError; nothing is stored then. DatabaseReplacedError after the commit means that the
+        changes will be lost.
         """
         self._leave_parent()
         self.check_files()
@@ -292,7 +297,8 @@ class Database:
         self.check_files()
 
     def check_files(self) -> None:
-        """Raise DatabaseReplacedError if a file of the database was removed or replaced while it was open here."""
+        """Raise DatabaseReplacedError if a file of the database was removed or replaced while open in this
+        process."""
         replaced = self._files.replaced()
         if replaced == ("-wal",):
             self._save_log()
@@ -300,8 +306,10 @@ class Database:
             raise DatabaseReplacedError
 
     def _save_log(self) -> None:
-        """Write what is in a log that was removed to the file, by a connection that has both open: else it is lost with
-        this process."""
+        """Copy a removed WAL into the database file, through a connection that still has both open.
+
+        Otherwise the changes in it would be lost with this process.
+        """
         with contextlib.suppress(IndexError, sqlite3.Error):
             connection = self._readers.pop()
             try:
@@ -310,18 +318,19 @@ class Database:
                 self._leave(connection, is_kept=True)
 
     def give_back_space(self, pages: int = 2000) -> bool:
-        """Return up to `pages` free pages to the file system; whether there are more to return."""
+        """Return up to `pages` free pages to the file system; True if free pages remain."""
         with self._translated(), self.engine.connect() as connection:
             raw = _driver(connection).cursor()
             before = raw.execute(FREE_PAGES).fetchone()[0]
-            # The pragma frees a page a step and has no columns, so `execute` stops after one; a script runs to its end.
+            # The pragma frees one page per step and has no columns, so `execute` would stop after the first
+            # page; `executescript` runs to the end.
             raw.executescript(f"PRAGMA incremental_vacuum({int(pages)})")
             after = raw.execute(FREE_PAGES).fetchone()[0]
             raw.close()
         return bool(0 < after < before)
 
     def close(self) -> None:
-        """Close every connection. The last one to leave folds the WAL back into the file."""
+        """Close every connection. The last one to close copies the WAL into the database file."""
         if self._pid != os.getpid():
             return
         while self._readers:
@@ -332,7 +341,7 @@ class Database:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # The driver must not begin transactions of its own: _begin decides how each one starts.
+    # The driver must not begin transactions itself: `_begin` decides how each one starts.
     connection.isolation_level = None
     connection.execute(_PRAGMA_OF_WAITING).fetchall()
     if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
@@ -340,13 +349,15 @@ def _prepare(connection: sqlite3.Connection) -> None:
     _enter_wal(connection)
     for pragma in _PRAGMAS:
         connection.execute(pragma).fetchall()
-    # The log is made with the first read.
+    # The first read creates the WAL.
     connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:
-    """Put the database into WAL mode, which lasts. Of several who do so first at once, SQLite refuses all but one
-    without waiting, whatever the busy timeout is; they see the mode set when they ask again.
+    """Switch the database to WAL mode, which is persistent.
+
+    If several connections switch a new database at the same time, SQLite refuses all but one immediately,
+    regardless of the busy timeout. The others retry and find the mode set.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:

@@ -1,8 +1,8 @@
-"""Whether the files of a database are still those that a process has open.
+"""Detection of database files that were removed or replaced while a process has them open.
 
-While a process is connected, SQLite replaces neither the file nor the `-wal` and `-shm` beside it. Whoever else removes or
-replaces one takes from every process what it writes from then on: it goes to a file without a name, and ends with the
-process. SQLite does not notice.
+While a process is connected, SQLite replaces neither the file nor its `-wal` and `-shm`. If something else
+removes or replaces one of them, every connected process keeps writing to an unlinked file, and its changes
+end with the process. SQLite does not detect this.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from shoal.errors import DatabaseReplacedError
 SUFFIXES = ("", "-wal", "-shm")
 
 Identity = tuple[int, int] | None
-"""Device and inode of a file; None if there is none."""
+"""Device and inode of a file; None if the file does not exist."""
 
 
 class DatabaseFiles:
-    """The files as the first of the open connections of this process found them. Safe to share between threads."""
+    """The identities of the files when the first open connection of this process was opened. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._paths = [Path(f"{path}{suffix}") for suffix in SUFFIXES]
@@ -28,8 +28,11 @@ class DatabaseFiles:
         self._opened: list[Identity] = []
 
     def opened(self) -> None:
-        """Count a connection that was just opened. Raises DatabaseReplacedError, and does not count it, if it has other
-        files than those opened before."""
+        """Count a connection that was just opened.
+
+        Raises DatabaseReplacedError, without counting it, if its files differ from those of earlier
+        connections.
+        """
         identities = self._identities()
         with self._lock:
             if not self._n_open:
@@ -39,12 +42,13 @@ class DatabaseFiles:
             self._n_open += 1
 
     def closed(self) -> None:
-        """Forget a connection that is about to be closed. Without any, another process may remove the log."""
+        """Discount a connection that is about to be closed. Without connections, other processes may remove
+        the WAL."""
         with self._lock:
             self._n_open -= 1
 
     def replaced(self) -> tuple[str, ...]:
-        """The suffixes of the files that were removed or replaced."""
+        """List the suffixes of the files that were removed or replaced."""
         with self._lock:
             opened = list(self._opened) if self._n_open else None
         if opened is None:
@@ -58,7 +62,7 @@ class DatabaseFiles:
 
 def _identity(path: Path) -> Identity:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

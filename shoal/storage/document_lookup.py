@@ -1,4 +1,4 @@
-"""What a person calls a document or a passage, and which one that is."""
+"""Lookup of documents and chunks by the references that users give."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, listed
 
 EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
 NAMED = """
-    SELECT id, title, source_path FROM documents WHERE source_path IN (:reference, :path) OR title = :reference ORDER BY id
+    SELECT id, title, source_path FROM documents
+    WHERE source_path IN (:reference, :path) OR title = :reference ORDER BY id
 """
 CHUNK_AT = "SELECT id FROM chunks WHERE document_id = :document_id AND chunk_index = :chunk_index"
 PLACES_OF = "SELECT id, chunk_index FROM chunks WHERE id IN ({ids})"
 
 
 class Named(NamedTuple):
-    """A document with what it may be called."""
+    """A document with its id, title and source path."""
 
     id: int
     title: str
@@ -24,30 +25,32 @@ class Named(NamedTuple):
 
 
 def exists(snapshot: Snapshot, document_id: int) -> bool:
-    """Whether there is such a document."""
+    """Whether a document with this id exists."""
     return document_id <= MAX_ID and snapshot.value(EXISTS, {"document_id": document_id}) is not None
 
 
 def named(snapshot: Snapshot, reference: str, path: str) -> list[Named]:
-    """Documents whose source path or title is `reference`, or whose source path is `path`. Where a path is theirs,
-    titles don't count."""
-    found = [Named(*row) for row in snapshot.tuples(NAMED, {"reference": reference, "path": path})]
-    by_path = [one for one in found if one.source_path in (reference, path)]
-    return by_path or found
+    """Find documents whose source path or title is `reference`, or whose source path is `path`.
+
+    If a source path matches, matching titles are ignored.
+    """
+    matches = [Named(*row) for row in snapshot.tuples(NAMED, {"reference": reference, "path": path})]
+    by_path = [document for document in matches if document.source_path in (reference, path)]
+    return by_path or matches
 
 
 def chunk_at(snapshot: Snapshot, document_id: int, chunk_index: int) -> int | None:
-    """The id of a document's passage at a place, counted from 0; None where there is none."""
-    asked = {"document_id": document_id, "chunk_index": min(chunk_index, MAX_ID)}
-    found: int | None = snapshot.value(CHUNK_AT, asked)
-    return found
+    """Find the id of the chunk of a document at a position, counted from 0; None if there is none."""
+    parameters = {"document_id": document_id, "chunk_index": min(chunk_index, MAX_ID)}
+    chunk_id: int | None = snapshot.value(CHUNK_AT, parameters)
+    return chunk_id
 
 
 def places_of(snapshot: Snapshot, chunk_ids: Iterable[int]) -> dict[int, int]:
-    """The places of passages in their documents, counted from 0, by their ids."""
-    wanted = sorted(set(chunk_ids))
-    found: dict[int, int] = {}
-    for start in range(0, len(wanted), IDS_PER_STATEMENT):
-        ids, parameters = listed("id", wanted[start : start + IDS_PER_STATEMENT])
-        found.update((row[0], row[1]) for row in snapshot.tuples(PLACES_OF.format(ids=ids), parameters))
-    return found
+    """Map chunk ids to the positions of the chunks in their documents, counted from 0."""
+    unique_ids = sorted(set(chunk_ids))
+    positions: dict[int, int] = {}
+    for start in range(0, len(unique_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", unique_ids[start : start + IDS_PER_STATEMENT])
+        positions.update((row[0], row[1]) for row in snapshot.tuples(PLACES_OF.format(ids=ids), parameters))
+    return positions

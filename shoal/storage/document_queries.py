@@ -1,4 +1,4 @@
-"""Looking documents up: listings, one document with its sections and report, its text."""
+"""Queries for documents: listings, a document with its sections and report, its text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shoal.storage.records import (
 )
 
 HEADING = "heading"
-"""Why the text of a heading is in no chunk."""
+"""The reason why the text of a heading is in no chunk."""
 
 DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
     metadata, created_at, updated_at"""
 
-# NULL stands for "any": the conditions on tag and text fall away.
+# A parameter that is NULL disables its condition.
 _LISTED = """
     FROM documents d
     WHERE (:tag IS NULL OR EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag))
@@ -58,21 +58,21 @@ def list_documents(
     limit: int = 50,
     offset: int = 0,
 ) -> DocumentPage:
-    """Documents in the order of their ids: those with the tag, with that source path to the letter, and with `q` in
-    their title or source path.
+    """List documents by id: with the tag, with exactly this source path, and with `q` in the title or source
+    path.
 
     The case of ASCII letters in `q` does not matter.
     """
     pattern = None if q is None else f"%{literal(q.lower())}%"
-    chosen = {"tag": tag, "pattern": pattern, "source_path": source_path}
-    rows = snapshot.rows(LIST_DOCUMENTS, {**chosen, "limit": limit, "offset": offset})
+    parameters = {"tag": tag, "pattern": pattern, "source_path": source_path}
+    rows = snapshot.rows(LIST_DOCUMENTS, {**parameters, "limit": limit, "offset": offset})
     tags = tags_of(snapshot, [row["id"] for row in rows])
     documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)
-    return DocumentPage(documents, snapshot.value(COUNT_DOCUMENTS, chosen))
+    return DocumentPage(documents, snapshot.value(COUNT_DOCUMENTS, parameters))
 
 
 def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
-    """A document without its text. Raises NotFoundError."""
+    """Read a document without its text. Raises NotFoundError."""
     row = snapshot.first(GET_DOCUMENT, {"document_id": document_id})
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -80,7 +80,7 @@ def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
 
 
 def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
-    """A document with its sections and report. Raises NotFoundError."""
+    """Read a document with its sections and report. Raises NotFoundError."""
     return DocumentDetail(
         document=get_document(snapshot, document_id),
         sections=get_sections(snapshot, document_id),
@@ -89,7 +89,7 @@ def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
 
 
 def get_sections(snapshot: Snapshot, document_id: int) -> tuple[StoredSection, ...]:
-    """The sections of a document in order; none where there is no such document."""
+    """Read the sections of a document in order; empty if the document does not exist."""
     return tuple(
         StoredSection(
             section_index=row["section_index"],
@@ -106,7 +106,7 @@ def get_sections(snapshot: Snapshot, document_id: int) -> tuple[StoredSection, .
 
 
 def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
-    """What is in no chunk and why, and warnings. Raises NotFoundError."""
+    """Read which spans are in no chunk and why, and the warnings. Raises NotFoundError."""
     stored = snapshot.value(GET_REPORT, {"document_id": document_id})
     if stored is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -123,7 +123,7 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
 
 
 def get_content(snapshot: Snapshot, document_id: int) -> str:
-    """The text of a document as it was stored. Raises NotFoundError."""
+    """Read the stored text of a document. Raises NotFoundError."""
     content: str | None = snapshot.value(GET_CONTENT, {"document_id": document_id})
     if content is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -131,7 +131,8 @@ def get_content(snapshot: Snapshot, document_id: int) -> str:
 
 
 def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
-    """A document as it was handed in, with the warnings of its report and without tags. Raises NotFoundError."""
+    """Read a document as the draft it came from, with the warnings of its report, without tags. Raises
+    NotFoundError."""
     row = snapshot.first(GET_DOCUMENT, {"document_id": document_id})
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -148,13 +149,13 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
 
 
 def tags_of(snapshot: Snapshot, document_ids: list[int]) -> dict[int, tuple[str, ...]]:
-    """Tags by document id, in the order of the alphabet; documents without tags are missing."""
-    found: dict[int, list[str]] = {}
+    """Map document ids to their tags in alphabetical order; documents without tags are missing."""
+    by_document: dict[int, list[str]] = {}
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
         for document_id, tag in snapshot.rows(TAGS_OF.format(ids=ids), parameters):
-            found.setdefault(document_id, []).append(tag)
-    return {document_id: tuple(tags) for document_id, tags in found.items()}
+            by_document.setdefault(document_id, []).append(tag)
+    return {document_id: tuple(tags) for document_id, tags in by_document.items()}
 
 
 def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
@@ -176,5 +177,5 @@ def _document(row: Any, tags: tuple[str, ...]) -> StoredDocument:
 
 
 def literal(text: str) -> str:
-    """`text` for LIKE, where `%` and `_` mean themselves."""
+    """Escape `text` for LIKE with ESCAPE '!', so that `%` and `_` match literally."""
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

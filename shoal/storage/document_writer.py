@@ -1,7 +1,7 @@
-"""Documents on their way in and out: one document is written, tagged or removed inside the caller's transaction.
+"""Writing documents: insert, replace, rescore, tag and delete, inside the caller's transaction.
 
 A document's rows (tags, sections, chunks, reefs, postings, islands, full-text rows) appear together when the
-caller commits, or not at all. Nothing here begins or ends a transaction.
+caller commits, or not at all. No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from shoal.storage.driver_rows import execute, write_many, write_wide
 from shoal.storage.json_text import compact_json
 
 CHUNKS_TOGETHER = 500
-"""Chunks of short documents whose parts are written together: a statement then has rows enough."""
+"""Chunks of short documents whose rows are written together, so that each statement has enough rows."""
 
-# Nothing is returned where the content is stored already: then the caller learns which document has it.
+# Returns no row if the content is already stored.
 INSERT_DOCUMENT = """
     INSERT INTO documents (title, source_path, content, content_hash, format, n_bytes, n_chunks, n_sentences,
                            coverage, report, created_at, updated_at, metadata)
@@ -45,12 +45,13 @@ HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
 
 DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
 
-# What the chunks of a document depend on.
+# The columns that the chunks of a document depend on.
 IDENTITY = "SELECT content_hash, title, format FROM documents WHERE id = :document_id"
 CHUNK_TEXTS = "SELECT id, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 HEAD = "SELECT source_path, metadata FROM documents WHERE id = :document_id"
 UPDATE_HEAD = """
-    UPDATE documents SET source_path = :source_path, metadata = :metadata, updated_at = :now WHERE id = :document_id
+    UPDATE documents SET source_path = :source_path, metadata = :metadata, updated_at = :now
+    WHERE id = :document_id
 """
 SUMMARY = "SELECT title, n_chunks FROM documents WHERE id = :document_id"
 TAGS = "SELECT tag FROM document_tags WHERE document_id = :document_id ORDER BY tag"
@@ -61,7 +62,7 @@ TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id
 
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 
-# Scores of chunks that stay where they are, unless they are newer than these.
+# Chunks whose stored scores are older than the given version.
 STALE_AMONG = """
     SELECT id FROM chunks
     WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
@@ -87,12 +88,12 @@ UPDATE_COVERAGE = """
 """
 REPORT = "SELECT report FROM documents WHERE id = :document_id"
 
-# The full-text index keeps no text of its own, so it must be told the very text that it is to forget.
+# The full-text index stores no text itself, so the statement supplies the text to remove.
 FORGET_TEXTS = """
     INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
     SELECT 'delete', chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id
 """
-# The postings have no foreign key: their own key is led by the reef, so only chunk_reefs knows where they are.
+# Postings have no foreign key. Their key begins with the reef, so chunk_reefs is needed to find them.
 FORGET_POSTINGS = """
     DELETE FROM reef_postings WHERE (reef_id, chunk_id) IN (
         SELECT r.reef_id, r.chunk_id
@@ -101,59 +102,62 @@ FORGET_POSTINGS = """
         WHERE c.document_id = :document_id
     )
 """
-# Chunks, reefs and islands follow by their foreign keys.
+# Foreign keys cascade to chunks, reefs and islands.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
 REPLACE_DOCUMENT = """
-    UPDATE documents SET title = :title, source_path = :source_path, content = :content, content_hash = :content_hash,
-        format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences, coverage = :coverage,
-        report = :report, updated_at = :now, metadata = :metadata
+    UPDATE documents SET title = :title, source_path = :source_path, content = :content,
+        content_hash = :content_hash, format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks,
+        n_sentences = :n_sentences, coverage = :coverage, report = :report, updated_at = :now,
+        metadata = :metadata
     WHERE id = :document_id
 """
-# Sections, chunks, reefs, islands and tags follow by their foreign keys.
+# Foreign keys cascade to sections, chunks, reefs, islands and tags.
 DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
 
 def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: str) -> int:
-    """Write a document with everything that belongs to it; return its id.
+    """Write a document with all its rows; return its id.
 
-    `now` is a `shoal.support.clock.timestamp()`. Raises DuplicateContentError, having written nothing, where the same
-    content is stored already.
+    `now` is a `shoal.support.clock.timestamp()`. Raises DuplicateContentError, having written nothing, if the
+    same content is already stored.
     """
     return insert_documents(connection, [scored], now=now)[0]
 
 
 def insert_documents(connection: sa.Connection, scored: Sequence[ScoredDocument], *, now: str) -> list[int]:
-    """As `insert_document` of each, in less time; their ids. Where it raises, some of those before are half written, and
-    the transaction has to be rolled back."""
-    written = [(_insert_row(connection, one, now), one) for one in scored]
-    for run in _runs(written):
-        write_parts(connection, run)
-    return [document_id for document_id, _ in written]
+    """Write several documents faster than `insert_document` does one by one; return their ids.
+
+    After an error some of the documents are half written, and the transaction must be rolled back.
+    """
+    inserted = [(_insert_row(connection, document, now), document) for document in scored]
+    for batch in _batches(inserted):
+        write_parts(connection, batch)
+    return [document_id for document_id, _ in inserted]
 
 
-def _runs(written: Sequence[tuple[int, ScoredDocument]]) -> Iterator[list[tuple[int, ScoredDocument]]]:
-    """Documents whose parts are written together, so that no more rows are held than a long one has anyway."""
-    run: list[tuple[int, ScoredDocument]] = []
+def _batches(inserted: Sequence[tuple[int, ScoredDocument]]) -> Iterator[list[tuple[int, ScoredDocument]]]:
+    """Group documents whose rows are written together, limited to CHUNKS_TOGETHER chunks to bound memory."""
+    batch: list[tuple[int, ScoredDocument]] = []
     n_chunks = 0
-    for one in written:
-        if run and n_chunks + len(one[1].chunks) > CHUNKS_TOGETHER:
-            yield run
-            run, n_chunks = [], 0
-        run.append(one)
-        n_chunks += len(one[1].chunks)
-    if run:
-        yield run
+    for document_id, scored in inserted:
+        if batch and n_chunks + len(scored.chunks) > CHUNKS_TOGETHER:
+            yield batch
+            batch, n_chunks = [], 0
+        batch.append((document_id, scored))
+        n_chunks += len(scored.chunks)
+    if batch:
+        yield batch
 
 
 def _insert_row(connection: sa.Connection, scored: ScoredDocument, now: str) -> int:
-    """The id of the row of a document, written with its tags."""
+    """Write the row of a document and its tags; return its id."""
     draft = scored.draft
-    inserted = execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
-    if not inserted:
+    id_rows = execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
+    if not id_rows:
         existing = find_by_hash(connection, draft.content_hash)
         assert existing is not None, "a conflict of content_hash comes from a stored document"
         raise DuplicateContentError(existing)
-    document_id = int(inserted[0][0])
+    document_id = int(id_rows[0][0])
     write_many(connection, INSERT_TAG, [(document_id, tag) for tag in draft.tags])
     return document_id
 
@@ -166,23 +170,23 @@ def replace_document(
     *,
     now: str,
 ) -> None:
-    """Give a document that exists another content; its id and the time it was made stay.
+    """Replace the content of a document; its id and creation time stay.
 
-    `kept` says of each chunk which one of the document's chunks it goes on under, None for a new one. Raises
-    DuplicateContentError, having written nothing, where another document has the content.
+    `kept` holds, for each chunk, the id of the existing chunk that it continues, or None for a new chunk.
+    Raises DuplicateContentError, having written nothing, if another document has the content.
     """
     existing = find_by_hash(connection, scored.draft.content_hash)
     if existing not in (None, document_id):
         raise DuplicateContentError(existing)
-    one = {"document_id": document_id}
+    key = {"document_id": document_id}
     for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, FORGET_POSTINGS, DELETE_SECTIONS, DELETE_TAGS):
-        connection.execute(sa.text(statement), one)
-    connection.execute(sa.text(REPLACE_DOCUMENT), {**_document_row(scored, now), **one})
+        connection.execute(sa.text(statement), key)
+    connection.execute(sa.text(REPLACE_DOCUMENT), {**_document_row(scored, now), **key})
     write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
     write_parts(connection, [(document_id, scored)], [kept])
-    # Chunks that stay have other scores.
+    # Kept chunks have new scores.
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
-        connection.execute(sa.text(statement), one)
+        connection.execute(sa.text(statement), key)
 
 
 def rescore_chunks(
@@ -193,31 +197,34 @@ def rescore_chunks(
     vocabulary_version: int,
     data_checksum: str,
 ) -> None:
-    """Write new scores of chunks of a document under their ids; those that have newer ones by now keep them.
+    """Write new scores of at most IDS_PER_STATEMENT chunks of a document; chunks with newer scores keep
+    theirs.
 
-    Of each, whether the scores are others than before; if not, only the version is written. At most IDS_PER_STATEMENT.
+    `chunks` holds id, chunk and whether the scores have changed; if not, only the version is written.
     """
     ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
     version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
     stale = set(connection.execute(sa.text(STALE_AMONG.format(ids=ids)), {**parameters, **version}).scalars())
-    due = [(chunk_id, chunk) for chunk_id, chunk, is_other in chunks if is_other and chunk_id in stale]
-    same = [chunk_id for chunk_id, _, is_other in chunks if not is_other and chunk_id in stale]
+    changed = [
+        (chunk_id, chunk) for chunk_id, chunk, has_changed in chunks if has_changed and chunk_id in stale
+    ]
+    unchanged = [chunk_id for chunk_id, _, has_changed in chunks if not has_changed and chunk_id in stale]
     write_many(
-        connection, UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in same]
+        connection, UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in unchanged]
     )
-    if not due:
+    if not changed:
         return
-    ids, parameters = listed("id", (chunk_id for chunk_id, _ in due))
+    ids, parameters = listed("id", (chunk_id for chunk_id, _ in changed))
     for statement in (FORGET_POSTINGS_OF, DELETE_REEFS_OF, DELETE_ISLANDS_OF):
         connection.execute(sa.text(statement.format(ids=ids)), parameters)
     write_many(
         connection,
         UPDATE_SCORES,
-        [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in due],
+        [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in changed],
     )
-    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(due))
+    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(changed))
     connection.execute(sa.text(DERIVE_POSTINGS_OF.format(ids=ids)), parameters)
-    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(due))
+    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(changed))
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
         connection.execute(sa.text(statement), {"document_id": document_id})
 
@@ -225,77 +232,78 @@ def rescore_chunks(
 def update_coverage(
     connection: sa.Connection, document_id: int, coverage: float, warnings: Sequence[str]
 ) -> None:
-    """Write what a new scoring tells of a document as a whole."""
-    one = {"document_id": document_id}
-    report = json.loads(connection.execute(sa.text(REPORT), one).scalar_one())
-    row = {**one, "coverage": coverage, "report": compact_json({**report, "warnings": list(warnings)})}
+    """Write a document's new coverage and warnings."""
+    key = {"document_id": document_id}
+    report = json.loads(connection.execute(sa.text(REPORT), key).scalar_one())
+    row = {**key, "coverage": coverage, "report": compact_json({**report, "warnings": list(warnings)})}
     connection.execute(sa.text(UPDATE_COVERAGE), row)
 
 
 def find_by_hash(connection: sa.Connection, content_hash: str) -> int | None:
-    """The id of the document whose content has this SHA-256 (hex), if there is one."""
+    """Find the id of the document whose content has this SHA-256 (hex), or None."""
     return document_with(snapshot_of(connection), content_hash)
 
 
 def document_with(snapshot: Snapshot, content_hash: str) -> int | None:
-    """As `find_by_hash`, for who only reads."""
-    found: int | None = snapshot.value(FIND_BY_HASH, {"content_hash": content_hash})
-    return found
+    """Like `find_by_hash`, in a read transaction."""
+    document_id: int | None = snapshot.value(FIND_BY_HASH, {"content_hash": content_hash})
+    return document_id
 
 
 def hash_of(connection: sa.Connection, document_id: int) -> str | None:
-    """The SHA-256 (hex) of a document's content; None if there is none."""
-    found: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
-    return found
+    """Read the SHA-256 (hex) of a document's content; None if the document does not exist."""
+    content_hash: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
+    return content_hash
 
 
 def identity(snapshot: Snapshot, document_id: int) -> tuple[str, str, str] | None:
-    """SHA-256 (hex) of the content, title and format of a document; None if there is none."""
+    """Read the SHA-256 (hex) of the content, the title and the format of a document; None if it does not
+    exist."""
     row = snapshot.first(IDENTITY, {"document_id": document_id})
     return None if row is None else tuple(row)
 
 
 def chunk_texts(snapshot: Snapshot, document_id: int) -> list[tuple[int, str]]:
-    """Ids and texts of the chunks of a document in their order."""
+    """Read ids and texts of the chunks of a document in order."""
     return [(row[0], row[1]) for row in snapshot.tuples(CHUNK_TEXTS, {"document_id": document_id})]
 
 
 def chunk_ids(snapshot: Snapshot, document_id: int) -> tuple[int, ...]:
-    """Ids of the chunks of a document in their order."""
+    """Read the ids of the chunks of a document in order."""
     return tuple(row[0] for row in snapshot.tuples(CHUNK_IDS, {"document_id": document_id}))
 
 
 def update_head(connection: sa.Connection, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
-    """Take over tags, source path and metadata of a draft, for a document that exists; True if they are others."""
-    one = {"document_id": document_id}
+    """Copy tags, source path and metadata of a draft to an existing document; True if they differ."""
+    key = {"document_id": document_id}
     head = (draft.source_path, compact_json(draft.metadata))
-    before = tuple(connection.execute(sa.text(HEAD), one).one())
-    tags = set(connection.execute(sa.text(TAGS), one).scalars())
+    before = tuple(connection.execute(sa.text(HEAD), key).one())
+    tags = set(connection.execute(sa.text(TAGS), key).scalars())
     if before == head and tags == set(draft.tags):
         return False
-    row = {**one, "source_path": head[0], "metadata": head[1], "now": now}
+    row = {**key, "source_path": head[0], "metadata": head[1], "now": now}
     connection.execute(sa.text(UPDATE_HEAD), row)
     return set_tags(connection, document_id, draft.tags, now=now)
 
 
 def merge_tags(connection: sa.Connection, document_id: int, tags: Iterable[str], *, now: str) -> bool:
-    """Add tags to a document that may have some of them; True if it has more than before.
+    """Add tags to a document; True if the document exists and any tag was new.
 
-    `tags` are normalised already (as in a DocumentDraft). A document that does not exist gets none.
+    `tags` must be normalised, as in a DocumentDraft.
     """
     if not exists(connection, document_id):
         return False
-    one = {"document_id": document_id}
-    before = connection.execute(sa.text(COUNT_TAGS), one).scalar_one()
+    key = {"document_id": document_id}
+    before = connection.execute(sa.text(COUNT_TAGS), key).scalar_one()
     write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
-    grew: bool = connection.execute(sa.text(COUNT_TAGS), one).scalar_one() > before
+    grew: bool = connection.execute(sa.text(COUNT_TAGS), key).scalar_one() > before
     if grew:
-        connection.execute(sa.text(TOUCH_DOCUMENT), {**one, "now": now})
+        connection.execute(sa.text(TOUCH_DOCUMENT), {**key, "now": now})
     return grew
 
 
 def set_tags(connection: sa.Connection, document_id: int, tags: Sequence[str], *, now: str) -> bool:
-    """Replace the tags of a document; False if there is no such document."""
+    """Replace the tags of a document; False if it does not exist."""
     touched = connection.execute(sa.text(TOUCH_DOCUMENT), {"document_id": document_id, "now": now})
     if not touched.rowcount:
         return False
@@ -305,23 +313,23 @@ def set_tags(connection: sa.Connection, document_id: int, tags: Sequence[str], *
 
 
 def delete_document(connection: sa.Connection, document_id: int) -> bool:
-    """Remove a document and everything that belongs to it; False if there is none. Its ids are never used again."""
-    one = {"document_id": document_id}
-    connection.execute(sa.text(DISCOUNT_OBSERVED), one)
-    connection.execute(sa.text(FORGET_TEXTS), one)
-    connection.execute(sa.text(FORGET_POSTINGS), one)
-    return bool(connection.execute(sa.text(DELETE_DOCUMENT), one).rowcount)
+    """Delete a document with all its rows; False if it does not exist. Its ids are never reused."""
+    key = {"document_id": document_id}
+    connection.execute(sa.text(DISCOUNT_OBSERVED), key)
+    connection.execute(sa.text(FORGET_TEXTS), key)
+    connection.execute(sa.text(FORGET_POSTINGS), key)
+    return bool(connection.execute(sa.text(DELETE_DOCUMENT), key).rowcount)
 
 
 def summary(connection: sa.Connection, document_id: int) -> tuple[str, int, tuple[str, ...]]:
-    """Title, number of chunks and tags (in the order of the alphabet) of a document that exists."""
-    one = {"document_id": document_id}
-    title, n_chunks = connection.execute(sa.text(SUMMARY), one).one()
-    return title, n_chunks, tuple(connection.execute(sa.text(TAGS), one).scalars())
+    """Read title, number of chunks and tags (in alphabetical order) of an existing document."""
+    key = {"document_id": document_id}
+    title, n_chunks = connection.execute(sa.text(SUMMARY), key).one()
+    return title, n_chunks, tuple(connection.execute(sa.text(TAGS), key).scalars())
 
 
 def exists(connection: sa.Connection, document_id: int) -> bool:
-    """Whether there is a document with this id."""
+    """Whether a document with this id exists."""
     return connection.execute(sa.text(SUMMARY), {"document_id": document_id}).first() is not None
 
 

@@ -1,5 +1,8 @@
-"""Rows written and read on the driver itself, inside a transaction of SQLAlchemy: a note takes a dozen statements and a
-book a million rows, and SQLAlchemy's part of each is longer than SQLite's."""
+"""Reading and writing rows directly on the driver, inside a transaction of SQLAlchemy.
+
+A short document takes a dozen statements and a book a million rows, and SQLAlchemy's overhead for each is
+larger than SQLite's work.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 ROWS_PER_STATEMENT = (500, 50)
-"""Rows of a long table written by one statement: as many as can be, first by the longer statement."""
+"""Rows per multi-row statement; the larger size is used as long as enough rows remain."""
 
 
 def driver(connection: sa.Connection) -> sqlite3.Connection:
-    """The driver's own connection."""
+    """Return the connection of the driver."""
     return cast(sqlite3.Connection, connection.connection.driver_connection)
 
 
@@ -26,27 +29,30 @@ def execute(
 
 
 def write_many(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Run a statement of positional parameters once a row."""
+    """Run a statement with positional parameters once per row."""
     if rows:
         driver(connection).executemany(statement, rows)
 
 
 def write_wide(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows at the place `{rows}` of a statement, many at a time: for each run of a statement the driver gives up
-    the interpreter and takes it back, which costs as much as the row. The rest go one by one, because a statement of
-    another length would have to be prepared."""
+    """Write rows many at a time, as the `{rows}` of a statement.
+
+    The driver releases and reacquires the interpreter lock for each statement, which costs as much as a row.
+    The remaining rows are written one by one, because a statement of another length would have to be
+    prepared.
+    """
     if not rows:
         return
-    one = f"({places(rows[0])})"
+    row_places = f"({places(rows[0])})"
     start = 0
     for n in ROWS_PER_STATEMENT:
         while len(rows) - start >= n:
-            many = statement.format(rows=", ".join([one] * n))
-            driver(connection).execute(many, list(chain.from_iterable(rows[start : start + n])))
+            wide_statement = statement.format(rows=", ".join([row_places] * n))
+            driver(connection).execute(wide_statement, list(chain.from_iterable(rows[start : start + n])))
             start += n
-    write_many(connection, statement.format(rows=one), rows[start:])
+    write_many(connection, statement.format(rows=row_places), rows[start:])
 
 
 def places(values: Sequence[Any]) -> str:
-    """Places for positional parameters, one a value."""
+    """Return the placeholders of positional parameters, one per value."""
     return ", ".join("?" * len(values))

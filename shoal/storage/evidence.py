@@ -1,10 +1,10 @@
-"""The running sums over all documents that were learned from, by revision, and who is writing the next.
+"""Evidence: the sums of observations over all learned documents, by revision, and the learning lock.
 
-Of each word the row with the greatest revision up to the one in force holds. A learn writes its rows under the next
-revision, in short transactions, and brings it into force in one; what an interrupted learn has written is wiped by
-the one after it.
+For each word, the row with the greatest revision up to the published one is current. A learn writes rows
+under the next revision in short transactions, and publishes the revision in one. The next learn deletes the
+rows of an interrupted one.
 
-Nothing here begins or ends a transaction.
+No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from shoal.storage.observations import context_text, parts_text, row_from
 from shoal.storage.vocabulary_records import EvidenceRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
-TAKE_TURN = sa.text("UPDATE learning SET learner = :learner")
-IS_MY_TURN = sa.text("SELECT 1 FROM learning WHERE learner = :learner")
+TAKE_LOCK = sa.text("UPDATE learning SET learner = :learner")
+HOLDS_LOCK = sa.text("SELECT 1 FROM learning WHERE learner = :learner")
 VOID = sa.text("UPDATE learning SET basis = NULL WHERE learner = :learner")
-COME_INTO_FORCE = sa.text("""
+PUBLISH = sa.text("""
     UPDATE learning SET revision = :revision, basis = :basis, learner = NULL
     WHERE learner = :learner AND revision = :revision - 1
 """)
@@ -40,15 +40,16 @@ WORDS_AFTER = f"""
     WHERE e.word > :after AND e.n_occurrences > 0 AND {_HOLDS} ORDER BY e.word LIMIT :limit
 """
 INSERT = """
-    INSERT INTO word_evidence (word, kind, revision, n_occurrences, n_short, n_documents, n_chunks, parts, context)
+    INSERT INTO word_evidence (word, kind, revision, n_occurrences, n_short, n_documents, n_chunks, parts,
+                               context)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-# Sums that were overtaken before the revision in force.
+# Rows that were superseded before the published revision.
 DELETE_SUPERSEDED = """
     DELETE FROM word_evidence WHERE word = ? AND kind = ? AND revision < (
         SELECT MAX(f.revision) FROM word_evidence f WHERE f.word = ? AND f.kind = ? AND f.revision <= ?)
 """
-# Rows from `after` on, for wiping: all of them, or those that never came into force.
+# Pages of rows to delete: all rows, or rows of revisions that were never published.
 KEYS = """
     SELECT word, kind, revision FROM word_evidence
     WHERE (word, kind, revision) > (:word, :kind, :last) AND revision > :beyond
@@ -61,8 +62,12 @@ FIRST_KEY: Key = ("", -1, -1)
 
 
 class State(NamedTuple):
-    """`revision` in force; `basis` of the sums, None where they are good for nothing; `learner`, who writes the next
-    revision or died writing it."""
+    """The state of learning.
+
+    revision  the published revision
+    basis     of the sums; None if they are invalid
+    learner   owner of the learning lock: writes the next revision, or died writing it
+    """
 
     revision: int
     basis: str | None
@@ -70,52 +75,52 @@ class State(NamedTuple):
 
 
 def state(snapshot: Snapshot) -> State:
-    """Where learning stands."""
+    """Read the state of learning."""
     return State(*snapshot.first(STATE))
 
 
 def acquire_learning_lock(connection: sa.Connection, learner: str) -> State:
-    """Become the one who writes the next revision, and stop whoever was; the state as it was before."""
+    """Take the learning lock, from another owner if necessary; return the state before."""
     before = State(*connection.exec_driver_sql(STATE).one())
-    connection.execute(TAKE_TURN, {"learner": learner})
+    connection.execute(TAKE_LOCK, {"learner": learner})
     return before
 
 
 def check_learning_lock(connection: sa.Connection, learner: str) -> None:
-    """Raise LeaseLostError if another one has taken over."""
-    if connection.execute(IS_MY_TURN, {"learner": learner}).first() is None:
-        raise LeaseLostError("another learn has begun meanwhile; this one is not stored")
+    """Raise LeaseLostError if another learner has taken the lock."""
+    if connection.execute(HOLDS_LOCK, {"learner": learner}).first() is None:
+        raise LeaseLostError("another learn has started; the result of this one is not stored")
 
 
 def void(connection: sa.Connection, learner: str) -> None:
-    """Declare all sums good for nothing, before they are wiped."""
+    """Mark all sums invalid before they are deleted."""
     connection.execute(VOID, {"learner": learner})
 
 
 def publish_revision(connection: sa.Connection, learner: str, revision: int, basis: str) -> bool:
-    """Make the rows of the revision after the one in force hold; False if that is another one by now."""
+    """Publish the next revision and release the lock; False if the lock or the revision has changed."""
     row = {"learner": learner, "revision": revision, "basis": basis}
-    return bool(connection.execute(COME_INTO_FORCE, row).rowcount)
+    return bool(connection.execute(PUBLISH, row).rowcount)
 
 
 def in_force(snapshot: Snapshot, words: Iterable[str], revision: int) -> Iterator[EvidenceRow]:
-    """The sums of words; '' for the totals. Words without any are left out."""
-    asked = list(words)
-    for start in range(0, len(asked), IDS_PER_STATEMENT):
-        some, parameters = listed("word", asked[start : start + IDS_PER_STATEMENT])
-        yield from map(
-            row_from, snapshot.tuples(IN_FORCE.format(words=some), {**parameters, "revision": revision})
-        )
+    """Read the sums of words; '' stands for the totals. Words without evidence are left out."""
+    all_words = list(words)
+    for start in range(0, len(all_words), IDS_PER_STATEMENT):
+        placeholders, parameters = listed("word", all_words[start : start + IDS_PER_STATEMENT])
+        rows = snapshot.tuples(IN_FORCE.format(words=placeholders), {**parameters, "revision": revision})
+        yield from map(row_from, rows)
 
 
 def words_after(snapshot: Snapshot, after: str, revision: int, limit: int) -> list[str]:
-    """The next words that have sums, in order; the totals ('') are none."""
-    asked = {"after": after, "revision": revision, "limit": limit}
-    return [row[0] for row in snapshot.tuples(WORDS_AFTER, asked)]
+    """List the next words with evidence after `after`, in order; the totals ('') are not among them."""
+    parameters = {"after": after, "revision": revision, "limit": limit}
+    return [row[0] for row in snapshot.tuples(WORDS_AFTER, parameters)]
 
 
 def write(connection: sa.Connection, rows: Sequence[EvidenceRow], revision: int) -> None:
-    """Write sums under the revision after the one in force, and remove what was overtaken before that one."""
+    """Write sums under an unpublished `revision`; delete rows that were superseded before the published
+    one."""
     connection.exec_driver_sql(
         DELETE_SUPERSEDED, [(r.word, int(r.kind), r.word, int(r.kind), revision - 1) for r in rows]
     )
@@ -123,14 +128,14 @@ def write(connection: sa.Connection, rows: Sequence[EvidenceRow], revision: int)
 
 
 def keys(snapshot: Snapshot, after: Key, beyond: int, limit: int) -> list[Key]:
-    """Keys of the next rows whose revision is greater than `beyond`."""
+    """List the keys of the next rows whose revision is greater than `beyond`."""
     word, kind, last = after
-    asked = {"word": word, "kind": kind, "last": last, "beyond": beyond, "limit": limit}
-    return [(row[0], row[1], row[2]) for row in snapshot.tuples(KEYS, asked)]
+    parameters = {"word": word, "kind": kind, "last": last, "beyond": beyond, "limit": limit}
+    return [(row[0], row[1], row[2]) for row in snapshot.tuples(KEYS, parameters)]
 
 
 def delete(connection: sa.Connection, rows: Sequence[Key]) -> None:
-    """Remove rows by their keys."""
+    """Delete rows by their keys."""
     if rows:
         connection.exec_driver_sql(DELETE_ROW, list(rows))
 

@@ -1,8 +1,9 @@
-"""A library as lines of JSON, each an object with its `type`.
+"""Export of a library as lines of JSON, each an object with a `type`.
 
-The first line is the `export` itself; then each `document` followed by its `chunk`s (which name it by its content
-hash), then the `custom_word`s. A canonical export holds nothing that depends on when, where or in which order the
-documents came in: equal documents under equal words give equal bytes.
+The first line is the `export` record. Then come the documents, each `document` followed by its `chunk`s
+(which refer to it by content hash), then the `custom_word`s. A canonical export contains nothing that depends
+on when, where or in which order the documents were ingested: equal documents with equal learned words give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from shoal.storage.document_queries import get_content, get_document, get_report
 from shoal.storage.records import StoredChunk
 
 FORMAT = 1
-"""Version of what the lines look like."""
+"""Version of the export format."""
 DIGITS = 6
-"""Digits after the point that a canonical export keeps; scores are stored with no more."""
+"""Decimal places in a canonical export; stored scores have no more."""
 
 DOCUMENTS = "SELECT id FROM documents ORDER BY content_hash"
 VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
 CUSTOM_WORDS = """
-    SELECT id, word, from_version, word_id, is_compound, specificity, idf_q, weight_q, n_occurrences, n_documents,
-           created_at
+    SELECT id, word, from_version, word_id, is_compound, specificity, idf_q, weight_q, n_occurrences,
+           n_documents, created_at
     FROM custom_words w
     WHERE w.retired = 0
       AND w.from_version = (
@@ -38,14 +39,15 @@ CUSTOM_WORD_REEFS = """
     WHERE custom_word_id = :id ORDER BY reef_id
 """
 
-PASSING = frozenset(
+UNSTABLE_FIELDS = frozenset(
     {"id", "created_at", "updated_at", "vocabulary_version", "data_checksum", "from_version", "word_id"}
 )
-"""Fields that depend on when or in which order things were stored, or with which build."""
+"""Fields that a canonical export leaves out: they depend on the time, order or build with which rows were
+stored."""
 
 
 def export(database: Database, *, canonical: bool = False) -> Iterator[str]:
-    """The lines of an export, without line ends. All of them show the same state of the database."""
+    """Generate the lines of an export, without line ends, from one snapshot of the database."""
     with database.snapshot() as snapshot:
         for record in _records(snapshot):
             yield _line(record, canonical)
@@ -140,16 +142,16 @@ def _island(island: IslandScore) -> dict[str, Any]:
 def _line(record: dict[str, Any], canonical: bool) -> str:
     if canonical:
         record = {
-            # What a person handed in stays as it is.
+            # The user's metadata is exported unchanged.
             key: value if key == "metadata" else _rounded(value)
             for key, value in record.items()
-            if key not in PASSING
+            if key not in UNSTABLE_FIELDS
         }
     return json.dumps(record, ensure_ascii=False, sort_keys=canonical, separators=(",", ":"))
 
 
 def _rounded(value: Any) -> Any:
-    """`value` with the numbers in it rounded."""
+    """Round all numbers within `value`."""
     if isinstance(value, float):
         return round(value, DIGITS) + 0.0  # not -0.0
     if isinstance(value, dict):

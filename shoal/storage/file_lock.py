@@ -1,4 +1,5 @@
-"""Doing something to a database alone: one process after the other, by a file beside it that is there only meanwhile."""
+"""Exclusive access between processes, through a lock file beside the database that exists only while it is
+held."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from shoal.errors import ReadOnlyDatabaseError
 
 @contextlib.contextmanager
 def alone(database: Path, what: str) -> Iterator[None]:
-    """Wait until no other process does `what` to the database. Raises ReadOnlyDatabaseError."""
+    """Hold the exclusive lock for the operation `what`; wait for other processes. Raises
+    ReadOnlyDatabaseError."""
     path = database.with_name(f"{database.name}.{what}-lock")
     file = _locked(database, path)
     try:
         yield
     finally:
-        # Removed before it is unlocked: whoever waits for it sees that, and makes another.
+        # Removed before it is unlocked: a waiting process notices the removal and creates a new lock file.
         path.unlink(missing_ok=True)
         file.close()
 

@@ -1,4 +1,4 @@
-"""JSON as the database holds it. Apart from what writes rows, because searches need it, and need no SQLAlchemy."""
+"""JSON as stored in the database. A module of its own, because searches use it without SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def compact_json(value: Any) -> str:
-    """Compact JSON with letters as they are: headings and metadata are searched in this form."""
+    """Format compact JSON with unescaped letters; headings and metadata are searched in this form."""
     if isinstance(value, Mapping):
         value = dict(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

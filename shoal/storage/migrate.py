@@ -1,7 +1,7 @@
-"""Bringing a database to this version's schema, once, whoever starts first.
+"""Migration of a database to this version's schema.
 
-Looking costs one query; Alembic is imported only when something is to be done. Two processes that start at
-once are kept apart by a lock on a file beside the database; the second finds nothing left to do.
+The check costs one query; Alembic is imported only when a migration is due. If two processes start at the
+same time, a lock file beside the database serializes them, and the second finds nothing to do.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HEAD = "0007"
 
 
 def script_folder() -> Path:
-    """The folder of the Alembic scripts: inside the package when installed, at the top in a checkout."""
+    """Return the folder of the Alembic scripts: in the installed package, or at the top of a checkout."""
     installed = Path(__file__).parent / "migrations"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "migrations"
 
 
 def current_revision(database: Database) -> str | None:
-    """The revision of the database, None for an empty one."""
+    """Read the revision of the database; None for an empty one."""
     with database.snapshot() as snapshot:
         if not snapshot.value(
             "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
@@ -43,7 +43,7 @@ def check(database: Database) -> None:
     if revision == HEAD:
         return
     if revision is None:
-        raise SchemaError(f"{database.path.name} is empty; `shoal migrate` prepares it")
+        raise SchemaError(f"{database.path.name} is empty; run `shoal migrate` to create its schema")
     raise SchemaError(
         _newer(database)
         if revision > HEAD
@@ -52,9 +52,9 @@ def check(database: Database) -> None:
 
 
 def upgrade(database: Database) -> bool:
-    """Bring the database to HEAD; True if there was something to do.
+    """Migrate the database to HEAD; True if a migration was due.
 
-    Raises SchemaError if it was written by a newer version, or is not ours.
+    Raises SchemaError if the database was written by a newer version or is not a Shoal database.
     """
     revision = current_revision(database)
     if revision == HEAD:
@@ -65,7 +65,7 @@ def upgrade(database: Database) -> bool:
         if current_revision(database) == HEAD:
             return False
         if revision is None and _tables(database):
-            raise SchemaError(f"{database.path.name} is a database of something else")
+            raise SchemaError(f"{database.path.name} is the database of another program")
         with database.write() as connection:
             apply(connection)
     return True
@@ -81,7 +81,7 @@ def _tables(database: Database) -> bool:
 
 
 def apply(connection: sa.Connection) -> None:
-    """Run the migrations up to HEAD that the database of a connection lacks, within its transaction."""
+    """Run the outstanding migrations up to HEAD within the transaction of `connection`."""
     from alembic import command
     from alembic.config import Config
 

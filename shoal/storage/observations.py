@@ -1,10 +1,11 @@
-"""What pass 1 has seen in each text, and whether it counts: rows of `observed_documents` and `word_observations`.
+"""Observations of the discover stage by text: rows of `observed_documents` and `word_observations`.
 
-A text is `pending` from its discovery until its wave learns, then `learned`: part of the sums of `word_evidence`. It
-counts as long as its document is stored or an item that will become one is open. Whoever deletes a document or ends
-an item need not care: the next learn looks for texts that are in the sums and count no longer.
+A text is `pending` from its discovery until its wave learns, then `learned`: included in the sums of
+`word_evidence`. It counts while its document is stored or while an item that will store it is open. Code that
+deletes a document or ends an item does not update the sums: the next learn finds the texts that no longer
+count.
 
-Nothing here begins or ends a transaction.
+No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from shoal.storage.database import Snapshot
 from shoal.storage.driver_rows import execute, write_many
 from shoal.storage.vocabulary_records import EvidenceRow
 
-# The conditions of the partial indices stand in the statements in their very words.
+# These conditions match the partial indexes literally, so that SQLite uses them.
 _LIVE = "o.state IN ('pending', 'learned')"
 _OPEN = "(o.state <> 'learned' OR o.stored = 0)"
 
-# An item that is still to become the document of this text.
+# An open item that will become the document of this text.
 _AWAITED = """EXISTS (
     SELECT 1 FROM job_items e JOIN jobs j ON j.id = e.job_id
     WHERE e.content_hash = o.content_hash AND j.status IN ('enqueued', 'processing')
       AND e.status IN ('enqueued', 'discovering', 'discovered', 'scoring'))"""
-# The same, but for the item that asks.
+# The same, without the item that the query is made for.
 _AWAITED_BY_OTHERS = _AWAITED.replace("WHERE", "WHERE e.id <> :item_id AND", 1)
 
 FIND_LIVE = f"""
@@ -53,17 +54,17 @@ ROWS_OF = """
 """
 HAS_ROWS = "SELECT 1 FROM word_observations WHERE observed_id = :observed_id LIMIT 1"
 
-# Of no use any more: not in the sums and never to be.
+# The text is not in the sums and never will be.
 DROP_PENDING = sa.text("UPDATE observed_documents SET state = 'removed' WHERE id = :id AND state = 'pending'")
 WITHDRAW = sa.text("UPDATE observed_documents SET state = 'withdrawn' WHERE id = :id AND state = 'learned'")
-# The words of a text that is in the sums and stored: from its content they can be had again.
+# The words of a text that is in the sums and stored: they can be computed again from its content.
 PRUNE = sa.text("""
     DELETE FROM word_observations WHERE observed_id = (
         SELECT o.id FROM observed_documents o WHERE o.id = :id AND o.state = 'learned' AND o.stored = 1)
 """)
 
-# What a learn adds, once what counts no longer is removed: the texts of its wave, and those whose own wave will not
-# learn any more.
+# Texts that a learn adds to the sums, after those that no longer count are removed: the texts of its wave,
+# and texts whose own wave will not learn any more.
 OF_WAVE = f"""
     SELECT o.id FROM observed_documents o
     WHERE {_OPEN} AND o.state = 'pending' AND o.job_id = :job_id AND o.wave = :wave AND o.basis = :basis
@@ -74,17 +75,18 @@ STRAYS = f"""
     WHERE {_OPEN} AND o.state = 'pending' AND NOT (o.job_id = :job_id AND o.wave = :wave) AND o.basis = :basis
       AND NOT EXISTS (
         SELECT 1 FROM waves w JOIN jobs j ON j.id = w.job_id
-        WHERE w.job_id = o.job_id AND w.n = o.wave AND w.stage IN ('discover', 'learn', 'rediscover', 'relearn')
+        WHERE w.job_id = o.job_id AND w.n = o.wave
+          AND w.stage IN ('discover', 'learn', 'rediscover', 'relearn')
           AND j.status IN ('enqueued', 'processing'))
     ORDER BY o.id
 """
-# What it takes out.
+# Texts that a learn subtracts from the sums.
 GONE = f"""
     SELECT o.id FROM observed_documents o
     WHERE {_OPEN} AND o.state IN ('learned', 'withdrawn') AND o.basis = :basis
       AND (o.state = 'withdrawn' OR (o.stored = 0 AND NOT {_AWAITED}))
 """
-# And what is of no use to anyone: texts that are not in the sums and count no longer, or are of another basis.
+# Texts to delete: not in the sums, and either no longer counting or of another basis.
 USELESS = f"""
     SELECT o.id FROM observed_documents o
     WHERE {_OPEN} AND o.state IN ('pending', 'removed')
@@ -101,7 +103,8 @@ DELETE_OBSERVED = sa.text("DELETE FROM observed_documents WHERE id = :id")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What pass 1 was told besides the content: equal sources of equal content give equal observations."""
+    """The input of the discover stage besides the content: equal sources and contents give equal
+    observations."""
 
     basis: str
     title: str
@@ -111,7 +114,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The live row of a text. `counts`: its document is stored, or another item will make it one."""
+    """The live row of a text. `counts`: its document is stored, or another item will store it."""
 
     id: int
     is_learned: bool
@@ -121,7 +124,8 @@ class Observed:
 
 
 def find_live(snapshot: Snapshot, content_hash: str, *, item_id: int = 0) -> Observed | None:
-    """The observed text with this hash, asked for by an item; None if there is none in or on its way to the sums."""
+    """Find the live row of the text with this hash, for an item; None if no such text is pending or
+    learned."""
     row = snapshot.first(FIND_LIVE, {"content_hash": content_hash, "item_id": item_id})
     if row is None:
         return None
@@ -133,7 +137,7 @@ def find_live(snapshot: Snapshot, content_hash: str, *, item_id: int = 0) -> Obs
 
 
 def is_live(snapshot: Snapshot, content_hash: str) -> bool:
-    """Whether there is an observed text with this hash."""
+    """Whether the text with this hash has a live row."""
     return snapshot.value(IS_LIVE, {"content_hash": content_hash}) is not None
 
 
@@ -146,8 +150,10 @@ def add(
     wave: tuple[int, int],
     stored: bool = False,
 ) -> int:
-    """Note what was seen in a text that has no live row; the id of its row. `wave`: job and number of the one that
-    learns from it."""
+    """Write the observations of a text without a live row; return the id of its row.
+
+    `wave`: job and number of the wave that learns from it.
+    """
     return add_many(connection, [(content_hash, source, rows)], wave=wave, stored=stored)[0]
 
 
@@ -158,14 +164,14 @@ def add_many(
     wave: tuple[int, int],
     stored: bool = False,
 ) -> list[int]:
-    """As `add` of what was seen in each of some texts, given with its hash."""
+    """Write the observations of several texts, each given with its hash; return the ids of their rows."""
     ids: list[int] = []
     values: list[tuple[Any, ...]] = []
-    told: dict[int, str] = {}
+    settings_json: dict[int, str] = {}
     for content_hash, source, rows in seen:
-        # Texts that are seen together have the very same settings.
-        if id(source.settings) not in told:
-            told[id(source.settings)] = json.dumps(source.settings, sort_keys=True)
+        # Texts of one call share one settings object, which is serialized once.
+        if id(source.settings) not in settings_json:
+            settings_json[id(source.settings)] = json.dumps(source.settings, sort_keys=True)
         row = {
             "content_hash": content_hash,
             "job_id": wave[0],
@@ -174,7 +180,7 @@ def add_many(
             "basis": source.basis,
             "title": source.title,
             "format": source.format.value,
-            "settings": told[id(source.settings)],
+            "settings": settings_json[id(source.settings)],
         }
         ids.append(int(execute(connection, INSERT_OBSERVED, row).fetchone()[0]))
         values += _values(ids[-1], rows)
@@ -183,7 +189,7 @@ def add_many(
 
 
 def write_rows(connection: sa.Connection, observed_id: int, rows: Iterable[EvidenceRow]) -> None:
-    """Write the observations of a text that has none."""
+    """Write the observations of a text that has none yet."""
     write_many(connection, INSERT_ROW, _values(observed_id, rows))
 
 
@@ -204,49 +210,49 @@ def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ..
 
 
 def withdraw(connection: sa.Connection, observed: Observed) -> None:
-    """Let a live row make room for another one of the same content."""
+    """Retire a live row, so that the same content can have a new one."""
     connection.execute(WITHDRAW if observed.is_learned else DROP_PENDING, {"id": observed.id})
 
 
 def has_rows(snapshot: Snapshot, observed_id: int) -> bool:
-    """Whether the observations of a text are kept; every text has at least the row of its totals."""
+    """Whether the observations of a text are stored; every text has at least the row of its totals."""
     return snapshot.first(HAS_ROWS, {"observed_id": observed_id}) is not None
 
 
 def rows_of(snapshot: Snapshot, observed_ids: Iterable[int]) -> Iterator[EvidenceRow]:
-    """The observations of texts, one after the other."""
+    """Read the observations of texts, one text after the other."""
     for observed_id in observed_ids:
         yield from map(row_from, snapshot.tuples(ROWS_OF, {"observed_id": observed_id}))
 
 
 def ids(snapshot: Snapshot, statement: str, **parameters: Any) -> list[int]:
-    """Ids of texts by one of the statements of this module."""
+    """List the ids of texts that a statement of this module selects."""
     return [row[0] for row in snapshot.tuples(statement, parameters)]
 
 
 def execute_for(connection: sa.Connection, statement: sa.TextClause, observed_ids: Sequence[int]) -> int:
-    """Run a statement on `:id` for each of the ids; how many rows it changed."""
+    """Run a statement with `:id` for each of the ids; return the number of changed rows."""
     if not observed_ids:
         return 0
     return connection.execute(statement, [{"id": observed_id} for observed_id in observed_ids]).rowcount
 
 
 def parts_text(row: EvidenceRow) -> str:
-    """The parts of a row as they are stored."""
+    """Format the parts of a row for storage."""
     return _compact(row.parts)
 
 
 def context_text(row: EvidenceRow) -> str:
-    """The context of a row as it is stored: reef, sum, reef, sum."""
+    """Format the context of a row for storage: reef, sum, reef, sum."""
     return _compact([number for pair in zip(row.reefs, row.sums, strict=True) for number in pair])
 
 
 def row_from(columns: Sequence[Any]) -> EvidenceRow:
-    """A row as it was before it was stored; `columns` in the order of EvidenceRow, parts and context as texts."""
+    """Rebuild a row from its `columns`, in the order of EvidenceRow with parts and context as JSON."""
     *counts, parts, context = columns
     flat = json.loads(context)
     return EvidenceRow._make((*counts, tuple(json.loads(parts)), tuple(flat[::2]), tuple(flat[1::2])))
 
 
-# Made once: `json.dumps` would make one each time.
+# One encoder for all rows: `json.dumps` would create one per call.
 _compact = json.JSONEncoder(separators=(",", ":")).encode

@@ -1,8 +1,9 @@
-"""The time that a read of the database may take.
+"""Deadlines for reads of the database.
 
-A statement that runs longer is interrupted by a thread. SQLite looks at that flag in all of its loops, those of the
-full-text index included: the worst statements end within a quarter of a second. A progress handler would do the same, but
-needs Python's lock thousands of times in a search, for which busy threads wait 5 ms each.
+A thread interrupts statements that run too long. SQLite checks the interrupt flag in all of its loops, those
+of the full-text index included: the worst statements end within a quarter of a second. A progress handler
+would do the same, but needs Python's interpreter lock thousands of times per search, and waits up to 5 ms for
+it when threads are busy.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from collections.abc import Iterator
 from shoal.errors import ReadTimeoutError
 
 TICK_S = 0.1
-"""How often the thread looks at the clock, seconds."""
+"""Interval at which the thread checks the deadlines, seconds."""
 IDLE_TICKS = 50
-"""Ticks without a read after which the thread ends; the next read starts another."""
+"""Ticks without a read after which the thread ends; the next read starts a new one."""
 
 
 class Deadline:
-    """The moment at which a read has to end; without `seconds` there is none."""
+    """The time at which a read must end; None for no deadline."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -33,7 +34,7 @@ class Deadline:
         return self._end is not None and time.monotonic() >= self._end
 
     def check(self) -> None:
-        """Raise ReadTimeoutError if the time is over."""
+        """Raise ReadTimeoutError after the deadline."""
         if self.is_over:
             raise self.error()
 
@@ -45,7 +46,7 @@ UNLIMITED = Deadline(None)
 
 
 class Interrupter:
-    """Interrupts the statements of connections that are beyond their deadlines. Safe to share between threads."""
+    """Interrupts statements of connections past their deadlines. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +55,7 @@ class Interrupter:
 
     @contextlib.contextmanager
     def watching(self, connection: sqlite3.Connection, deadline: Deadline) -> Iterator[None]:
-        """Within the block, statements of the connection end with SQLITE_INTERRUPT once the time is over."""
+        """Within the block, interrupt the connection's statements (SQLITE_INTERRUPT) after the deadline."""
         if deadline is UNLIMITED:
             yield
             return
@@ -66,7 +67,7 @@ class Interrupter:
         try:
             yield
         finally:
-            # Under the lock, so that no interrupt meets whoever uses the connection next.
+            # Under the lock, so that no interrupt hits the next user of the connection.
             with self._lock:
                 del self._deadlines[connection]
 
@@ -79,7 +80,7 @@ class Interrupter:
                 if n_idle >= IDLE_TICKS:
                     self._thread = None
                     return
-                # Again and again: between two statements an interrupt has no effect.
+                # At every tick: an interrupt between two statements has no effect.
                 for connection, deadline in self._deadlines.items():
                     if deadline.is_over:
                         connection.interrupt()

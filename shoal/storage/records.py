@@ -1,4 +1,4 @@
-"""What is read back from the database about documents and chunks, as values."""
+"""Documents, sections and chunks as read from the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from shoal.models import ContextChunk, DocFormat, IslandScore, LeftOut, ReefScor
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document without its text. `coverage` is known words / words, 0..1; times as `shoal.support.clock` writes them."""
+    """A document without its text. `coverage` is known words / words, 0..1; times are in the format of
+    `clock`."""
 
     id: int
     title: str
@@ -30,7 +31,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """One page of a listing; `total` counts what the listing has on all pages."""
+    """One page of a listing; `total` counts the documents of all pages."""
 
     documents: tuple[StoredDocument, ...]
     total: int
@@ -38,7 +39,7 @@ class DocumentPage:
 
 @dataclass(frozen=True, slots=True)
 class StoredSection:
-    """A section as `shoal.models.Section`, with its place and the number of its chunks."""
+    """A section as in `shoal.models.Section`, with its position and number of chunks."""
 
     section_index: int
     level: int
@@ -52,7 +53,7 @@ class StoredSection:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReport:
-    """What became of every character that is in no chunk, and what a reader should know about the document.
+    """The spans that are in no chunk, with reasons, and warnings about the document.
 
     `left_out` is in order and includes the headings.
     """
@@ -97,7 +98,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDetail:
-    """A chunk, the document it is part of, and the neighbours that were asked for."""
+    """A chunk, its document, and the requested neighbours."""
 
     chunk: StoredChunk
     document: StoredDocument
@@ -107,7 +108,7 @@ class ChunkDetail:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPage:
-    """One page of a document's chunks, in order; `total` counts all of them."""
+    """One page of a document's chunks, in order; `total` counts all chunks of the document."""
 
     chunks: tuple[StoredChunk, ...]
     total: int

@@ -1,4 +1,4 @@
-"""What this version's schema is made of, to compare a database with."""
+"""The expected schema of this version, for comparison with a database."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER B
 TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
 
 DERIVED = ("reef_postings", "chunk_fts")
-"""Tables that hold nothing but what follows from others, and the beginning of the names of those that make one up."""
+"""Tables whose content is derived from other tables; also prefixes of the names of their shadow tables."""
 
 Part = tuple[str, str, str]
-"""Type, name and SQL of a part of the schema."""
+"""Type, name and SQL of a table, view or index."""
 
 
 def missing_parts(snapshot: Snapshot) -> list[Part]:
-    """Tables, views and indexes that a new database of this version has and this one has not."""
+    """List tables, views and indexes of this version that the database lacks."""
     present = {part[:2] for part in _parts(snapshot)}
     return [part for part in _expected_parts() if part[:2] not in present]
 
 
 def with_content(parts: Iterable[Part]) -> list[str]:
-    """The names of the tables among some parts that cannot be made again from others."""
+    """List the names of tables among `parts` whose content cannot be derived from other tables."""
     return [name for kind, name, _ in parts if kind == "table" and not name.startswith(DERIVED)]
 
 
 def triggers(snapshot: Snapshot) -> list[str]:
-    """The names of all triggers. A schema of ours has none."""
+    """List the names of all triggers. Shoal's schema has none."""
     return [name for (name,) in snapshot.rows(TRIGGERS)]
 
 
 @functools.cache
 def _expected_parts() -> tuple[Part, ...]:
-    # In memory: there may be no folder to write to.
+    # In memory: there may be no writable folder.
     engine = sa.create_engine("sqlite://")
     try:
         with engine.begin() as connection:

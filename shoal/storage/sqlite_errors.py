@@ -1,4 +1,4 @@
-"""Errors of SQLite turned into ours, by their codes (https://www.sqlite.org/rescode.html)."""
+"""Translation of SQLite's errors by result code (https://www.sqlite.org/rescode.html)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from shoal.errors import (
 )
 
 PRIMARY = 0xFF
-"""The bits of a code that say what kind of error it is; the others say more about it."""
+"""The bits of an extended result code that hold the primary code."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
-"""`datatype mismatch` and all that the full-text index finds wrong with itself are among them."""
+"""Includes `datatype mismatch` and every inconsistency that the full-text index reports."""
 UNREADABLE = {
     sqlite3.SQLITE_IOERR_READ,
     sqlite3.SQLITE_IOERR_SHORT_READ,
     sqlite3.SQLITE_IOERR_FSTAT,
 }
-"""Of the errors of input and output those that no space on the disk would cure."""
+"""I/O errors that are not caused by a full disk."""
 
 
 def translated(error: sqlite3.Error, path: Path) -> StorageError:
-    """Our error for one of the database at `path`. Not for an IntegrityError: callers decide what that means."""
+    """Translate an error of the database at `path`. Not for an IntegrityError, which callers interpret
+    themselves."""
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
         return _of_module(error)
     code = extended & PRIMARY
     if code == sqlite3.SQLITE_IOERR and extended in UNREADABLE:
-        return DatabaseUnavailableError(
-            "the disk of the database cannot be read; the system's log tells more"
-        )
+        return DatabaseUnavailableError("the disk of the database cannot be read; see the system's log")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return DiskFullError("there is no space left on the disk of the database; nothing was stored")
     if code == sqlite3.SQLITE_CANTOPEN and path.exists() and not os.access(path, os.R_OK):
@@ -49,14 +48,16 @@ def translated(error: sqlite3.Error, path: Path) -> StorageError:
     if code in BUSY or code == sqlite3.SQLITE_CANTOPEN:
         return DatabaseUnavailableError("the database is busy or cannot be opened; try again")
     if code == sqlite3.SQLITE_NOTADB:
-        return SchemaError("the file is not a Shoal database, or is damaged; `PRAGMA integrity_check` tells")
+        return SchemaError(
+            "the file is not a Shoal database, or is damaged; check with `PRAGMA integrity_check`"
+        )
     if code in DAMAGE:
         return DamagedDatabaseError()
     return _of_statement(error)
 
 
 def _of_statement(error: sqlite3.Error) -> StorageError:
-    """For SQLITE_ERROR, which only its text tells apart: these begin with SQLite's own words."""
+    """Translate SQLITE_ERROR by its text; these prefixes are SQLite's own words."""
     text = str(error).lower()
     if text.startswith(("no such table", "no such column")):
         return SchemaError("the database is not prepared for this version; run `shoal migrate`")
@@ -66,7 +67,8 @@ def _of_statement(error: sqlite3.Error) -> StorageError:
 
 
 def _of_module(error: sqlite3.Error) -> StorageError:
-    """For an error without a code, which Python's module raises: a text that is not UTF-8 is one."""
+    """Translate an error without a code, which Python's module raises, for example for text that is not
+    UTF-8."""
     if str(error).startswith("Could not decode to UTF-8"):
         return DamagedDatabaseError()
     return _refused(error)

@@ -27,11 +27,12 @@ CHUNKS_BY_REEF = """
 """
 
 WORKER_SEEN_SECONDS = 30.0
-"""A worker gives a sign of life every few seconds; one that has been silent this long is gone."""
+"""A worker without a heartbeat for this long is considered dead; workers send one every few seconds."""
 
 
 def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
-    """What is stored, how much of it is out of date for this build of lagoon's data, and what is being done."""
+    """Count documents, chunks and words, chunks that are stale for this build of lagoon's data, jobs and
+    workers."""
     counts = dict(snapshot.first(COUNTS))
     version = {"data_checksum": data_checksum, "vocabulary_version": counts["vocabulary_version"]}
     return {
@@ -44,17 +45,17 @@ def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
 
 
 def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
-    """Numbers of jobs; every status that a person may see is there. An upload that is not complete is no job yet."""
-    found = dict(snapshot.rows(JOBS_BY_STATUS))
-    return {status.value: found.get(status.value, 0) for status in JobStatus}
+    """Count jobs for every public status. An incomplete upload is not a job yet."""
+    counts = dict(snapshot.rows(JOBS_BY_STATUS))
+    return {status.value: counts.get(status.value, 0) for status in JobStatus}
 
 
 def chunks_by_reef(snapshot: Snapshot) -> dict[int, int]:
-    """How many chunks have a reef as their strongest, by reef id."""
+    """Count the chunks by the id of their strongest reef."""
     return dict(snapshot.rows(CHUNKS_BY_REEF))
 
 
 def size_on_disk(database: Database) -> int:
-    """Bytes of the database file with what is not yet folded into it."""
+    """Return the size of the database file and its WAL in bytes."""
     files = (database.path, Path(f"{database.path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())

@@ -1,4 +1,5 @@
-"""What a library is about, in numbers for people: the main reefs of documents, and the best chunks of a reef."""
+"""Topic statistics of a library: the main reefs of documents, the best chunks of a reef or word, frequent
+tags."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ CHUNKS_OF_REEF = """
     JOIN chunk_reefs r ON r.chunk_id = c.id AND r.reef_id = :reef_id
     ORDER BY p.weight DESC, c.id
 """
-# By the text alone: a title or heading is with every chunk below it.
+# Matches the text only: a title or heading is indexed with every chunk below it.
 CHUNKS_WITH = """
-    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_id, c.top_reef_name,
-           c.text
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_id,
+           c.top_reef_name, c.text
     FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :expression
           ORDER BY rank, rowid LIMIT :limit) f
     JOIN chunks c ON c.id = f.chunk_id
@@ -39,7 +40,7 @@ BEGINNING_CHARS = 240
 
 @dataclass(frozen=True, slots=True)
 class MainReef:
-    """A reef that leads `n_chunks` chunks of a document."""
+    """A reef that is the strongest of `n_chunks` chunks of a document."""
 
     reef_id: int
     reef_name: str
@@ -48,7 +49,7 @@ class MainReef:
 
 @dataclass(frozen=True, slots=True)
 class ReefChunk:
-    """A chunk that is about a reef. `share`: how much of its profile that reef is, 0..1."""
+    """A chunk about a reef. `share`: the reef's part of its profile, 0..1."""
 
     chunk_id: int
     chunk_index: int
@@ -63,7 +64,7 @@ class ReefChunk:
 
 @dataclass(frozen=True, slots=True)
 class WordChunk:
-    """A chunk that holds a word; `text` is all of it. What it is about is None where no word of it is known."""
+    """A chunk that contains a word, with its whole text. The reef is None if the chunk has no known word."""
 
     chunk_id: int
     chunk_index: int
@@ -77,19 +78,19 @@ class WordChunk:
 
 
 def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[int, tuple[MainReef, ...]]:
-    """The `n` reefs that lead most chunks of each document, by document id."""
-    found: dict[int, list[MainReef]] = {}
+    """Map document ids to the `n` reefs that are the strongest of most chunks."""
+    by_document: dict[int, list[MainReef]] = {}
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
         for document_id, reef_id, name, count in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
-            reefs = found.setdefault(document_id, [])
+            reefs = by_document.setdefault(document_id, [])
             if len(reefs) < n:
                 reefs.append(MainReef(reef_id, name, count))
-    return {document_id: tuple(reefs) for document_id, reefs in found.items()}
+    return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
 
 
 def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefChunk, ...]:
-    """The chunks in whose profiles a reef has the largest part, the purest first."""
+    """List the chunks with the largest share of a reef in their profiles, largest first."""
     rows = snapshot.rows(CHUNKS_OF_REEF, {"reef_id": reef_id, "limit": limit, "n_chars": BEGINNING_CHARS})
     return tuple(
         ReefChunk(
@@ -108,12 +109,14 @@ def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefCh
 
 
 def chunks_with(snapshot: Snapshot, word: str, limit: int) -> tuple[WordChunk, ...]:
-    """The chunks whose text holds a word or compound most tellingly (BM25), in any inflection, in the order of the
-    library. `word` is in its normal form: letters and digits, and spaces between them."""
-    asked = {"expression": f'text : "{word}"', "limit": limit}
-    return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS_WITH, asked))
+    """List the best chunks by BM25 for a word or compound in any inflection, in library order.
+
+    `word` is in its normal form: letters and digits, separated by spaces.
+    """
+    parameters = {"expression": f'text : "{word}"', "limit": limit}
+    return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS_WITH, parameters))
 
 
 def frequent_tags(snapshot: Snapshot, limit: int) -> tuple[tuple[str, int], ...]:
-    """Tags with the number of their documents, the most frequent first."""
+    """List tags with their numbers of documents, most frequent first."""
     return tuple((row["tag"], row["n"]) for row in snapshot.rows(TAGS, {"limit": limit}))

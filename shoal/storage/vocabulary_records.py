@@ -1,4 +1,4 @@
-"""Observed and learned words as the database holds them."""
+"""Observed and learned words as stored in the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Kind(enum.IntEnum):
-    """What a row is about. `totals`: the average of everything, one row of every document, with the empty word."""
+    """The subject of a row. `totals`: the document as a whole, one row per document, with the empty word."""
 
     totals = 0
     word = 1
@@ -16,13 +16,12 @@ class Kind(enum.IntEnum):
 
 
 class EvidenceRow(NamedTuple):
-    """One word in one document, or in many together.
+    """One word in one document, or in several documents together.
 
-    n_occurrences  of the totals: all words but stop words and numbers, whatever is known of them
-    n_short        of n_occurrences, those in short documents
-    n_chunks       chunks of the first pass that hold it; of the totals: all
-    parts          of compounds: compounds.PartCounts
-    reefs, sums    context: sum over occurrences by reef, reefs ascending; in 1/CONTEXT_UNIT, of the totals in 1
+    n_occurrences  for the totals: all words, known or not, except stop words and numbers n_short        those
+    of n_occurrences that are in short documents n_chunks       chunks of the discover stage that contain the
+    word; for the totals: all chunks parts          for compounds: compounds.PartCounts reefs, sums
+    context: sum over occurrences by reef, reefs ascending; unit 1/CONTEXT_UNIT, for the totals 1
     """
 
     kind: int
@@ -37,7 +36,7 @@ class EvidenceRow(NamedTuple):
 
 
 class LearnedReef(NamedTuple):
-    """An association, `strength` 0..1 of the word's strongest; `bm25_q` as lagoon counts it."""
+    """An association with a reef. `strength`: 0..1 of the word's strongest; `bm25_q`: in lagoon's units."""
 
     reef_id: int
     bm25_q: int
@@ -46,8 +45,8 @@ class LearnedReef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnedWord:
-    """A word or compound in the form lagoon and the database know it by: idf_q in 1/51, weight_q in 1/4096,
-    `reefs` strongest first."""
+    """A word or compound in lagoon's units: idf_q in 1/51, weight_q in 1/4096. `reefs` are strongest
+    first."""
 
     word: str
     is_compound: bool

@@ -1,9 +1,9 @@
-"""Learned words on their way in: rows of a version to come, and the version that makes them real.
+"""Writing learned words: the rows of a future version, and the version that publishes them.
 
-Rows are written before their version exists and have no effect until it does; so a learn may write many in short
-transactions and make them hold in one.
+Rows are written before their version exists and have no effect until then. So a learn can write many rows in
+short transactions and publish them in one.
 
-Nothing here begins or ends a transaction.
+No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ INSERT_VERSION = sa.text("""
     VALUES (:version, :now, :job_id, :wave, :n_words, :data_checksum)
 """)
 INSERT_WORD = """
-    INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound, specificity,
-                              idf_q, weight_q, n_occurrences, n_documents)
+    INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound,
+                              specificity, idf_q, weight_q, n_occurrences, n_documents)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-# Rows of one version are written in slices: those of a slice have the largest ids.
+# Rows of a version are written in slices; the rows of the current slice have the largest ids.
 ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
 LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
 INSERT_REEF = """
     INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength) VALUES (?, ?, ?, ?)
 """
-# Rows of a version that was never made real.
+# Rows of versions that were never published.
 UNREAL = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
 DELETE_ROW = sa.text("DELETE FROM custom_words WHERE id = :id AND from_version > :version")
-# Rows that nobody scores with any more: a later one holds at every version in use.
+# Rows that no version in use needs: a later row is valid at each of them.
 DELETE_SUPERSEDED = sa.text("""
     DELETE FROM custom_words WHERE word = :word AND from_version < (
         SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = :word AND v.from_version <= :floor)
@@ -48,7 +48,7 @@ DELETE_SUPERSEDED = sa.text("""
 def write_learned(
     connection: sa.Connection, words: Sequence[tuple[int, LearnedWord]], from_version: int, *, now: str
 ) -> None:
-    """Write words under their ids as they are from a version on."""
+    """Write words under their ids, valid from a version on."""
     if not words:
         return
     snapshot = snapshot_of(connection)
@@ -68,7 +68,7 @@ def write_learned(
 def write_retired(
     connection: sa.Connection, words: Sequence[tuple[int, str]], from_version: int, *, now: str
 ) -> None:
-    """Write that words are not known from a version on."""
+    """Retire words from a version on."""
     rows = [
         (*_name(word, word_id, from_version, now), 1, int(" " in word), 0, 0, 0, 0, 0)
         for word_id, word in words
@@ -78,7 +78,7 @@ def write_retired(
 
 
 def delete_superseded(connection: sa.Connection, words: Iterable[str], floor: int) -> None:
-    """Remove rows of words that are not needed for any version from `floor` on."""
+    """Delete rows of words that no version from `floor` on needs."""
     rows = [{"word": word, "floor": floor} for word in words]
     if rows:
         connection.execute(DELETE_SUPERSEDED, rows)
@@ -87,7 +87,7 @@ def delete_superseded(connection: sa.Connection, words: Iterable[str], floor: in
 def make_version(
     connection: sa.Connection, new: Version, *, job_id: int, wave: int, n_words: int, now: str
 ) -> None:
-    """From here on the rows written for this version hold."""
+    """Write a version, which publishes the rows written for it."""
     connection.execute(
         INSERT_VERSION,
         {
@@ -112,6 +112,6 @@ def _numbers(word: LearnedWord) -> tuple[int, ...]:
 
 
 def delete_unreal(connection: sa.Connection, row_ids: Sequence[int], version: int) -> None:
-    """Remove rows that were written for a version after the given one, which is the newest."""
+    """Delete rows that were written for versions after the given newest one."""
     if row_ids:
         connection.execute(DELETE_ROW, [{"id": row_id, "version": version} for row_id in row_ids])

@@ -125,10 +125,10 @@ def test_a_pipe_is_waited_for_by_no_command(
         assert run(["--db", str(library), "--json", command, str(n_failed)]) == 1
         printed = capsys.readouterr()
         assert json.loads(printed.out)["failed"] == 1
-        assert "no regular file" in printed.err
+        assert "not a regular file" in printed.err
     chosen = choose(Session(), [folder, pipe])
     assert ([file.path.name for file in chosen.files], chosen.unreadable) == (["rain.md"], 2)
-    assert capsys.readouterr().err.count("no regular file") == 2
+    assert capsys.readouterr().err.count("not a regular file") == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes, as Linux has them")

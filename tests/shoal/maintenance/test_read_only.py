@@ -90,7 +90,7 @@ def test_what_is_only_in_the_log_is_not_passed_over(made: Path, tmp_path: Path) 
     ran = run_shoal("--db", left / "shoal.db", "status")
     left.chmod(0o755)
     assert ran.returncode == 1
-    assert "shoal.db-wal holds what was written last" in ran.stderr
+    assert "shoal.db-wal holds the latest changes" in ran.stderr
 
 
 def test_a_library_that_may_not_be_read_says_so(made: Path, tmp_path: Path) -> None:

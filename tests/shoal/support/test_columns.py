@@ -1,4 +1,4 @@
-"""Rows in columns are the same sequence as the rows themselves."""
+"""`Columns` behaves like the sequence of its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ scores = st.lists(
 
 @settings(deadline=None)
 @given(scores)
-def test_rows_in_columns_are_the_rows(rows: list[IslandScore]) -> None:
+def test_columns_equal_their_rows(rows: list[IslandScore]) -> None:
     columns = Columns.of(IslandScore, rows)
     assert list(columns) == rows
     assert columns == rows
@@ -26,7 +26,7 @@ def test_rows_in_columns_are_the_rows(rows: list[IslandScore]) -> None:
     assert hash(columns) == hash(Columns.of(IslandScore, tuple(rows)))
 
 
-def test_other_rows_are_not_equal() -> None:
+def test_columns_differ_from_other_rows() -> None:
     columns = Columns.of(IslandScore, [IslandScore(1, "one", 2.0, 3)])
     assert columns != [IslandScore(1, "one", 2.0, 4)]
     assert columns != []

@@ -1,4 +1,4 @@
-"""API keys: how they are written, and that they are shown nowhere."""
+"""API keys: their syntax, and that no output shows them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ READ = "reader-0123456789abcdef"
 WRITE = "writer-0123456789abcdef"
 
 
-def test_keys_have_the_scope_before_them_and_else_may_write() -> None:
-    found = parse_keys(f"read:{READ}, write:{WRITE} ,{WRITE}x")
-    assert [key.scope for key in found] == [Scope.read, Scope.write, Scope.write]
-    assert [find_key(found, each) for each in (READ, WRITE, f"{WRITE}x")] == list(found)
+def test_the_scope_precedes_the_key_and_defaults_to_write() -> None:
+    keys = parse_keys(f"read:{READ}, write:{WRITE} ,{WRITE}x")
+    assert [key.scope for key in keys] == [Scope.read, Scope.write, Scope.write]
+    assert [find_key(keys, presented) for presented in (READ, WRITE, f"{WRITE}x")] == list(keys)
     assert parse_keys("") == parse_keys("  ") == ()
 
 
 def test_a_key_may_be_given_by_its_hash() -> None:
-    (found,) = parse_keys(f"read:{hashed(READ)}")
-    assert find_key([found], READ) is found
-    assert found == parse_keys(f"read:{READ}")[0]
-    assert find_key([found], hashed(READ)) is None, "the hash opens nothing"
+    (key,) = parse_keys(f"read:{hashed(READ)}")
+    assert find_key([key], READ) is key
+    assert key == parse_keys(f"read:{READ}")[0]
+    assert find_key([key], hashed(READ)) is None, "the hash is not a key"
 
 
 @pytest.mark.parametrize(
     "presented", ["", "reader", READ + " ", READ.upper(), f"read:{READ}", "\ud800", "é" * 20]
 )
-def test_what_is_not_a_key_is_none(presented: str) -> None:
+def test_find_key_returns_none_for_other_texts(presented: str) -> None:
     assert find_key(parse_keys(f"read:{READ}"), presented) is None
 
 
@@ -43,15 +43,15 @@ def test_what_is_not_a_key_is_none(presented: str) -> None:
         (f"{READ},", "key 2 must have"),
         (f"{READ},,{WRITE}", "key 2 must have"),
         ("x" * 257, "key 1 must have"),
-        (f"admin:{READ}", "key 1 may hold letters"),
-        ("with a blank 0123456789", "key 1 may hold letters"),
-        ("ключ-ключ-ключ-ключ", "key 1 may hold letters"),
+        (f"admin:{READ}", "key 1 may contain only letters"),
+        ("with a blank 0123456789", "key 1 may contain only letters"),
+        ("ключ-ключ-ключ-ключ", "key 1 may contain only letters"),
         ("sha256:abc", "key 1 is not the SHA-256"),
         (f"{READ},write:{READ}", "key 2 is a duplicate"),
         (f"{READ},{hashed(READ)}", "key 2 is a duplicate"),
     ],
 )
-def test_a_wrong_key_is_told_by_its_place_and_not_shown(
+def test_an_invalid_key_is_reported_by_position_and_not_shown(
     text: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOAL_API_KEYS", text)
@@ -62,11 +62,11 @@ def test_a_wrong_key_is_told_by_its_place_and_not_shown(
     assert "ключ" not in str(caught.value)
 
 
-def test_new_keys_can_be_used_and_are_never_the_same() -> None:
-    made = {new_key() for _ in range(100)}
-    assert len(made) == 100
-    assert len(parse_keys(",".join(sorted(made)))) == 100
-    assert all(key.startswith(api_keys.PREFIX) for key in made)
+def test_new_keys_are_valid_and_distinct() -> None:
+    keys = {new_key() for _ in range(100)}
+    assert len(keys) == 100
+    assert len(parse_keys(",".join(sorted(keys)))) == 100
+    assert all(key.startswith(api_keys.PREFIX) for key in keys)
 
 
 def test_settings_do_not_show_their_secrets() -> None:
@@ -78,10 +78,10 @@ def test_settings_do_not_show_their_secrets() -> None:
     assert shown("SHOAL_API_KEYS", "") == ""
     assert shown("SHOAL_BROKER_URL", "redis://:pa:ss@host:6379/0") == "redis://:***@host:6379/0"
     assert shown("SHOAL_BROKER_URL", "redis://host:6379/0") == "redis://host:6379/0"
-    assert dataclasses.asdict(settings)["api_keys"] == READ, "child processes are given it"
+    assert dataclasses.asdict(settings)["api_keys"] == READ, "child processes need the key"
 
 
-def test_a_refused_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_url_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_BROKER_URL", "amqp://me:secret@host")
     with pytest.raises(SettingsError) as caught:
         Settings.from_environment()

@@ -1,4 +1,4 @@
-"""Files are opened so that no link, pipe or device can stand in for one, whenever it takes the place."""
+"""No link, pipe or device can take the place of a file, whenever it appears."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal.errors import DocumentTooLargeError
 from shoal.support.regular_files import IrregularFileError, open_file, read_file
 
 
-def test_a_file_is_read_by_its_path_and_below_a_folder(tmp_path: Path) -> None:
+def test_read_file_reads_by_path_and_below_a_folder(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "c.md"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"Rain.")
@@ -30,7 +30,7 @@ def test_a_file_is_read_by_its_path_and_below_a_folder(tmp_path: Path) -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("is_below", [True, False])
-def test_what_is_no_file_is_not_opened(
+def test_open_file_refuses_pipes_sockets_and_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_below: bool
 ) -> None:
     path = tmp_path / "a.md"
@@ -41,11 +41,11 @@ def test_what_is_no_file_is_not_opened(
         socket.socket(socket.AF_UNIX).bind("a.md")
     else:
         path = Path("/dev/zero")
-    with pytest.raises(IrregularFileError, match="no regular file"):
+    with pytest.raises(IrregularFileError, match="not a regular file"):
         open_file(path, path.parent if is_below else None)
 
 
-def test_links_are_followed_where_a_file_was_named_and_not_where_its_folder_was(tmp_path: Path) -> None:
+def test_links_are_followed_for_a_path_but_not_below_a_folder(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.md").write_bytes(b"Rain.")
     folder = tmp_path / "folder"
@@ -63,7 +63,7 @@ def test_links_are_followed_where_a_file_was_named_and_not_where_its_folder_was(
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("swapped", ["file for link", "file for pipe", "folder for link"])
-def test_what_takes_the_place_of_a_file_after_it_was_looked_at_is_not_read(
+def test_a_file_replaced_after_the_check_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
 ) -> None:
     (tmp_path / "outside").mkdir()
@@ -72,10 +72,10 @@ def test_what_takes_the_place_of_a_file_after_it_was_looked_at_is_not_read(
     (folder / "sub").mkdir(parents=True)
     file = folder / "sub" / "a.md"
     file.write_bytes(b"Rain.")
-    looked_at = os.stat
+    original_stat = os.stat
 
     def stat_and_swap(path: Any, **options: Any) -> os.stat_result:
-        status = looked_at(path, **options)
+        status = original_stat(path, **options)
         if path == ("sub" if swapped == "folder for link" else "a.md"):
             file.unlink()
             if swapped == "file for link":
@@ -88,20 +88,20 @@ def test_what_takes_the_place_of_a_file_after_it_was_looked_at_is_not_read(
         return status
 
     monkeypatch.setattr(os, "stat", stat_and_swap)
-    with pytest.raises(OSError) as caught:  # noqa: PT011 - which one depends on the system
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - the class depends on the system
         read_file(file, 100, folder)
     assert isinstance(caught.value, IrregularFileError) or caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
 
 
-def test_a_file_that_grows_while_it_is_read_has_an_end(
+def test_a_growing_file_is_read_up_to_its_initial_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"Rain.")
-    looked_at, calls = os.fstat, []
+    original_fstat, calls = os.fstat, []
 
     def fstat_and_grow(descriptor: int) -> os.stat_result:
-        calls.append(looked_at(descriptor))
+        calls.append(original_fstat(descriptor))
         if len(calls) == 2:
             path.write_bytes(b"Rain. Storm.")
         return calls[-1]
