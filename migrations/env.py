@@ -1,4 +1,4 @@
-"""Alembic's entry: migrations run on the connection that `shoal.storage.migrate` hands over."""
+"""Alembic environment: runs migrations on the connection that `shoal.storage.migrate` passes."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""Documents, sections, chunks and their reefs, the vocabulary, and the jobs that fill them."""
+"""Tables for documents, sections, chunks and their reefs, the vocabulary, and jobs."""
 
 from alembic import op
 
@@ -6,7 +6,7 @@ revision = "0001"
 down_revision = None
 
 DOCUMENTS = (
-    # content is the text as decoded, newlines untouched; every offset below counts its code points.
+    # content is the decoded text with unchanged newlines; all offsets below count its code points.
     """CREATE TABLE documents (
         id            INTEGER PRIMARY KEY AUTOINCREMENT,
         title         TEXT NOT NULL,
@@ -21,7 +21,7 @@ DOCUMENTS = (
         created_at    TEXT NOT NULL,
         updated_at    TEXT NOT NULL,
         metadata      TEXT NOT NULL DEFAULT '{}',
-        content       TEXT NOT NULL              -- last, so that a listing need not read through it
+        content       TEXT NOT NULL              -- last, so that listings do not read it
     )""",
     "CREATE INDEX idx_documents_source_path ON documents(source_path)",
     """CREATE TABLE document_tags (
@@ -37,7 +37,7 @@ DOCUMENTS = (
         level         INTEGER NOT NULL,          -- 1..6, 0 for text before the first heading
         path          TEXT NOT NULL,             -- JSON array of headings, outermost first
         heading_start INTEGER NOT NULL,
-        heading_end   INTEGER NOT NULL,          -- equal to heading_start where there is no heading
+        heading_end   INTEGER NOT NULL,          -- equal to heading_start if there is no heading
         start_char    INTEGER NOT NULL,          -- of the body
         end_char      INTEGER NOT NULL,
         UNIQUE (document_id, section_index)
@@ -66,17 +66,17 @@ CHUNKS = (
         arch_score_3    REAL NOT NULL,           -- social order & assessment
         norm            REAL NOT NULL,           -- Euclidean, over the stored z-scores
         vocabulary_version INTEGER NOT NULL,     -- scored with this vocabulary
-        data_checksum   TEXT NOT NULL,           -- and this build of lagoon's data
+        data_checksum   TEXT NOT NULL,           -- scored with this build of lagoon's data
         metadata        TEXT NOT NULL DEFAULT '{}',
-        text            TEXT NOT NULL,           -- content[start_char:end_char]; last, so that filters need not pass it
+        text            TEXT NOT NULL,           -- content[start_char:end_char]; last, so that filters skip it
         UNIQUE (document_id, chunk_index)
     )""",
-    # Deleting a section looks for its chunks.
+    # For the cascade when a section is deleted.
     "CREATE INDEX idx_chunks_section_id ON chunks(section_id)",
     "CREATE INDEX idx_chunks_top_reef_id ON chunks(top_reef_id)",
     "CREATE INDEX idx_chunks_confidence ON chunks(confidence)",
     "CREATE INDEX idx_chunks_staleness ON chunks(data_checksum, vocabulary_version)",
-    # For explanation and for people who write SQL; in chunk order, so that ingestion appends.
+    # For explanations and ad-hoc SQL; in chunk order, so that ingestion appends.
     """CREATE TABLE chunk_reefs (
         chunk_id              INTEGER NOT NULL REFERENCES chunks(id) ON DELETE CASCADE,
         reef_id               INTEGER NOT NULL,
@@ -87,10 +87,10 @@ CHUNKS = (
         rank                  INTEGER NOT NULL,  -- 0: the strongest
         PRIMARY KEY (chunk_id, reef_id)
     ) WITHOUT ROWID""",
-    # For retrieval: a query reads the rows of its reefs, each a contiguous run. Whole numbers, because
-    # their sums do not depend on the order of adding: equal scores are equal everywhere.
-    # No foreign key: cascading would look through every reef for each chunk. Whoever deletes chunks deletes
-    # these rows first, by the keys that chunk_reefs has.
+    # For retrieval: a query reads the rows of its reefs, each a contiguous range. The weights are integers,
+    # because integer sums do not depend on the order of addition: equal scores are equal everywhere. No
+    # foreign key: a cascade would scan every reef for each chunk. Code that deletes chunks deletes these rows
+    # first, by the keys in chunk_reefs.
     """CREATE TABLE reef_postings (
         reef_id     INTEGER NOT NULL,
         chunk_id    INTEGER NOT NULL,
@@ -105,7 +105,7 @@ CHUNKS = (
         n_contributing_reefs  INTEGER NOT NULL,
         PRIMARY KEY (chunk_id, island_id)
     ) WITHOUT ROWID""",
-    # The full-text index keeps no second copy of the text: it reads this view.
+    # The full-text index stores no copy of the text: it reads this view.
     """CREATE VIEW chunk_texts AS
         SELECT c.id AS chunk_id, c.document_id AS document_id, d.title AS title,
                s.path AS headings, c.text AS text
@@ -125,14 +125,14 @@ VOCABULARY = (
         created_at    TEXT NOT NULL,
         job_id        INTEGER,
         wave          INTEGER,
-        n_words       INTEGER NOT NULL           -- custom words in force
+        n_words       INTEGER NOT NULL           -- number of custom words at this version
     )""",
-    # A row holds from its from_version until the next row of the same word; never updated.
+    # A row is valid from its from_version until the next row of the same word. Rows are never updated.
     """CREATE TABLE custom_words (
         id            INTEGER PRIMARY KEY AUTOINCREMENT,
         word          TEXT NOT NULL,
         from_version  INTEGER NOT NULL REFERENCES vocabulary_versions(version),
-        retired       INTEGER NOT NULL DEFAULT 0, -- 1: from this version on the word is no longer known
+        retired       INTEGER NOT NULL DEFAULT 0, -- 1: the word is unknown from this version on
         word_hash     INTEGER NOT NULL,          -- the 64 bits of FNV-1a, read as signed
         word_id       INTEGER NOT NULL,
         is_compound   INTEGER NOT NULL DEFAULT 0,
@@ -152,8 +152,8 @@ VOCABULARY = (
         association_strength REAL NOT NULL,      -- 0..1
         PRIMARY KEY (custom_word_id, reef_id)
     ) WITHOUT ROWID""",
-    # One row a word and text. It belongs to the content, not to a row of documents, because pass 1 writes
-    # it before the document is stored. Sums are fixed-point integers, so their order does not matter.
+    # One row per word and text. It belongs to the content, not to a row of documents, because it is written
+    # before the document is stored. Sums are fixed-point integers, so their order does not matter.
     """CREATE TABLE word_observations (
         word          TEXT NOT NULL,
         content_hash  TEXT NOT NULL,
@@ -165,7 +165,8 @@ VOCABULARY = (
     ) WITHOUT ROWID""",
     "CREATE INDEX idx_word_observations_content ON word_observations(content_hash)",
     "CREATE INDEX idx_word_observations_wave ON word_observations(job_id, wave)",
-    "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (0, '1970-01-01T00:00:00.000Z', 0)",
+    "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (0, '1970-01-01T00:00:00.000Z', "
+    "0)",
 )
 
 JOBS = (
@@ -174,7 +175,7 @@ JOBS = (
         kind            TEXT NOT NULL,           -- 'ingest', 'delete'
         status          TEXT NOT NULL,           -- 'receiving' until the upload is complete; then as in the API
         stage           TEXT,                    -- while processing: 'discover', 'learn', 'score', 'delete'
-        plan            TEXT NOT NULL,           -- JSON array: the stages every wave goes through
+        plan            TEXT NOT NULL,           -- JSON array: the stages of every wave
         total           INTEGER NOT NULL DEFAULT 0,
         n_succeeded     INTEGER NOT NULL DEFAULT 0,
         n_failed        INTEGER NOT NULL DEFAULT 0,
@@ -184,14 +185,14 @@ JOBS = (
         bytes_done      INTEGER NOT NULL DEFAULT 0,
         error           TEXT,
         idempotency_key TEXT UNIQUE,
-        request_hash    TEXT,                    -- of the body that came with the key
+        request_hash    TEXT,                    -- hash of the body that was sent with the idempotency key
         created_at      TEXT NOT NULL,
         updated_at      TEXT NOT NULL,
         started_at      TEXT,
         finished_at     TEXT,
-        revision        INTEGER NOT NULL DEFAULT 0, -- grows with every change; the ETag
-        last_claim      REAL NOT NULL DEFAULT 0, -- seconds since the epoch; fair order between jobs
-        received_at     REAL NOT NULL DEFAULT 0  -- last sign of life of an upload
+        revision        INTEGER NOT NULL DEFAULT 0, -- increases with every change; the ETag
+        last_claim      REAL NOT NULL DEFAULT 0, -- seconds since the epoch; for fair order between jobs
+        received_at     REAL NOT NULL DEFAULT 0  -- last progress of an upload, seconds since the epoch
     )""",
     "CREATE INDEX idx_jobs_status ON jobs(status)",
     """CREATE TABLE waves (
@@ -199,13 +200,13 @@ JOBS = (
         n                  INTEGER NOT NULL,
         stage              TEXT NOT NULL,        -- a stage of the plan, or 'done'
         total              INTEGER NOT NULL,
-        pending            INTEGER NOT NULL,     -- items that have not ended this stage
+        pending            INTEGER NOT NULL,     -- items that have not finished this stage
         bytes              INTEGER NOT NULL,
-        vocabulary_version INTEGER,              -- what its learn produced; its items are scored with it
+        vocabulary_version INTEGER,              -- produced by its learn stage; its items are scored with it
         attempts           INTEGER NOT NULL DEFAULT 0,
-        lease_owner        TEXT,                 -- of the learn
+        lease_owner        TEXT,                 -- owner of the learn stage
         lease_expires_at   REAL,
-        nudged_at          REAL NOT NULL DEFAULT 0, -- when a message for its stage was last sent
+        nudged_at          REAL NOT NULL DEFAULT 0, -- time of the last message for its stage
         PRIMARY KEY (job_id, n)
     )""",
     "CREATE INDEX idx_waves_open ON waves(stage) WHERE stage <> 'done'",
@@ -219,15 +220,15 @@ JOBS = (
         format           TEXT NOT NULL,
         tags             TEXT NOT NULL DEFAULT '[]',
         metadata         TEXT NOT NULL DEFAULT '{}',
-        warnings         TEXT NOT NULL DEFAULT '[]', -- JSON array: what was doubtful about the text as it came
+        warnings         TEXT NOT NULL DEFAULT '[]', -- JSON array: warnings about the text, from its decoding
         n_bytes          INTEGER NOT NULL,
-        content_hash     TEXT,                   -- NULL where the item was refused on arrival
+        content_hash     TEXT,                   -- NULL if the item was refused on arrival
         status           TEXT NOT NULL,
-        attempts         INTEGER NOT NULL DEFAULT 0, -- crashes while it ran alone
-        alone            INTEGER NOT NULL DEFAULT 0, -- 1: was in a batch that lost its lease; runs alone now
+        attempts         INTEGER NOT NULL DEFAULT 0, -- crashes while the item ran alone
+        alone            INTEGER NOT NULL DEFAULT 0, -- 1: runs alone, because its batch lost its lease
         lease_owner      TEXT,
         lease_expires_at REAL,
-        document_id      INTEGER,                -- what it became, or the document it duplicates
+        document_id      INTEGER,                -- the resulting document, or the document it duplicates
         error            TEXT,
         updated_at       TEXT NOT NULL,
         UNIQUE (job_id, seq)
@@ -237,7 +238,7 @@ JOBS = (
         WHERE status IN ('enqueued', 'discovering', 'discovered', 'scoring')""",
     """CREATE INDEX idx_job_items_same ON job_items(content_hash, job_id, seq)
         WHERE status IN ('enqueued', 'discovering', 'discovered', 'scoring')""",
-    # The text of what was accepted and is not stored as a document yet; removed with the item's end.
+    # The text of accepted items that are not stored as documents yet; deleted when the item ends.
     """CREATE TABLE job_item_contents (
         item_id  INTEGER PRIMARY KEY REFERENCES job_items(id) ON DELETE CASCADE,
         content  TEXT NOT NULL

@@ -1,4 +1,4 @@
-"""Numbers that outlive processes and jobs, for metrics; the request that a job came with, for logs."""
+"""Counters that outlive processes and jobs, for metrics; the trace id of a job's request, for logs."""
 
 from alembic import op
 
@@ -6,14 +6,14 @@ revision = "0004"
 down_revision = "0003"
 
 STATEMENTS = (
-    # Sums that only grow: what worker processes have counted, and what jobs that were removed had counted.
+    # Monotonic counters: of worker processes, and of jobs that were deleted.
     """CREATE TABLE tallies (
         name   TEXT NOT NULL,
         label  TEXT NOT NULL,
         value  REAL NOT NULL,
         PRIMARY KEY (name, label)
     ) WITHOUT ROWID""",
-    # NULL: it came without a request.
+    # NULL: the job was created without a request.
     "ALTER TABLE jobs ADD COLUMN trace_id TEXT",
 )
 

@@ -1,4 +1,4 @@
-"""How often the whole worker of a document was ended, which is not the document's fault at first."""
+"""Count of deaths of the whole worker of an item, separate from the attempts of the item."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0004"
 
 STATEMENTS = (
     "ALTER TABLE job_items ADD COLUMN interruptions INTEGER NOT NULL DEFAULT 0",
-    # What was counted in waves is in tenths now.
+    # The attempts of waves are counted in tenths from now on.
     "UPDATE waves SET attempts = attempts * 10",
 )
 

@@ -1,4 +1,4 @@
-"""Metadata beside one another, so that a filter on them need not pass through the documents."""
+"""Index of metadata, so that a metadata filter does not scan the documents."""
 
 from alembic import op
 
@@ -6,7 +6,7 @@ revision = "0006"
 down_revision = "0005"
 
 STATEMENTS = (
-    # Most documents of most libraries have none, and take no place in it.
+    # A partial index: most documents of most libraries have no metadata.
     "CREATE INDEX idx_documents_metadata ON documents(metadata) WHERE metadata <> '{}'",
 )
 

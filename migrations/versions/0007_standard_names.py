@@ -1,4 +1,4 @@
-"""Tables, columns and stages under the names that the code uses."""
+"""Rename tables, columns and stages to the names in the code."""
 
 from alembic import op
 

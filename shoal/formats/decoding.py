@@ -1,4 +1,4 @@
-"""Bytes to text, once, at the door; and the few characters that no stored text may have."""
+"""Decoding of bytes to text, and replacement of characters that stored text must not contain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
 
 UTF8 = "utf-8"
 CERTAIN_ENCODINGS = frozenset({UTF8, "utf-16", "utf-32", "utf-16-le", "utf-16-be"})
-"""Encodings that a text proves by its bytes; any other one is a guess."""
+"""Encodings that the bytes determine; any other encoding is a guess."""
 
-# The longer marks first: UTF-32-LE begins like UTF-16-LE.
+# Longer marks first: the mark of UTF-32-LE begins with that of UTF-16-LE.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -37,24 +37,25 @@ _SIGNATURES = (
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"{\\rtf", "an RTF document"),
 )
-# Text has next to no control characters, though a stray NUL happens; in binary files they are common.
+# Control characters are common in binary files and rare in text, where a stray NUL may occur.
 _MAX_CONTROL_SHARE = 0.02
 _STRAY_CONTROLS = 8
 _CONTROL_BYTES = bytes(range(9)) + bytes(range(14, 27)) + bytes(range(28, 32))
-# UTF-16 of Western text has a NUL in nearly every second byte, and always in the same one of the two.
+# In UTF-16 of Western text nearly every second byte is NUL, always at the same parity.
 _UTF16_NUL_SHARE = 0.7
 _PROBE_BYTES = 64 * 1024
 
-# Windows-1252 is what English text that is not UTF-8 nearly always is, yet with few letters to judge by other
-# pages look as good or a little better. Where letters with accents are this rare, and make sense in it, it is
-# taken: English has under 1 %, French and German up to 5 %, Polish 7 %, Czech 13 %.
+# English text that is not UTF-8 is nearly always Windows-1252. With few accented letters, other code pages
+# look as good or a little better. So Windows-1252 is chosen if accented letters are at most this rare and
+# plausible in it: English has under 1 %, French and German up to 5 %, Polish 7 %, Czech 13 %.
 _USUAL_ENCODING = "cp1252"
 _RARE_SHARE = 0.06
 _ACCENTED = re.compile("[À-ÖØ-öø-ÿŠšŒœŽžŸ]")
-# What Windows-1252 makes of other pages: capitals with accents and signs inside words. Of its own text, next to none.
-_SENSELESS = re.compile(r"[a-zß-ÿ][À-ÖØ-ÞŠŒŽŸ]|[^\W\d_][\x80-\x9f‚„†‡•‹›ˆ˜¡-©«-´¶-¹»-¿](?=[^\W\d_]|[ ,.;])")
-_MAX_SENSELESS_SHARE = 0.1
-# Elsewhere it is taken unless another is clearly better than this.
+# Other code pages read as Windows-1252 show accented capitals and signs inside words; its own text hardly
+# does.
+_IMPLAUSIBLE = re.compile(r"[a-zß-ÿ][À-ÖØ-ÞŠŒŽŸ]|[^\W\d_][\x80-\x9f‚„†‡•‹›ˆ˜¡-©«-´¶-¹»-¿](?=[^\W\d_]|[ ,.;])")
+_MAX_IMPLAUSIBLE_SHARE = 0.1
+# Otherwise Windows-1252 is chosen unless the best encoding is better by more than this.
 _CHAOS_ALLOWANCE = 0.1
 _COHERENCE_ALLOWANCE = 0.05
 
@@ -62,7 +63,7 @@ _HIGH_BYTES = bytes(range(128, 256))
 _ASCII_LETTERS = bytes([*range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)])
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-# The same in UTF-8, to find at the speed of memory that a text has none of them.
+# The same in UTF-8, for a fast check that a text has none of them.
 _UNWANTED_BYTES = bytes([*range(9), 0x0B, *range(14, 32), 0x7F])
 _UNWANTED_PAIR = re.compile(rb"\xc2[\x80-\x9f]")
 
@@ -73,10 +74,10 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, max_bytes: int, min_confidence: float) -> Decoded:
-    """The text of a file and its encoding: UTF-8, or whatever encoding is recognised with `min_confidence` (0..1).
+    """Decode a file as UTF-8, or as an encoding recognised with at least `min_confidence` (0..1).
 
-    A byte order mark is dropped, newlines are untouched. Raises DocumentTooLargeError, and
-    UndecodableDocumentError for what is not text or not surely recognised.
+    A byte order mark is dropped; newlines are unchanged. Raises DocumentTooLargeError, and
+    UndecodableDocumentError if the data is not text or the encoding is uncertain.
     """
     if len(data) > max_bytes:
         raise DocumentTooLargeError(f"the file has {len(data):,} bytes; the limit is {max_bytes:,}")
@@ -87,18 +88,25 @@ def decode(data: bytes, *, max_bytes: int, min_confidence: float) -> Decoded:
     wide = _wide_encoding(data)
     if wide:
         return Decoded(_strict(data, wide), wide)
-    if _full_of_controls(data):
+    if _has_many_controls(data):
         raise UndecodableDocumentError("this is not a text file: it is full of control characters")
     try:
         return Decoded(data.decode(UTF8), UTF8)
     except UnicodeDecodeError as error:
-        encoding = _USUAL_ENCODING if _is_usual(data) else _recognise(data, min_confidence, error.start)
+        encoding = (
+            _USUAL_ENCODING
+            if _is_usual_encoding(data)
+            else _recognise_encoding(data, min_confidence, error.start)
+        )
         return Decoded(data.decode(encoding), encoding)
 
 
 def clean(text: str) -> str:
-    """The text with every NUL, control character (except tab, newline, return, form feed) and lone surrogate
-    replaced by one space, so that offsets stay true."""
+    """Replace every control character (except tab, newline, return, form feed) and lone surrogate by one
+    space.
+
+    Offsets stay valid.
+    """
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -109,10 +117,10 @@ def clean(text: str) -> str:
 
 
 def _refuse_signatures(data: bytes) -> None:
-    for signature, what in _SIGNATURES:
+    for signature, file_type in _SIGNATURES:
         if data.startswith(signature):
             raise UndecodableDocumentError(
-                f"this is {what}, not a text file; convert it to plain text or Markdown first"
+                f"this is {file_type}, not a text file; convert it to plain text or Markdown first"
             )
 
 
@@ -121,12 +129,12 @@ def _strict(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UndecodableDocumentError(
-            f"the file says it is {encoding.upper()} but is not: byte {error.start:,} cannot be decoded"
+            f"the file appears to be {encoding.upper()} but is not: byte {error.start:,} cannot be decoded"
         ) from None
 
 
 def _wide_encoding(data: bytes) -> str | None:
-    """UTF-16 without a byte order mark, told by where its NULs are."""
+    """Detect UTF-16 without a byte order mark by the positions of its NULs."""
     probe = data[: _PROBE_BYTES & ~1]
     if len(probe) < 2 or len(data) % 2:
         return None
@@ -139,14 +147,14 @@ def _wide_encoding(data: bytes) -> str | None:
     return None
 
 
-def _full_of_controls(data: bytes) -> bool:
+def _has_many_controls(data: bytes) -> bool:
     probe = data[:_PROBE_BYTES]
     controls = len(probe) - len(probe.translate(None, _CONTROL_BYTES))
     return controls > _STRAY_CONTROLS and controls > _MAX_CONTROL_SHARE * len(probe)
 
 
-def _is_usual(data: bytes) -> bool:
-    """Whether this is Western text with few accents, so that nothing but Windows-1252 is likely."""
+def _is_usual_encoding(data: bytes) -> bool:
+    """Whether this is Western text with few accents, for which Windows-1252 is the only likely encoding."""
     try:
         text = data.decode(_USUAL_ENCODING)
     except UnicodeDecodeError:
@@ -156,18 +164,19 @@ def _is_usual(data: bytes) -> bool:
     n_accented = sum(1 for _ in _ACCENTED.finditer(text))
     if n_accented > _RARE_SHARE * (n_accented + n_plain):
         return False
-    return sum(1 for _ in _SENSELESS.finditer(text)) <= _MAX_SENSELESS_SHARE * n_high
+    return sum(1 for _ in _IMPLAUSIBLE.finditer(text)) <= _MAX_IMPLAUSIBLE_SHARE * n_high
 
 
-def _recognise(data: bytes, min_confidence: float, first_bad: int) -> str:
-    # Slow to import (it compiles its tables), and nearly every file is UTF-8.
+def _recognise_encoding(data: bytes, min_confidence: float, first_bad: int) -> str:
+    # A late import: it is slow (it compiles its tables), and nearly every file is UTF-8.
     import charset_normalizer
 
     logging.getLogger("charset_normalizer").setLevel(logging.WARNING)
     matches = list(charset_normalizer.from_bytes(data, enable_fallback=False))
     if not matches:
         raise UndecodableDocumentError(
-            f"this is neither UTF-8 (byte {first_bad:,} is not) nor text in a known encoding; save it as UTF-8"
+            f"this is neither UTF-8 (byte {first_bad:,} is not) nor text in a known encoding; save it as "
+            "UTF-8"
         )
     best = matches[0]
     for match in matches:
@@ -187,7 +196,8 @@ def _recognise(data: bytes, min_confidence: float, first_bad: int) -> str:
 
 
 def _reads_alike(data: bytes, encoding: str) -> bool:
-    """Whether a text is the same in Windows-1252: pages of neighbouring languages share most of their letters."""
+    """Whether a text is the same in Windows-1252: code pages of related languages share most of their
+    letters."""
     try:
         return data.decode(_USUAL_ENCODING) == data.decode(encoding)
     except UnicodeDecodeError:
@@ -195,10 +205,10 @@ def _reads_alike(data: bytes, encoding: str) -> bool:
 
 
 def _looks_scrambled(data: bytes) -> bool:
-    """Whether bytes are spread so evenly that this is compressed or encrypted, whatever it decodes to."""
+    """Whether the bytes are so evenly distributed that the data must be compressed or encrypted."""
     probe = data[:_PROBE_BYTES]
     if len(probe) < 1024:
         return False
     most_common = Counter(probe).most_common(16)
-    # The sixteen commonest of 256 equally likely bytes are 6 % of all; of text in any encoding over 50 %.
+    # The 16 most common bytes are 6 % of uniformly random data, but over 50 % of text in any encoding.
     return sum(count for _, count in most_common) < 0.25 * len(probe)

@@ -1,4 +1,4 @@
-"""Drafts: documents as handed in, checked against every limit and ready to be parsed or queued."""
+"""Drafts: submitted documents, checked against every limit and ready to be parsed or queued."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from shoal.support.regular_files import IrregularFileError, read_file
 
 UNTITLED = "Untitled"
 MAX_METADATA_DEPTH = 64
-"""Levels of nesting, as in requests. SQLite reads at least a thousand; a filter by metadata must be able to read all."""
+"""Levels of nesting, as in requests. SQLite can read at least a thousand, so metadata filters can read all
+levels."""
 _SMALL_WORDS = frozenset(
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "under", "with"]
 )
 
-# A heading with more than blanks and "#" in it. The sets of the last group share no character, so that there is one way
-# to read a line.
+# A heading with more than blanks and "#" in it. The alternatives of the last group share no character, so
+# that a line matches in only one way.
 _FIRST_ATX = re.compile(r"(?:\A|[\r\n]) {0,3}#{1,6}[ \t]++((?:[^\S\r\n]|#)*[^\s#][^\r\n]*)")
 _FIRST_LINE = re.compile(r"\S[^\r\n]*")
 _LABEL = re.compile(r"title:\s*(?=\S)", re.IGNORECASE)
-# A heading is looked for here only: the title of a document stands at its top.
+# Characters searched for the first heading: the title of a document is near its top.
 _TITLE_WINDOW = 20_000
-# A first line longer than this is a paragraph; its beginning still names the document best.
+# A longer first line is a paragraph; its beginning is used as the title.
 _MAX_LINE_TITLE = 120
 
 
@@ -55,12 +56,12 @@ def make_draft(
     source_path: str | None = None,
     encoding: str = UTF8,
 ) -> DocumentDraft:
-    """Check and complete what a caller handed in.
+    """Check the fields of a document and fill in the missing ones.
 
-    Without `format` the suffix of `source_path` decides, else it is plain text. Without `title`: the front
-    matter's, the file's name, the first heading or the first line. Without tags: the front matter's. Tags are
-    stripped and unique, in the order given. `encoding` is what the content was decoded from, where it was bytes:
-    one that had to be guessed is among the draft's warnings.
+    Default `format`: by the suffix of `source_path`, else plain text. Default `title`: from the front matter,
+    the file's name, the first heading or the first line. Default tags: from the front matter. Tags are
+    stripped and unique, in the given order. `encoding` is the encoding that the content was decoded from; a
+    guessed one adds a warning.
 
     Raises InvalidFieldError, UnknownFormatError, EmptyDocumentError or DocumentTooLargeError.
     """
@@ -94,7 +95,7 @@ def draft_from_bytes(
     metadata: Mapping[str, Any] | None = None,
     source_path: str | None = None,
 ) -> DocumentDraft:
-    """As `make_draft`, from the bytes of a file; raises UndecodableDocumentError too."""
+    """Like `make_draft`, from the bytes of a file. Raises also UndecodableDocumentError."""
     content, encoding = decode(
         data, max_bytes=settings.max_document_bytes, min_confidence=settings.min_charset_confidence
     )
@@ -121,11 +122,11 @@ def draft_from_file(
     source_path: str | None = None,
     folder: Path | None = None,
 ) -> DocumentDraft:
-    """As `make_draft`, from a regular file; `source_path` is the path as given unless said otherwise. `folder`: a folder
-    above it below which no symbolic link is followed.
+    """Like `make_draft`, from a regular file; `source_path` defaults to `path`.
 
-    A file over the limit is refused before it is read. Raises NotFoundError where there is no such file and
-    UndecodableDocumentError where it cannot be read as text.
+    `folder`: an ancestor, below which no symbolic link is followed. A file over the limit is refused before
+    it is read. Raises NotFoundError if the file does not exist, and UndecodableDocumentError if it cannot be
+    read as text.
     """
     try:
         data = read_file(Path(path), settings.max_document_bytes, folder)
@@ -149,11 +150,11 @@ def draft_from_file(
 
 
 def _checked_content(content: object, settings: Settings) -> tuple[str, int, str]:
-    """The clean text, its size in bytes of UTF-8 and its SHA-256 (hex)."""
+    """Return the clean text, its size in bytes of UTF-8 and its SHA-256 (hex)."""
     if not isinstance(content, str):
         raise InvalidFieldError("content", "must be a text")
     limit = settings.max_document_bytes
-    # Before any work: no encoding makes fewer bytes than there are characters.
+    # A cheap check first: UTF-8 has at least as many bytes as characters.
     if len(content) > limit:
         raise DocumentTooLargeError(f"the document has over {limit:,} bytes, which is the limit")
     text = clean(content)
@@ -171,12 +172,13 @@ def _warnings(content: str, cleaned: str, encoding: object) -> tuple[str, ...]:
     warnings = []
     if encoding not in CERTAIN_ENCODINGS:
         warnings.append(
-            f"the file is not UTF-8 and was read as {encoding}; if letters with accents look wrong, save it as UTF-8"
+            f"the file is not UTF-8 and was read as {encoding}; if letters with accents look wrong, save it "
+            "as UTF-8"
         )
     if cleaned != content:
         n = sum(map(str.__ne__, content, cleaned))
-        what = "a control character was" if n == 1 else f"{n:,} control characters were each"
-        warnings.append(f"{what} replaced by a space")
+        subject = "a control character was" if n == 1 else f"{n:,} control characters were each"
+        warnings.append(f"{subject} replaced by a space")
     return tuple(warnings)
 
 
@@ -204,7 +206,7 @@ def _checked_source_path(source_path: object, settings: Settings) -> str | None:
 
 
 def _checked_title(title: object, settings: Settings) -> str:
-    """The title on one line; empty where none was given."""
+    """Return the title on one line; empty if none was given."""
     if title is None:
         return ""
     if not isinstance(title, str):
@@ -217,7 +219,7 @@ def _checked_title(title: object, settings: Settings) -> str:
 
 
 def checked_tags(tags: object, settings: Settings) -> tuple[str, ...]:
-    """Tags stripped and unique, in the order given. Raises InvalidFieldError."""
+    """Return the tags stripped and unique, in the given order. Raises InvalidFieldError."""
     if isinstance(tags, str | bytes | Mapping) or not isinstance(tags, Iterable):
         raise InvalidFieldError("tags", "must be a list of texts")
     unique: dict[str, None] = {}
@@ -238,10 +240,11 @@ def checked_tags(tags: object, settings: Settings) -> tuple[str, ...]:
 
 
 def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:
-    """The tags of the front matter, as far as they keep to the limits: nobody asked for them."""
-    named = (_one_line(tag) for tag in matter.tags)
-    fitting = dict.fromkeys(tag for tag in named if tag and len(tag) <= settings.max_tag_chars)
-    return tuple(fitting)[: settings.max_tags]
+    """Return the tags of the front matter that are within the limits; the others are ignored without an
+    error."""
+    tags = (_one_line(tag) for tag in matter.tags)
+    valid_tags = dict.fromkeys(tag for tag in tags if tag and len(tag) <= settings.max_tag_chars)
+    return tuple(valid_tags)[: settings.max_tags]
 
 
 def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
@@ -253,7 +256,7 @@ def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
         encoded = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
         # A lone surrogate is a ValueError as well: it has no UTF-8.
-        raise InvalidFieldError("metadata", "must be something that JSON can say") from None
+        raise InvalidFieldError("metadata", "must be valid JSON") from None
     if len(encoded) > settings.max_metadata_bytes:
         raise InvalidFieldError(
             "metadata", f"is {len(encoded):,} bytes of JSON; the limit is {settings.max_metadata_bytes:,}"
@@ -268,7 +271,7 @@ def _is_nested_beyond(value: object, depth: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_is_nested_beyond(each, depth - 1) for each in inner)
+    return depth == 0 or any(_is_nested_beyond(item, depth - 1) for item in inner)
 
 
 def _default_title(
@@ -287,7 +290,8 @@ def _default_title(
 
 
 def _title_of_path(source_path: str | None) -> str:
-    """`notes/the-art_of-war.md` is "The Art of War"; a name with capitals of its own keeps them."""
+    """Make a title of a file name: `notes/the-art_of-war.md` gives "The Art of War"; existing capitals are
+    kept."""
     stem = PurePosixPath(PureWindowsPath(source_path or "").name).stem
     words = re.sub(r"[-_\s]+", " ", stem).strip()
     return words if any(letter.isupper() for letter in words) else _capitalised(words)

@@ -1,4 +1,4 @@
-"""The format of a file, told from its name."""
+"""File extensions and their formats."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FORMAT_OF_SUFFIX = {
     ".markdown": DocFormat.markdown,
     ".txt": DocFormat.plaintext,
 }
-"""Extensions that make a file a text where only its folder was named, in lower case."""
+"""Format by extension, in lower case. Folder ingestion takes only files with these extensions."""
 
 
 def format_of(source_path: str | None) -> DocFormat:
-    """The format that a path tells; plain text where it tells none."""
-    # Both flavours of path: an upload's file name may come from either.
+    """Return the format of a path by its extension; plain text if the extension is unknown."""
+    # Both path flavours: an upload may come from a Windows or a POSIX client.
     suffix = PurePosixPath(PureWindowsPath(source_path or "").name).suffix.lower()
     return FORMAT_OF_SUFFIX.get(suffix, DocFormat.plaintext)

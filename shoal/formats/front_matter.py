@@ -1,7 +1,7 @@
-"""Front matter: the block of metadata that may open a Markdown file.
+"""Front matter: a block of metadata at the start of a Markdown file.
 
-YAML between `---` lines or TOML between `+++` lines. Only `title` and `tags` are of interest, so YAML is
-read by the few forms in which people write those two, not by a YAML parser.
+It is YAML between `---` lines or TOML between `+++` lines. Only `title` and `tags` are used, so the usual
+YAML forms of these two are read directly, without a YAML parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Front matter is short; a "---" far down closes something else.
+# Front matter is short; a "---" further down does not close it.
 MAX_CHARS = 64 * 1024
 
 _OPENING = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n|\n|\r)")
@@ -20,20 +20,20 @@ _CLOSING = {
     "---": re.compile(r"[\r\n](?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)"),
     "+++": re.compile(r"[\r\n]\+\+\+[ \t]*(?=[\r\n]|\Z)"),
 }
-# How the first line, besides comments, must begin for the block to be metadata and not a text between two rules.
+# The required start of the first line that is not a comment; otherwise the block is text between two rules.
 _FIRST_KEY = {
     "---": re.compile(r"[\w\"'][\w .\"'-]{0,64}:(?:\s|\Z)"),
     "+++": re.compile(r"[\w\"'][\w .\"'-]{0,64}=|\["),
 }
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"(title|tags|keywords)[ \t]*+:[ \t]*+(.*)", re.IGNORECASE)
-# On a line of TOML. tomllib takes the square of the number of parts of a dotted key.
+# Per line of TOML: the time of tomllib is quadratic in the number of parts of a dotted key.
 _MAX_DOTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """`end_char` is just behind the closing line, before its newline."""
+    """`end_char` is the end of the closing line, before its newline."""
 
     end_char: int
     title: str | None
@@ -41,7 +41,7 @@ class FrontMatter:
 
 
 def find_front_matter(content: str) -> FrontMatter | None:
-    """The front matter of a Markdown text, if it opens with one. What cannot be read of it is ignored."""
+    """Read the front matter of a Markdown text, or return None. Unreadable parts are ignored."""
     opening = _OPENING.match(content)
     if opening is None:
         return None
@@ -64,7 +64,7 @@ def _read_toml(lines: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
         return None, ()
     try:
         fields = tomllib.loads("\n".join(lines))
-    except (ValueError, RecursionError):  # no TOML, a number of thousands of digits, or nested too deep
+    except (ValueError, RecursionError):  # invalid TOML, a number of thousands of digits, or nested too deep
         return None, ()
     title = fields.get("title")
     return (title if isinstance(title, str) else None), _texts(fields.get("tags"))
@@ -84,10 +84,10 @@ def _read_yaml(lines: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
             tags.append(_unquoted(item[2:]))
             continue
         collecting = False
-        found = _KEY.fullmatch(line.rstrip())
-        if found is None:
+        match = _KEY.fullmatch(line.rstrip())
+        if match is None:
             continue
-        key, value = found.group(1).lower(), found.group(2).strip()
+        key, value = match.group(1).lower(), match.group(2).strip()
         if key == "title":
             title = _unquoted(value) or None
         elif value:

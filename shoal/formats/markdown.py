@@ -1,8 +1,8 @@
-"""Markdown to blocks, line by line.
+"""Reader of Markdown: text to blocks, line by line.
 
-CommonMark's blocks as far as they matter for retrieval, with three deliberate differences: only a single line
-can be underlined into a heading (a paragraph before `---` stays text), a comment that is never closed is
-text, and headings inside quotes and list items are text.
+It implements the blocks of CommonMark that matter for retrieval, with three deliberate differences. Only a
+single line can be underlined into a heading (a paragraph before `---` stays text). An unclosed comment is
+text. Headings inside quotes and list items are text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
 from shoal.formats.masking import mask
 from shoal.models import ParsedDocument
 
-# A line longer than this above `---` is a paragraph and the dashes a rule.
+# A longer line above `---` is a paragraph, and the dashes are a rule.
 MAX_UNDERLINED_CHARS = 200
 CODE_INDENT = 4
 
 _NEWLINE = r"(?:\r\n|\n|\r)"
-# Lines that cannot begin anything but a paragraph, and blank lines: whole chapters in one step.
+# Lines that can only be part of a paragraph, and blank lines: whole chapters match in one step.
 _PLAIN_LINE = r"(?:[^\s#`~<\-*_+=>|\[:\d]|\d++(?![.)\d]))[^\r\n]*+"
 _PLAIN_LINES = re.compile(rf"(?:(?:{_PLAIN_LINE}|[ \t]*+){_NEWLINE})*+")
 _LINE = re.compile(r"([ \t]*+)([^\r\n]*+)(\r\n|\n|\r|\Z)")
@@ -43,27 +43,27 @@ _TABLE_ENDERS = "#`~><"
 
 
 def parse_markdown(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
-    """Sections, sentences and left-out spans of a Markdown text of any kind. Raises DocumentTooLargeError."""
+    """Parse any Markdown text into sections, sentences and left-out spans. Raises DocumentTooLargeError."""
     blocks, marks = read_blocks(content)
     return assemble(content, mask(content, marks), blocks, max_block_chars=max_block_chars)
 
 
 def read_blocks(content: str) -> tuple[list[Block], list[tuple[int, int]]]:
-    """The blocks, in order, and the list and quote markers, which are to be masked."""
+    """Return the blocks in order, and the spans of list and quote markers, which must be masked."""
     reader = _Reader(content)
     reader.read()
     return reader.blocks, reader.marks
 
 
 class _Reader:
-    """Walks over the lines once; `blocks` and `marks` are its result."""
+    """Reads the lines once; `blocks` and `marks` are the result."""
 
     def __init__(self, content: str) -> None:
         self.content = content
         self.blocks: list[Block] = []
         self.marks: list[tuple[int, int]] = []
         self._at = 0
-        # The text that is being gathered; it may hold several paragraphs.
+        # Start of the open prose block, which may contain several paragraphs.
         self._prose: int | None = None
         self._prose_is_paragraph = True
         self._in_list = False
@@ -97,7 +97,7 @@ class _Reader:
             self._after_blank_in_list = self._in_list
             self._at = line.end()
         elif self._in_list and self._after_blank_in_list and width < 2 and not _ITEM.match(text):
-            # Back at the margin after a blank line: the list is over, and this line is read afresh.
+            # Back at the margin after a blank line: the list has ended, and this line is read again.
             self._in_list = self._after_blank_in_list = False
         elif not self._begins_block(line, text, width):
             self._after_blank_in_list = False
@@ -105,7 +105,7 @@ class _Reader:
             self._at = line.end()
 
     def _begins_block(self, line: re.Match[str], text: str, width: int) -> bool:
-        """Whether this line was read as something other than text."""
+        """Read a block that starts at this line; False if the line is prose."""
         if width >= CODE_INDENT and not self._in_list:
             return self._read_indented()
         match text[0]:
@@ -131,7 +131,8 @@ class _Reader:
             case _:
                 return self._read_item(line)
 
-    # Kinds of blocks. Each returns whether the line is of its kind, and then stands behind what it has read.
+    # Each method below reads one kind of block. It returns False if the line is of another kind; otherwise it
+    # moves behind the block.
 
     def _read_indented(self) -> bool:
         if self._paragraph_above() is not None:
@@ -142,17 +143,17 @@ class _Reader:
         return True
 
     def _read_heading(self, line: re.Match[str], text: str, width: int) -> bool:
-        found = _ATX.match(text) if len(text) <= MAX_HEADING_CHARS else None
-        if found is None or (self._in_list and width > 0):
+        match = _ATX.match(text) if len(text) <= MAX_HEADING_CHARS else None
+        if match is None or (self._in_list and width > 0):
             self._mark_run(line.start(2), "#")
             return False
-        heading = atx_heading(found.group(2) or "")
-        self._add(Block(BlockKind.heading, line.start(2), line.end(2), len(found.group(1)), heading))
+        heading = atx_heading(match.group(2) or "")
+        self._add(Block(BlockKind.heading, line.start(2), line.end(2), len(match.group(1)), heading))
         self._at = line.end()
         return True
 
     def _read_fence(self, line: re.Match[str], text: str, start: int) -> bool:
-        """`text` is the line without what stands before the fence, `start` where the block is to begin."""
+        """Read a fenced block. `text` is the line from the fence on, `start` the start of the block."""
         opening = _FENCE.match(text)
         if opening is None:
             return False
@@ -171,12 +172,12 @@ class _Reader:
     def _read_comment(self, line: re.Match[str]) -> bool:
         if not (self._comments_close and self.content.startswith("<!--", line.start(2))):
             return False
-        found = self.content.find("-->", line.start(2) + 4)
-        if found < 0:
+        closing = self.content.find("-->", line.start(2) + 4)
+        if closing < 0:
             self._comments_close = False
             return False
         in_list = self._in_list
-        self._leave_out(line.start(2), found + 3, "comment")
+        self._leave_out(line.start(2), closing + 3, "comment")
         self._in_list = in_list
         return True
 
@@ -193,18 +194,18 @@ class _Reader:
             line = _LINE.match(self.content, at)
             marks = _QUOTE_MARKS.match(self.content, at)
             assert line is not None, "the pattern matches anywhere"
-            assert marks is not None, "every line of the run begins with the mark"
+            assert marks is not None, "every line of the quote begins with the mark"
             self.marks.append(marks.span())
             text = self.content[marks.end() : line.end(2)].strip()
-            found = _FENCE.match(text)
-            if fence is None and found:
+            opening = _FENCE.match(text)
+            if fence is None and opening:
                 self._add(Block(BlockKind.prose, start, at))
-                fence, start = found.group(1) or found.group(2), at
+                fence, start = opening.group(1) or opening.group(2), at
             elif fence is not None and text.startswith(fence):
                 self._add(Block(BlockKind.verbatim, start, line.end()))
                 fence, start, has_text = None, line.end(), False
             elif fence is None and not text and has_text:
-                # A mark alone parts two paragraphs of the quote; masked, it belongs to the one before it.
+                # A line with only the mark separates two paragraphs; masked, it belongs to the first.
                 self._add(Block(BlockKind.prose, start, line.end()))
                 start, has_text = line.end(), False
             elif text:
@@ -213,7 +214,7 @@ class _Reader:
         if fence is not None:
             self._add(Block(BlockKind.verbatim, start, end))
         elif start < end:
-            # Left open: a line without the mark may continue the last paragraph.
+            # The block stays open: a line without the mark may continue the last paragraph.
             self._gather(start, paragraph=False)
         self._at = end
         return True
@@ -225,7 +226,7 @@ class _Reader:
         return True
 
     def _read_table(self, line: re.Match[str], text: str) -> bool:
-        """A table, told by the rule under its first row; stands behind its last row."""
+        """Read a table, recognised by the rule under its first row."""
         if "|" not in text or not _TABLE_RULE.match(text):
             return False
         above = self._paragraph_above()
@@ -269,7 +270,7 @@ class _Reader:
         return True
 
     def _read_item(self, line: re.Match[str]) -> bool:
-        """A list item; stands behind its marker, so that a list or code in it is found, too."""
+        """Read the start of a list item, and a nested list or fenced code on the same line."""
         at, end = line.span(2)
         item = _ITEM.match(self.content, at, end)
         if item is None or not (self._in_list or self._may_begin_list(item)):
@@ -292,12 +293,11 @@ class _Reader:
         return True
 
     def _may_begin_list(self, item: re.Match[str]) -> bool:
-        """A number at the start of a line within a paragraph is a list only if it is 1, a mark only with text."""
+        """Whether an item can begin a list: within a paragraph, only the number 1 or a bullet, followed by
+        text."""
         if self._paragraph_above() is None:
             return True
         return item.group(1) in ("-", "*", "+", "1.", "1)") and item.end() < item.endpos
-
-    # What has been read
 
     def _gather(self, start: int, *, paragraph: bool = True) -> None:
         if self._prose is None:
@@ -326,8 +326,10 @@ class _Reader:
             self.marks.append((at, end))
 
     def _paragraph_above(self) -> tuple[int, bool] | None:
-        """Where the line above begins, and whether it is the only one of its paragraph; None where no
-        paragraph is open, so that this line would begin one."""
+        """Return the start of the line above, and whether it is the only line of its paragraph.
+
+        None if no paragraph is open, so that this line would begin one.
+        """
         floor = self._prose
         if floor is None or floor >= self._at:
             return None
@@ -341,13 +343,14 @@ class _Reader:
         return start, not self.content[before:before_end].strip()
 
     def _line_end(self, next_line: int, floor: int) -> int:
-        """Where the line before the one at `next_line` ends: its newline is one or two characters."""
+        """Return the end of the line before `next_line`, without its newline of one or two characters."""
         end = next_line - 1
         pair = end > floor and self.content[end] == "\n" and self.content[end - 1] == "\r"
         return end - 1 if pair else end
 
     def _line_start(self, end: int, floor: int) -> int:
-        """The start of the line that ends at `end`, not before `floor`; costs as much as the line is long."""
+        """Return the start of the line that ends at `end`, not before `floor`; the time is linear in its
+        length."""
         window = 256
         while True:
             low = max(floor, end - window)

@@ -1,9 +1,10 @@
-"""Masking: what a reader does not read as words is blanked for the scorer, at the same length.
+"""Masking: everything that people do not read as words is replaced by spaces for the scorer, at the same
+length.
 
-The text itself is never changed; the masked copy has spaces where links point, tags stand, footnotes are
-marked. Emphasis marks vanish too, so that a full stop inside them still ends its sentence. Every pattern
-begins with a fixed character or a small set of them and never scans past the next one of them, so that the
-whole is linear in the length of the text, whatever it is.
+The text itself never changes. The masked copy has spaces in place of link targets, tags and footnote marks.
+Emphasis marks are masked too, so that a full stop inside them still ends its sentence. Every pattern begins
+with a fixed character or a small set of characters and never scans past the next one of them, so that the
+time is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TARGET = r"""\](?:
     )"""
 _LINK = re.compile(rf"(!?\[)([^\[\]]*+)({_TARGET})", re.VERBOSE)
 _OUTER_TARGET = re.compile(_TARGET, re.VERBOSE)  # of a link around an image
-# Footnote and citation marks, and the residue that copies of encyclopedia pages carry.
+# Footnote and citation marks, and residue in copies of encyclopedia pages.
 _MARK = re.compile(
     r"""\[(?:
         \d{1,4}(?:[,–-][ ]?\d{1,4})* | [a-z]{1,2} | \^[^\[\]\s]{1,64}
@@ -38,16 +39,18 @@ _POINTER = re.compile(
 _POINTER_WORDS = ("Main article", "Further information:", "See also:")
 _ADDRESS = re.compile(r"(?:https?|ftp)://[^\s<>\"“”]*[\w/]")
 _ENTITY = re.compile(r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-# A formula as copies of web pages have it: its symbols one above the other, between blank lines, and perhaps its
-# source. Blanked as a whole, its lines too, so that the sentence around it stays one. Groups are not possessive: before
-# Python 3.11.5 those go astray (gh-106052); what is in them is, so there is nothing to go back to.
+# A formula in copies of web pages: one symbol per line, between blank lines, perhaps followed by its source.
+# It is masked as a whole, newlines included, so that the sentence around it stays one. Groups are not
+# possessive, which is broken before Python 3.11.5 (gh-106052); their contents are, so there is no
+# backtracking.
 _FORMULA = re.compile(
-    r"[\r\n](?:[ \t\xa0]*+\S{0,4}+[ \t\xa0]*+[\r\n]){5,}(?:[ \t]*+\{\\displaystyle[^\r\n]*+(?:[\r\n][ \t]*+)*)?"
+    r"[\r\n](?:[ \t\xa0]*+\S{0,4}+[ \t\xa0]*+[\r\n]){5,}"
+    r"(?:[ \t]*+\{\\displaystyle[^\r\n]*+(?:[\r\n][ \t]*+)*)?"
 )
 _MIN_FORMULA_SYMBOLS = 3
-# White space, as the newlines it stands for, that ends a sentence.
+# White space, like the newline that it replaces, but it ends a sentence.
 PARAGRAPH_SEPARATOR = "\u2029"
-# Marks that are never part of a word: emphasis, code, struck text. The scorer takes "_" for a space anyway.
+# Marks that are never part of a word: emphasis, code, strikethrough. The scorer treats "_" as a space anyway.
 _MARKS = ("*", "_", "`", "~~")
 
 
@@ -56,7 +59,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _blank_formula(match: re.Match[str]) -> str:
-    """Blanks; what follows with a capital is a paragraph of its own."""
+    """Return blanks for a formula; text after it that begins with a capital is a new paragraph."""
     symbols = match.group().split()
     words = sum(len(symbol) > 1 and symbol.rstrip(".,;:!?").isalpha() for symbol in symbols)
     if len(symbols) < _MIN_FORMULA_SYMBOLS or 2 * words > len(symbols):
@@ -71,18 +74,17 @@ def _blank_around_text(link: re.Match[str]) -> str:
 
 
 def mask(content: str, spans: Sequence[tuple[int, int]] = ()) -> str:
-    """The content with markup blanked, and with `spans` (sorted, disjoint) blanked as well."""
+    """Mask the markup of the content, and `spans` (sorted, disjoint)."""
     return _mask_spans(mask_inline(content), spans)
 
 
 def mask_formulas(text: str) -> str:
-    """The text with the formulas blanked that stand in a column of symbols; PARAGRAPH_SEPARATOR ends those that
-    a paragraph follows."""
+    """Mask formulas that are a column of symbols; PARAGRAPH_SEPARATOR ends those that precede a paragraph."""
     return _FORMULA.sub(_blank_formula, text)
 
 
 def mask_inline(text: str) -> str:
-    """The text, at the same length, without the markup and residue that can stand inside a line."""
+    """Mask the markup and residue that can occur within a line."""
     if "<" in text:
         if "<!--" in text:
             text = _COMMENT.sub(_blank, text)

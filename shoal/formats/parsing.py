@@ -1,4 +1,4 @@
-"""The one door to parsing: a draft becomes sections, sentences and left-out spans."""
+"""Parsing of a draft into sections, sentences and left-out spans."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from shoal.models import DocFormat, DocumentDraft, ParsedDocument
 
 
 def parse(draft: DocumentDraft, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
-    """Read a draft as its format says. No sentence is longer than `max_block_chars`."""
+    """Parse a draft according to its format. No sentence is longer than `max_block_chars`."""
     reader = parse_markdown if draft.format is DocFormat.markdown else parse_plaintext
     return reader(draft.content, max_block_chars=max_block_chars)

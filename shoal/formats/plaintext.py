@@ -1,7 +1,7 @@
-"""Plain text to blocks: paragraphs, and the headings that are beyond doubt.
+"""Reader of plain text: text to blocks, with only unambiguous headings.
 
-A heading is a chapter line (CHAPTER I, Part One: The Island, BOOK THE FIRST), a roman numeral in a row of
-them, a word like PREFACE, an underlined line, each alone between blank lines; or the `== Heading ==` of
+A heading is a chapter line (CHAPTER I, Part One: The Island, BOOK THE FIRST), one of a sequence of roman
+numerals, a word like PREFACE or an underlined line, each alone between blank lines; or the `== Heading ==` of
 encyclopedia pages. Everything else is text: a wrong heading costs more than a missing one.
 """
 
@@ -15,18 +15,19 @@ from shoal.formats.masking import PARAGRAPH_SEPARATOR, mask, mask_formulas
 from shoal.models import ParsedDocument
 
 MAX_CHAPTER_LINE_CHARS = 100
-# Lines longer than hard-wrapped text has. Where most of a text is in such lines, a newline ends a paragraph.
+# Longer than the lines of hard-wrapped text. If most of a text is in such lines, a newline ends a paragraph.
 LONG_LINE_CHARS = 150
 
 _LONG_LINE = re.compile(rf"[^\r\n]{{{LONG_LINE_CHARS},}}+")
 _BLANK_BELOW = re.compile(r"[ \t]*+(?:\Z|(?:\r\n|\n|\r)[ \t]*+(?:\Z|[\r\n\f]))")
 _TITLE_BELOW = re.compile(r"(?:[ \t]*+(?:\r\n|\n|\r)){1,3}+[ \t]*+(\w[^\r\n]*)")
-# Lines worth a look: those that begin as a heading or a rule may.
+# Candidate lines: they begin like a heading or a rule.
 _CANDIDATE = re.compile(
     r"""[\r\n][ \t]*+(?=
           [=*_~-]
         | (?:chapter|book|part|volume|vol\.|act|scene|canto|section|letter|appendix)[ \t]
-        | (?:preface|prologue|epilogue|foreword|introduction|conclusion|afterword|contents|appendix|glossary)\b
+        | (?:preface|prologue|epilogue|foreword|introduction|conclusion|afterword|contents|appendix
+            |glossary)\b
         | [IVXLCDM]+\.?[ \t]*[\r\n]
     )([^\r\n]+)""",
     re.VERBOSE | re.IGNORECASE,
@@ -39,28 +40,29 @@ _CHAPTER = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"(?:preface|prologue|epilogue|foreword|introduction|conclusion|afterword|contents|appendix|glossary)[.:]?\Z",
+    r"(?:preface|prologue|epilogue|foreword|introduction|conclusion|afterword|contents|appendix|glossary)"
+    r"[.:]?\Z",
     re.IGNORECASE,
 )
 _ROMAN = re.compile(r"([IVXLCDM]+)\.?\Z")
 _UNDERLINE = re.compile(r"(?:={3,}|-{3,}|~{3,})\Z")
 _RULE_MARKS = "-*_=~"
-# How far an underline may be longer or shorter than its heading.
+# Largest difference in length between an underline and its heading.
 _UNDERLINE_SLACK = 3
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
 def parse_plaintext(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
-    """Sections, sentences and left-out spans of any plain text. Raises DocumentTooLargeError."""
+    """Parse any plain text into sections, sentences and left-out spans. Raises DocumentTooLargeError."""
     masked = mask(mask_formulas(content))
     if _newline_ends_paragraph(content):
-        # White space like the newline it replaces, but one that ends a sentence.
+        # White space, like the newline that it replaces, but it ends a sentence.
         masked = masked.replace("\n", PARAGRAPH_SEPARATOR).replace("\r", PARAGRAPH_SEPARATOR)
     return assemble(content, masked, read_blocks(content), max_block_chars=max_block_chars)
 
 
 def read_blocks(content: str) -> list[Block]:
-    """Headings and rules, and the prose between them."""
+    """Return the headings and rules, and the prose between them."""
     blocks: list[Block] = []
     at = 0
     for block in _marked_lines(content):
@@ -74,27 +76,27 @@ def read_blocks(content: str) -> list[Block]:
 
 
 def _newline_ends_paragraph(content: str) -> bool:
-    """Whether the text is not wrapped: every paragraph is one line, as copies of web pages have it."""
+    """Whether the text is not wrapped: every paragraph is one line, as in copies of web pages."""
     return 2 * sum(line.end() - line.start() for line in _LONG_LINE.finditer(content)) > len(content)
 
 
 def _marked_lines(content: str) -> list[Block]:
-    """The headings and rules, in order."""
-    found: list[Block] = []
-    numerals: list[tuple[int, int]] = []  # (index into found, value)
-    # The pattern wants the newline before a line; the first line has none.
+    """Return the headings and rules in order."""
+    marked: list[Block] = []
+    numerals: list[tuple[int, int]] = []  # (index into marked, value)
+    # The pattern requires a newline before a line; the first line has none.
     shifted = "\n" + content
     for match in _CANDIDATE.finditer(shifted):
         start = match.start(1) - 1
         line = match.group(1).rstrip()
         block = _read(content, start, start + len(line), line)
-        if block is None or (found and block.start < found[-1].end):
+        if block is None or (marked and block.start < marked[-1].end):
             continue
         numeral = _ROMAN.fullmatch(line)
         if numeral and block.kind is BlockKind.heading:
-            numerals.append((len(found), _roman_value(numeral.group(1))))
-        found.append(block)
-    return _without_lone_numerals(found, numerals)
+            numerals.append((len(marked), _roman_value(numeral.group(1))))
+        marked.append(block)
+    return _without_lone_numerals(marked, numerals)
 
 
 def _read(content: str, start: int, end: int, line: str) -> Block | None:
@@ -126,7 +128,7 @@ def _heading(start: int, end: int, level: int, source: str) -> Block:
 
 
 def _rule(start: int, end: int, line: str) -> Block | None:
-    """`* * *`, `-----` and their like."""
+    """Return the block of a rule such as `* * *` or `-----`."""
     marks = line.replace(" ", "").replace("\t", "")
     if len(marks) < 3 or marks.strip(marks[0]):
         return None
@@ -134,7 +136,7 @@ def _rule(start: int, end: int, line: str) -> Block | None:
 
 
 def _underlined(content: str, start: int, end: int, line: str) -> Block | None:
-    """The heading that this line underlines."""
+    """Return the heading that this line underlines, or None."""
     if not _UNDERLINE.match(line):
         return None
     above_end = _line_break_before(content, start)
@@ -155,7 +157,7 @@ def _underlined(content: str, start: int, end: int, line: str) -> Block | None:
 
 
 def _is_title(text: str) -> bool:
-    """Whether words read as a title and not as a sentence."""
+    """Whether a text looks like a title, not like a sentence."""
     if text[-1] in ".,;:" or not (text[0].isupper() or text[0] in "\"'“‘("):
         return False
     long_words = [word for word in text.split() if len(word) > 3 and word[0].isalpha()]
@@ -163,8 +165,10 @@ def _is_title(text: str) -> bool:
 
 
 def _title_below(content: str, end: int) -> tuple[int, int] | None:
-    """The title that stands between a bare "CHAPTER I", which ends at `end`, and a blank line: a short line
-    that no full stop or comma ends, unless it is all in capitals."""
+    """Find the title between a bare "CHAPTER I", which ends at `end`, and a blank line.
+
+    It is a short line that does not end with a full stop or comma, unless it is all in capitals.
+    """
     below = _TITLE_BELOW.match(content, end, end + 3 * MAX_CHAPTER_LINE_CHARS)
     if below is None:
         return None
@@ -178,7 +182,8 @@ def _title_below(content: str, end: int) -> tuple[int, int] | None:
 
 
 def _line_break_before(content: str, start: int) -> int | None:
-    """Where the newline before this line begins, if only blanks stand between; None on the first line."""
+    """Return the start of the newline before this line, if only blanks are between; None on the first
+    line."""
     at = start
     while at > 0 and content[at - 1] in " \t":
         at -= 1
@@ -188,7 +193,7 @@ def _line_break_before(content: str, start: int) -> int | None:
 
 
 def _blank_above(content: str, start: int) -> bool:
-    """Whether a blank line, or the start of the text, is above the line of this position."""
+    """Whether the line above this position is blank, or the text starts here."""
     at = _line_break_before(content, start)
     if at is None:
         return True
@@ -201,8 +206,8 @@ def _blank_below(content: str, end: int) -> bool:
     return _BLANK_BELOW.match(content, end) is not None
 
 
-def _without_lone_numerals(found: list[Block], numerals: list[tuple[int, int]]) -> list[Block]:
-    """Numerals stay headings only where they count up from one: "I" alone is a word as well."""
+def _without_lone_numerals(marked: list[Block], numerals: list[tuple[int, int]]) -> list[Block]:
+    """Remove numeral headings that do not count up from one: "I" alone may be a word."""
     expected = 1
     counted: set[int] = set()
     for index, value in numerals:
@@ -210,7 +215,7 @@ def _without_lone_numerals(found: list[Block], numerals: list[tuple[int, int]]) 
             expected = value + 1
             counted.add(index)
     lone = {index for index, _ in numerals} - (counted if len(counted) > 1 else set())
-    return [block for index, block in enumerate(found) if index not in lone]
+    return [block for index, block in enumerate(marked) if index not in lone]
 
 
 def _roman_value(numeral: str) -> int:

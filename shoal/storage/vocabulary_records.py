@@ -18,10 +18,11 @@ class Kind(enum.IntEnum):
 class EvidenceRow(NamedTuple):
     """One word in one document, or in several documents together.
 
-    n_occurrences  for the totals: all words, known or not, except stop words and numbers n_short        those
-    of n_occurrences that are in short documents n_chunks       chunks of the discover stage that contain the
-    word; for the totals: all chunks parts          for compounds: compounds.PartCounts reefs, sums
-    context: sum over occurrences by reef, reefs ascending; unit 1/CONTEXT_UNIT, for the totals 1
+    n_occurrences  for the totals: all words, known or not, except stop words and numbers
+    n_short        those of n_occurrences that are in short documents
+    n_chunks       chunks of the discover stage that contain the word; for the totals: all chunks
+    parts          for compounds: compounds.PartCounts
+    reefs, sums    context: sum over occurrences by reef, reefs ascending; in 1/CONTEXT_UNIT, totals in 1
     """
 
     kind: int

@@ -1,4 +1,4 @@
-"""Generate docs/schema.md from the migrations: `python tests/docs/schema_page.py` writes it."""
+"""The schema page, generated from the migrations: `python tests/docs/schema_page.py` rewrites it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema.md"
 INTRODUCTION = """\
 # The database
 
-A library is one SQLite file (with `-wal` and `-shm` files beside it while it is in use). You may read it with any tool at
-any time. Write to it only through Shoal, because tables depend on each other. This is the schema at revision
-{revision}, as SQLite reports it.
+A library is one SQLite file (with `-wal` and `-shm` beside it while it is in use). Any tool may read it at any time.
+Write to it only through Shoal, because tables depend on each other. This is the schema at revision {revision}, as
+stored by SQLite.
 
-The tables for users are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
-`custom_words` and `custom_word_reefs`. The others serve retrieval, jobs and learning. The topics of a document's
-passages, in SQL:
+The tables for direct use are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
+`custom_words` and `custom_word_reefs`; the others serve retrieval, jobs and learning. This query lists the strongest
+reefs of each passage of a document:
 
 ```sql
 SELECT c.start_line, c.end_line, r.reef_name, r.z_score
@@ -40,7 +40,7 @@ INDEXES = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :ta
 
 
 def page() -> str:
-    """Return the whole page as Markdown."""
+    """Build the whole page as Markdown."""
     with tempfile.TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{folder}/shoal.db")
         migrate.upgrade(database)
@@ -59,7 +59,7 @@ def _table(name: str, sql: str, indexes: list[str]) -> str:
 
 
 def _dedented(sql: str) -> str:
-    """Return a statement without the indentation of its migration."""
+    """Remove the indentation that a statement has in its migration."""
     first, *lines = [line.rstrip() for line in sql.split("\n")]
     closing = [lines.pop().strip()] if lines and lines[-1].strip().startswith(")") else []
     body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")

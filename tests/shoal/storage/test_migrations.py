@@ -92,7 +92,7 @@ def test_a_database_of_something_else_is_refused_and_untouched(empty: Database) 
     with sqlite3.connect(empty.path) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
     before = schema(empty.path)
-    with pytest.raises(SchemaError, match="something else"):
+    with pytest.raises(SchemaError, match="is the database of another program"):
         migrate.upgrade(empty)
     assert schema(empty.path) == before
 
