@@ -68,7 +68,7 @@ CHUNKS = (
         vocabulary_version INTEGER NOT NULL,     -- scored with this vocabulary
         data_checksum   TEXT NOT NULL,           -- scored with this build of lagoon's data
         metadata        TEXT NOT NULL DEFAULT '{}',
-        text            TEXT NOT NULL,           -- content[start_char:end_char]; last, so that filters skip it
+        text            TEXT NOT NULL,           -- content[start_char:end_char]; last: filters skip it
         UNIQUE (document_id, chunk_index)
     )""",
     # For the cascade when a section is deleted.
@@ -165,15 +165,17 @@ VOCABULARY = (
     ) WITHOUT ROWID""",
     "CREATE INDEX idx_word_observations_content ON word_observations(content_hash)",
     "CREATE INDEX idx_word_observations_wave ON word_observations(job_id, wave)",
-    "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (0, '1970-01-01T00:00:00.000Z', "
-    "0)",
+    (
+        "INSERT INTO vocabulary_versions (version, created_at, n_words) "
+        "VALUES (0, '1970-01-01T00:00:00.000Z', 0)"
+    ),
 )
 
 JOBS = (
     """CREATE TABLE jobs (
         id              INTEGER PRIMARY KEY AUTOINCREMENT,
         kind            TEXT NOT NULL,           -- 'ingest', 'delete'
-        status          TEXT NOT NULL,           -- 'receiving' until the upload is complete; then as in the API
+        status          TEXT NOT NULL,           -- 'receiving' during the upload, then as in the API
         stage           TEXT,                    -- while processing: 'discover', 'learn', 'score', 'delete'
         plan            TEXT NOT NULL,           -- JSON array: the stages of every wave
         total           INTEGER NOT NULL DEFAULT 0,

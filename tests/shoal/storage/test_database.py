@@ -1,4 +1,4 @@
-"""Snapshots are consistent, readers do not wait, and the driver's errors become ours."""
+"""Snapshots are consistent, readers do not wait for writers, and driver errors are translated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_worker(database: Database, name: str) -> None:
         connection.exec_driver_sql("INSERT INTO workers VALUES (?, 'host', 1, 1, '1', 'then', 0)", (name,))
 
 
-def test_a_snapshot_shows_one_state(database: Database) -> None:
+def test_a_snapshot_does_not_see_later_writes(database: Database) -> None:
     with database.snapshot() as snapshot:
         assert snapshot.value(COUNT) == 0
         add_worker(database, "a")
@@ -30,16 +30,16 @@ def test_a_snapshot_shows_one_state(database: Database) -> None:
         assert snapshot.value(COUNT) == 1
 
 
-def test_a_reader_does_not_wait_for_a_writer_even_to_connect(database: Database) -> None:
+def test_a_new_reader_does_not_wait_for_a_writer(database: Database) -> None:
     with database.write() as connection:
         connection.exec_driver_sql("DELETE FROM workers")
-        newcomer = Database(database.url)
-        with newcomer.snapshot() as snapshot, newcomer.read() as reader:
+        other = Database(database.url)
+        with other.snapshot() as snapshot, other.read() as reader:
             assert snapshot.value(COUNT) == reader.exec_driver_sql(COUNT).scalar() == 0
-        newcomer.close()
+        other.close()
 
 
-def test_rows_are_read_by_name_by_position_and_as_tuples(database: Database) -> None:
+def test_rows_have_columns_by_name_and_position_or_are_tuples(database: Database) -> None:
     add_worker(database, "a")
     statement = "SELECT name, pid FROM workers WHERE name = :name"
     with database.snapshot() as snapshot:
@@ -50,12 +50,12 @@ def test_rows_are_read_by_name_by_position_and_as_tuples(database: Database) -> 
         assert snapshot.value(statement, {"name": "b"}) is None
 
 
-def test_lists_become_parameters() -> None:
+def test_listed_makes_placeholders_and_parameters() -> None:
     assert listed("id", [7, 9]) == (":id_0, :id_1", {"id_0": 7, "id_1": 9})
     assert listed("id", []) == ("", {})
 
 
-def test_nothing_is_written_by_a_block_that_raises(database: Database) -> None:
+def test_a_write_that_raises_is_rolled_back(database: Database) -> None:
     def fail() -> None:
         with database.write() as connection:
             connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
@@ -67,7 +67,7 @@ def test_nothing_is_written_by_a_block_that_raises(database: Database) -> None:
         assert snapshot.value(COUNT) == 0
 
 
-def test_a_snapshot_that_raised_can_be_followed_by_another(database: Database) -> None:
+def test_a_snapshot_works_after_one_that_raised(database: Database) -> None:
     for _ in range(3):
         with pytest.raises(SchemaError), database.snapshot() as snapshot:
             snapshot.rows("SELECT * FROM nowhere")
@@ -77,7 +77,9 @@ def test_a_snapshot_that_raised_can_be_followed_by_another(database: Database) -
         assert snapshot.value(COUNT) == 0
 
 
-def test_a_lock_that_is_not_to_be_had_is_told(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_cannot_get_the_lock_raises(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with database.write():
         monkeypatch.setattr(module, "_PRAGMA_OF_WAITING", "PRAGMA busy_timeout = 50")
         other = Database(database.url)
@@ -86,8 +88,9 @@ def test_a_lock_that_is_not_to_be_had_is_told(database: Database, monkeypatch: p
         other.close()
 
 
-def test_a_new_database_is_waited_for_while_another_prepares_it(tmp_path: Path) -> None:
-    """Until a database is in WAL mode SQLite refuses to wait for whoever is about to bring it there."""
+def test_a_snapshot_waits_while_another_connection_creates_the_database(tmp_path: Path) -> None:
+    """Until a database is in WAL mode, SQLite does not wait for a connection that is switching it to WAL
+    mode."""
     path = tmp_path / "new.db"
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("CREATE TABLE cells (x)")
@@ -102,7 +105,7 @@ def test_a_new_database_is_waited_for_while_another_prepares_it(tmp_path: Path) 
     other.close()
 
 
-def test_a_new_database_is_not_waited_for_without_end(
+def test_a_snapshot_stops_waiting_for_a_new_database_at_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new.db"
@@ -117,11 +120,11 @@ def test_a_new_database_is_not_waited_for_without_end(
     other.close()
 
 
-def test_snapshots_of_many_threads_do_not_mix(database: Database) -> None:
-    """Connections are handed from thread to thread; each snapshot must have one of its own."""
+def test_snapshots_of_many_threads_use_separate_connections(database: Database) -> None:
+    """Threads share the connections, but each snapshot must have its own."""
     failures: list[BaseException] = []
 
-    def look() -> None:
+    def read() -> None:
         try:
             for _ in range(100):
                 with database.snapshot() as snapshot:
@@ -130,7 +133,7 @@ def test_snapshots_of_many_threads_do_not_mix(database: Database) -> None:
             failures.append(error)
 
     add_worker(database, "a")
-    threads = [threading.Thread(target=look) for _ in range(8)]
+    threads = [threading.Thread(target=read) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -138,7 +141,7 @@ def test_snapshots_of_many_threads_do_not_mix(database: Database) -> None:
     assert failures == []
 
 
-def test_a_forked_child_reads_and_writes_on_connections_of_its_own(database: Database) -> None:
+def test_a_forked_child_has_its_own_connections(database: Database) -> None:
     add_worker(database, "parent")
     with database.snapshot() as snapshot:
         assert snapshot.value(COUNT) == 1
@@ -159,7 +162,7 @@ def test_a_forked_child_reads_and_writes_on_connections_of_its_own(database: Dat
         assert snapshot.value("PRAGMA integrity_check") == "ok"
 
 
-def test_the_last_to_close_leaves_one_file(database: Database) -> None:
+def test_closing_the_last_connection_removes_the_wal(database: Database) -> None:
     add_worker(database, "a")
     wal = Path(f"{database.path}-wal")
     assert wal.exists()

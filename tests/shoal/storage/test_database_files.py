@@ -1,4 +1,4 @@
-"""What is written to a database whose files were removed or replaced would be lost, so it is not accepted."""
+"""Writes are refused after a file of the database was removed or replaced, because they would be lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def names(database: Database) -> list[str]:
 
 
 def names_after_a_crash(database: Database, folder: Path) -> list[str]:
-    """What a process finds that starts when the power has been cut."""
+    """Read the names from a copy of the files, as a process does that starts after a power failure."""
     folder.mkdir()
     for suffix in ("", "-wal"):
         path = Path(f"{database.path}{suffix}")
@@ -38,7 +38,7 @@ def names_after_a_crash(database: Database, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", ""])
-def test_nothing_is_accepted_once_a_file_is_gone(database: Database, suffix: str) -> None:
+def test_writes_are_refused_after_a_file_is_removed(database: Database, suffix: str) -> None:
     add_worker(database, "before")
     assert names(database) == ["before"]
     database.check_files()
@@ -47,11 +47,11 @@ def test_nothing_is_accepted_once_a_file_is_gone(database: Database, suffix: str
         add_worker(database, "after")
     with pytest.raises(DatabaseReplacedError):
         database.check_files()
-    # What is open can still be read.
+    # Open connections can still read.
     assert names(database) == ["before"]
 
 
-def test_what_was_accepted_before_the_log_was_removed_is_kept(database: Database, tmp_path: Path) -> None:
+def test_commits_before_the_removal_of_the_wal_are_kept(database: Database, tmp_path: Path) -> None:
     add_worker(database, "before")
     assert names(database) == ["before"]
     Path(f"{database.path}-wal").unlink()
@@ -60,7 +60,7 @@ def test_what_was_accepted_before_the_log_was_removed_is_kept(database: Database
     assert names_after_a_crash(database, tmp_path / "crashed") == ["before"]
 
 
-def test_a_log_that_is_removed_during_a_write_is_noticed(database: Database, tmp_path: Path) -> None:
+def test_the_removal_of_the_wal_during_a_write_is_detected(database: Database, tmp_path: Path) -> None:
     def write() -> None:
         with database.write() as connection:
             connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
@@ -69,11 +69,11 @@ def test_a_log_that_is_removed_during_a_write_is_noticed(database: Database, tmp
     assert names(database) == []
     with pytest.raises(DatabaseReplacedError):
         write()
-    # It was stored before that was noticed, and so it stays.
+    # The row was committed before the removal was detected, so it is kept.
     assert names_after_a_crash(database, tmp_path / "crashed") == ["a"]
 
 
-def test_a_database_that_was_replaced_is_not_written_to(database: Database, tmp_path: Path) -> None:
+def test_writes_to_a_replaced_database_are_refused(database: Database, tmp_path: Path) -> None:
     add_worker(database, "before")
     other = tmp_path / "other.db"
     shutil.copyfile(database.path, other)
@@ -82,7 +82,7 @@ def test_a_database_that_was_replaced_is_not_written_to(database: Database, tmp_
         add_worker(database, "after")
 
 
-def test_no_connection_is_opened_to_other_files_than_the_others(database: Database) -> None:
+def test_a_connection_to_other_files_is_refused(database: Database) -> None:
     with database.snapshot():
         Path(f"{database.path}-wal").unlink()
         with pytest.raises(DatabaseReplacedError), database.snapshot():
@@ -90,7 +90,7 @@ def test_no_connection_is_opened_to_other_files_than_the_others(database: Databa
     assert not Path(f"{database.path}-wal").exists()
 
 
-def test_a_log_that_the_last_process_removed_is_no_reason(database: Database) -> None:
+def test_a_wal_removed_by_the_last_close_is_no_error(database: Database) -> None:
     add_worker(database, "a")
     database.close()
     assert not Path(f"{database.path}-wal").exists()

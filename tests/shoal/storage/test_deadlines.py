@@ -1,4 +1,4 @@
-"""A read ends when its time is over, wherever it is, and nothing else is disturbed by that."""
+"""A read ends at its deadline, wherever it is, and does not affect other reads."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30
 
 
 @pytest.mark.timeout(60)
-def test_a_statement_is_interrupted(database: Database) -> None:
+def test_a_statement_is_interrupted_at_the_deadline(database: Database) -> None:
     database.read_timeout = 0.3
     with pytest.raises(ReadTimeoutError, match="seconds and was stopped"), database.snapshot() as snapshot:
         snapshot.value(ENDLESS)
     with pytest.raises(ReadTimeoutError), database.read() as connection:
         connection.exec_driver_sql(ENDLESS).scalar()
     database.read_timeout = 30
-    # By the same connections, which nothing interrupts any more.
+    # The same connections are used, and nothing interrupts them any more.
     for _ in range(20):
         with database.snapshot() as snapshot, database.read() as connection:
             assert snapshot.value("SELECT 1") == connection.exec_driver_sql("SELECT 1").scalar() == 1
 
 
-def test_what_python_does_between_statements_counts(database: Database) -> None:
+def test_time_between_statements_counts(database: Database) -> None:
     database.read_timeout = 0.05
     for method in ("rows", "tuples", "first", "value"):
         with database.snapshot() as snapshot:
@@ -40,22 +40,22 @@ def test_what_python_does_between_statements_counts(database: Database) -> None:
                 getattr(snapshot, method)("SELECT 1")
 
 
-def test_what_python_does_between_rows_counts(database: Database) -> None:
+def test_time_between_rows_counts(database: Database) -> None:
     database.read_timeout = 0.2
-    read: list[object] = []
+    rows: list[object] = []
 
     def read_slowly() -> None:
         with database.snapshot() as snapshot:
             for row in snapshot.tuples(MANY):
-                read.append(row)
+                rows.append(row)
                 time.sleep(0.01)
 
     with pytest.raises(ReadTimeoutError):
         read_slowly()
-    assert 0 < len(read) < 1000
+    assert 0 < len(rows) < 1000
 
 
-def test_what_is_not_limited_takes_its_time(database: Database) -> None:
+def test_unlimited_reads_and_writes_have_no_deadline(database: Database) -> None:
     database.read_timeout = 0.02
     with database.snapshot(limited=False) as snapshot:
         assert snapshot.value(LONG) == 3_000_000
@@ -65,8 +65,8 @@ def test_what_is_not_limited_takes_its_time(database: Database) -> None:
         assert connection.exec_driver_sql(LONG).scalar() == 3_000_000
 
 
-def test_no_read_is_interrupted_for_another(database: Database) -> None:
-    """Connections are used again; an interrupt that comes late must not meet the next read."""
+def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
+    """Connections are reused; a late interrupt must not hit the next read."""
     failures: list[BaseException] = []
 
     def read_endlessly() -> None:
@@ -74,12 +74,12 @@ def test_no_read_is_interrupted_for_another(database: Database) -> None:
             snapshot._deadline._end = time.monotonic() - 1
             snapshot._connection.execute(ENDLESS).fetchall()
 
-    def late() -> None:
+    def read_past_deadline() -> None:
         for _ in range(10):
             with pytest.raises(ReadTimeoutError):
                 read_endlessly()
 
-    def quick() -> None:
+    def read_quickly() -> None:
         try:
             for _ in range(300):
                 with database.snapshot() as snapshot:
@@ -88,7 +88,8 @@ def test_no_read_is_interrupted_for_another(database: Database) -> None:
             failures.append(error)
 
     database.read_timeout = 60
-    threads = [threading.Thread(target=target) for target in (late, quick, late, quick)]
+    targets = (read_past_deadline, read_quickly, read_past_deadline, read_quickly)
+    threads = [threading.Thread(target=target) for target in targets]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -96,14 +97,14 @@ def test_no_read_is_interrupted_for_another(database: Database) -> None:
     assert failures == []
 
 
-def test_connections_beyond_a_number_are_not_kept(database: Database) -> None:
-    together = threading.Barrier(module.MAX_READERS + 5)
+def test_at_most_max_readers_connections_stay_open(database: Database) -> None:
+    barrier = threading.Barrier(module.MAX_READERS + 5)
 
-    def look() -> None:
+    def read() -> None:
         with database.snapshot():
-            together.wait()
+            barrier.wait()
 
-    threads = [threading.Thread(target=look) for _ in range(together.parties)]
+    threads = [threading.Thread(target=read) for _ in range(barrier.parties)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Whoever has a database to itself for something has it alone, and leaves nothing behind."""
+"""The file lock is exclusive and leaves no file behind."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from shoal.errors import ReadOnlyDatabaseError
 from shoal.storage.file_lock import alone
 
 
-def test_one_after_the_other_is_alone_though_each_removes_the_file(tmp_path: Path) -> None:
+def test_the_lock_is_exclusive_although_each_holder_removes_the_file(tmp_path: Path) -> None:
     database = tmp_path / "shoal.db"
-    inside: list[int] = []
-    seen: list[int] = []
+    holders: list[int] = []
+    n_holders: list[int] = []
 
     def enter(number: int) -> None:
         for _ in range(50):
             with alone(database, "sync"):
-                inside.append(number)
-                seen.append(len(inside))
-                inside.remove(number)
+                holders.append(number)
+                n_holders.append(len(holders))
+                holders.remove(number)
 
     threads = [threading.Thread(target=enter, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == [1] * 300
+    assert n_holders == [1] * 300
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_left_by_one_that_was_killed_is_no_hindrance(tmp_path: Path) -> None:
+def test_the_lock_file_of_a_killed_process_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "shoal.db.migrate-lock").touch()
     with alone(tmp_path / "shoal.db", "migrate"):
         assert (tmp_path / "shoal.db.migrate-lock").exists()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_no_lock_can_be_made_the_folder_is_named_as_the_reason(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_as_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ReadOnlyDatabaseError, match=r"cannot write to shoal\.db or its folder"):  # noqa: SIM117
         with alone(tmp_path / "gone" / "shoal.db", "sync"):
             pytest.fail("there is no folder")

@@ -1,4 +1,4 @@
-"""A database comes to this version's schema exactly once, or is left alone."""
+"""A database is migrated to this version's schema exactly once, or left unchanged."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def schema(path: Path) -> list[tuple[str, str]]:
         return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-def test_head_is_the_newest_of_the_scripts() -> None:
+def test_head_is_the_newest_script() -> None:
     config = Config()
     config.set_main_option("script_location", str(migrate.script_folder()))
     assert ScriptDirectory.from_config(config).get_heads() == [migrate.HEAD]
 
 
-def test_an_empty_database_is_prepared_once(empty: Database) -> None:
+def test_an_empty_database_is_migrated_once(empty: Database) -> None:
     with pytest.raises(SchemaError, match="shoal migrate"):
         migrate.check(empty)
     assert migrate.upgrade(empty) is True
@@ -51,44 +51,44 @@ def test_an_empty_database_is_prepared_once(empty: Database) -> None:
 
 
 def upgrade_in_process(
-    url: str, gate: multiprocessing.synchronize.Barrier, answers: multiprocessing.Queue
+    url: str, barrier: multiprocessing.synchronize.Barrier, answers: multiprocessing.Queue
 ) -> None:  # type: ignore[type-arg]
     database = Database(url)
-    gate.wait()
+    barrier.wait()
     try:
         answers.put(migrate.upgrade(database))
     except BaseException as error:
         answers.put(repr(error))
 
 
-def test_processes_that_start_at_once_migrate_once(empty: Database) -> None:
+def test_processes_that_start_together_migrate_once(empty: Database) -> None:
     context = multiprocessing.get_context("spawn")
     n = 3
-    gate, answers = context.Barrier(n), context.Queue()
+    barrier, answers = context.Barrier(n), context.Queue()
     processes = [
-        context.Process(target=upgrade_in_process, args=(empty.url, gate, answers)) for _ in range(n)
+        context.Process(target=upgrade_in_process, args=(empty.url, barrier, answers)) for _ in range(n)
     ]
-    for one in processes:
-        one.start()
-    found = [answers.get(timeout=60) for _ in range(n)]
-    for one in processes:
-        one.join()
-    assert sorted(map(str, found)) == ["False", "False", "True"]
+    for child in processes:
+        child.start()
+    upgraded = [answers.get(timeout=60) for _ in range(n)]
+    for child in processes:
+        child.join()
+    assert sorted(map(str, upgraded)) == ["False", "False", "True"]
     migrate.check(empty)
 
 
-def test_a_newer_schema_is_refused_and_untouched(empty: Database) -> None:
+def test_a_newer_schema_is_refused_and_unchanged(empty: Database) -> None:
     migrate.upgrade(empty)
     with empty.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     before = schema(empty.path)
-    for refuse in (migrate.upgrade, migrate.check):
+    for operation in (migrate.upgrade, migrate.check):
         with pytest.raises(SchemaError, match="newer Shoal"):
-            refuse(empty)
+            operation(empty)
     assert schema(empty.path) == before
 
 
-def test_a_database_of_something_else_is_refused_and_untouched(empty: Database) -> None:
+def test_the_database_of_another_program_is_refused_and_unchanged(empty: Database) -> None:
     with sqlite3.connect(empty.path) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
     before = schema(empty.path)
@@ -118,7 +118,7 @@ LIBRARY_OF_0001 = """
 """
 
 
-def test_a_library_of_the_first_revision_keeps_its_content_and_its_open_jobs(empty: Database) -> None:
+def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Database) -> None:
     config = Config()
     config.set_main_option("script_location", str(migrate.script_folder()))
     with empty.write() as connection:
@@ -134,7 +134,7 @@ def test_a_library_of_the_first_revision_keeps_its_content_and_its_open_jobs(emp
         [chunk] = get_chunks(snapshot, 7).chunks
         assert (chunk.id, chunk.text, chunk.reefs[0].z_score) == (5, "Lava rose", 2.0)
         assert snapshot.value("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'lava'") == 5
-    # What was accepted before is done now, and the next ids follow the old ones.
+    # The item that was accepted before is processed, and the next ids follow the old ones.
     settings = Settings(database_url=empty.url)
     batch = claim(empty, lease.new_owner(), settings)
     assert batch is not None
@@ -151,7 +151,7 @@ def newest(database: Database) -> tuple[int, str | None]:
         return vocabulary_queries.newest(snapshot)
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(
+def test_a_failed_migration_changes_nothing(
     empty: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scripts = tmp_path / "migrations"
@@ -169,7 +169,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     assert migrate.upgrade(empty) is True
 
 
-def test_a_new_database_can_shrink_and_be_read_while_it_is_written(empty: Database) -> None:
+def test_a_new_database_uses_incremental_vacuum_and_wal(empty: Database) -> None:
     migrate.upgrade(empty)
     with empty.snapshot() as snapshot:
         assert snapshot.value("PRAGMA auto_vacuum") == 2, "incremental"

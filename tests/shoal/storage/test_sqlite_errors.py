@@ -1,4 +1,4 @@
-"""An error of SQLite says what it means, whatever words are in it."""
+"""SQLite's errors are translated by their codes, whatever their texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shoal.storage.sqlite_errors import translated
 
 def _damage_text(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
-    # No UTF-8, and words that the errors of a busy or full database have.
+    # Invalid UTF-8, with words from the errors of a busy or full database.
     connection.execute("UPDATE workers SET name = CAST(X'6c6f636b6564206469736b2066756c6cff' AS TEXT)")
 
 
@@ -42,7 +42,7 @@ def _damage_metadata(connection: sqlite3.Connection) -> None:
         (_damage_metadata, "SELECT key FROM workers, json_each(name)"),
     ],
 )
-def test_a_damaged_value_is_called_damage(
+def test_a_damaged_value_raises_damaged_database_error(
     database: Database, damage: Callable[[sqlite3.Connection], None], statement: str
 ) -> None:
     with sqlite3.connect(database.path) as connection:
@@ -77,7 +77,7 @@ def test_a_damaged_value_is_called_damage(
         (None, StorageError),
     ],
 )
-def test_the_code_of_an_error_decides_and_not_its_text(
+def test_the_code_of_an_error_decides_its_class(
     tmp_path: Path, code: int | None, kind: type[ShoalError]
 ) -> None:
     (tmp_path / "shoal.db").touch()

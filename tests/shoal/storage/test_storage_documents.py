@@ -1,4 +1,4 @@
-"""Documents are written and removed whole, by everyone's view."""
+"""Documents are written, replaced and deleted atomically."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from waiting import until
 
 from shoal.errors import DuplicateContentError
 from shoal.models import ScoredDocument
-from shoal.storage import chunk_rows, document_writer, migrate
-from shoal.storage import driver_rows as written
+from shoal.storage import chunk_rows, document_writer, driver_rows, migrate
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_document
@@ -44,17 +43,17 @@ def counts(database: Database) -> dict[str, int]:
 
 def full_text_hits(database: Database, words: str) -> list[int]:
     with database.snapshot() as snapshot:
-        found = snapshot.rows("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :words", {"words": words})
-        return [row[0] for row in found]
+        rows = snapshot.rows("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :words", {"words": words})
+        return [row[0] for row in rows]
 
 
 def check_full_text(database: Database) -> None:
-    """Raises unless the full-text index holds exactly the texts of the chunks."""
+    """Raise unless the full-text index matches the texts of the chunks exactly."""
     with database.write() as connection:
         connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
 
 
-def test_a_document_comes_back_as_it_was_written(database: Database) -> None:
+def test_a_document_is_read_as_it_was_written(database: Database) -> None:
     scored = make_scored(["Rain falls.", "Été: 🌧 snow."], [{7: 2.0, 3: 1.0}, {}], tags=("b", "a"))
     document_id = store(database, scored)
     with database.snapshot() as snapshot:
@@ -75,14 +74,14 @@ def test_a_document_comes_back_as_it_was_written(database: Database) -> None:
     ]
 
 
-def test_postings_are_the_reefs_divided_by_the_norm_in_millionths(database: Database) -> None:
+def test_postings_are_z_scores_divided_by_the_norm_in_millionths(database: Database) -> None:
     store(database, make_scored(["a", "b"], [{7: 2.0, 3: 1.0}, {3: 0.123456}]))
     with database.snapshot() as snapshot:
-        found = [
+        postings = [
             tuple(row) for row in snapshot.rows("SELECT * FROM reef_postings ORDER BY reef_id, chunk_id")
         ]
     norm = math.sqrt(5)
-    assert found == [(3, 1, round(1e6 / norm)), (3, 2, 1_000_000), (7, 1, round(2e6 / norm))]
+    assert postings == [(3, 1, round(1e6 / norm)), (3, 2, 1_000_000), (7, 1, round(2e6 / norm))]
 
 
 def test_full_text_finds_words_of_title_heading_and_text_in_any_form(database: Database) -> None:
@@ -94,7 +93,7 @@ def test_full_text_finds_words_of_title_heading_and_text_in_any_form(database: D
     check_full_text(database)
 
 
-def test_the_same_content_is_refused_and_names_the_document_that_has_it(database: Database) -> None:
+def test_a_duplicate_error_names_the_stored_document(database: Database) -> None:
     first = store(database, make_scored())
     before = counts(database)
     with pytest.raises(DuplicateContentError) as caught:
@@ -104,7 +103,7 @@ def test_the_same_content_is_refused_and_names_the_document_that_has_it(database
     check_full_text(database)
 
 
-def test_a_duplicate_does_not_harm_the_others_of_its_transaction(database: Database) -> None:
+def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database: Database) -> None:
     with database.write() as connection:
         document_writer.insert_document(connection, make_scored(["one"]), now=NOW)
         with pytest.raises(DuplicateContentError):
@@ -124,7 +123,7 @@ def test_a_duplicate_does_not_harm_the_others_of_its_transaction(database: Datab
         "INDEX_TEXTS",
     ],
 )
-def test_nothing_is_stored_when_writing_fails_half_way(
+def test_a_failed_write_stores_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     store(database, make_scored(["kept"]))
@@ -138,10 +137,10 @@ def test_nothing_is_stored_when_writing_fails_half_way(
 
 
 @pytest.mark.parametrize("rows_per_statement", [(1,), (2,), (5, 2), (6,), (6, 3), (12, 5), (100,)])
-def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
+def test_rows_per_statement_do_not_change_the_stored_chunks(
     database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(written, "ROWS_PER_STATEMENT", rows_per_statement)
+    monkeypatch.setattr(driver_rows, "ROWS_PER_STATEMENT", rows_per_statement)
     scored = make_scored(
         ["Rain.", "", "Snow.", "Hail."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}, {7: 3.0, 5: 1.0}]
     )
@@ -156,63 +155,63 @@ def test_chunks_are_stored_the_same_however_many_rows_a_statement_writes(
 
 
 @pytest.mark.parametrize("chunks_together", [1, 3, 500])
-def test_documents_stored_together_are_those_stored_one_by_one(
+def test_documents_stored_together_equal_those_stored_one_by_one(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks_together: int
 ) -> None:
     monkeypatch.setattr(document_writer, "CHUNKS_TOGETHER", chunks_together)
-    several = [
+    documents = [
         make_scored(["Rain.", "", "Snow."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}], tags=("b", "a")),
         make_scored(["Hail."], [{}]),
         make_scored(["Sleet.", "Fog."], [{9: 2.0, 3: 1.5}, {9: 1.0}], tags=("b",)),
     ]
     other = Database(f"sqlite:///{tmp_path}/together.db")
     migrate.upgrade(other)
-    one_by_one = [store(database, scored) for scored in several]
+    ids_one_by_one = [store(database, scored) for scored in documents]
     with other.write() as connection:
-        assert document_writer.insert_documents(connection, several, now=NOW) == one_by_one
+        assert document_writer.insert_documents(connection, documents, now=NOW) == ids_one_by_one
     for table in (*TABLES, "chunk_texts"):
-        with database.snapshot() as expected, other.snapshot() as found:
-            everything = f"SELECT * FROM {table}"
-            assert sorted(found.tuples(everything), key=repr) == sorted(
-                expected.tuples(everything), key=repr
-            ), table
+        with database.snapshot() as expected, other.snapshot() as actual:
+            all_rows = f"SELECT * FROM {table}"
+            assert sorted(actual.tuples(all_rows), key=repr) == sorted(expected.tuples(all_rows), key=repr), (
+                table
+            )
     assert full_text_hits(other, "fog") == full_text_hits(database, "fog") != []
     check_full_text(other)
     other.close()
 
 
 def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> None:
-    """Readers count while a writer stores and deletes; every state they see is complete."""
+    """Readers count rows while a writer stores and deletes a document; every state they see is complete."""
     scored = make_scored([f"word{i}" for i in range(40)], [{i % 5: 1.0 + i, 7: 1.0} for i in range(40)])
-    whole = {(0, 0, 0, 0, 0), (1, 40, 80, 80, 40)}
-    seen: set[tuple[int, ...]] = set()
+    complete_states = {(0, 0, 0, 0, 0), (1, 40, 80, 80, 40)}
+    states: set[tuple[int, ...]] = set()
     done = threading.Event()
 
     def read() -> None:
         tables = ("documents", "chunks", "chunk_reefs", "reef_postings")
         while not done.is_set():
             with database.snapshot() as snapshot:
-                found = [snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in tables]
+                n_rows = [snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in tables]
                 hits = snapshot.value("SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH 'word*'")
-            seen.add((*found, hits))
+            states.add((*n_rows, hits))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
     for _ in range(15):
         document_id = store(database, scored)
-        if len(seen) < 2:
-            until(lambda: len(seen) == 2)
+        if len(states) < 2:
+            until(lambda: len(states) == 2)
         with database.write() as connection:
             assert document_writer.delete_document(connection, document_id)
     done.set()
     for reader in readers:
         reader.join()
-    assert seen <= whole
-    assert len(seen) == 2, "the readers should have met both states"
+    assert states <= complete_states
+    assert len(states) == 2, "the readers should have seen both states"
 
 
-def test_deleting_removes_every_trace_and_nothing_else(database: Database) -> None:
+def test_deleting_removes_all_rows_of_a_document_and_no_others(database: Database) -> None:
     kept = store(database, make_scored(["kept rain", "kept snow"], tags=("k",)))
     before = counts(database)
     gone = store(database, make_scored(["gone rain", "gone snow"], [{1: 1.0}, {5: 2.0}], tags=("k", "g")))
@@ -227,12 +226,12 @@ def test_deleting_removes_every_trace_and_nothing_else(database: Database) -> No
         assert [chunk.text for chunk in get_chunks(snapshot, kept).chunks] == ["kept rain", "kept snow"]
 
 
-def test_deleting_what_is_not_there_says_so(database: Database) -> None:
+def test_deleting_a_missing_document_returns_false(database: Database) -> None:
     with database.write() as connection:
         assert document_writer.delete_document(connection, 17) is False
 
 
-def test_ids_are_never_used_again(database: Database) -> None:
+def test_ids_are_never_reused(database: Database) -> None:
     first = store(database, make_scored(["a", "b"]))
     with database.write() as connection:
         document_writer.delete_document(connection, first)
@@ -258,8 +257,8 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
     assert (document.tags, document.created_at, document.updated_at) == (("c",), NOW, later)
 
 
-def test_deleting_does_not_read_through_other_documents(database: Database) -> None:
-    """Every step of a delete looks rows up by a key: its cost must not grow with the library."""
+def test_deleting_does_not_scan_other_documents(database: Database) -> None:
+    """Every step of a delete finds rows by a key, so that its cost does not grow with the library."""
     steps = [document_writer.FORGET_TEXTS, document_writer.FORGET_POSTINGS, document_writer.DELETE_DOCUMENT]
     cascades = [
         "SELECT 1 FROM sections WHERE document_id = :document_id",
@@ -276,17 +275,17 @@ def test_deleting_does_not_read_through_other_documents(database: Database) -> N
             assert scans in ([], ["SCAN chunk_fts"]), (statement, plan)
 
 
-def test_scores_are_replaced_under_their_ids_unless_newer_ones_are_there(database: Database) -> None:
+def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Database) -> None:
     document_id = store(database, make_scored(["Rain.", "Snow."], [{1: 3.0}, {2: 1.0, 3: 2.0}]))
     with database.snapshot() as snapshot:
         ids = [chunk.id for chunk in get_chunks(snapshot, document_id).chunks]
     new = make_scored(["Rain.", "Snow."], [{4: 1.0}, {}]).chunks
 
-    def rescore(version: int, is_other: bool) -> list[tuple[object, ...]]:
-        due = [(chunk_id, chunk, is_other) for chunk_id, chunk in zip(ids, new, strict=True)]
+    def rescore(version: int, has_changed: bool) -> list[tuple[object, ...]]:
+        chunks = [(chunk_id, chunk, has_changed) for chunk_id, chunk in zip(ids, new, strict=True)]
         with database.write() as connection:
             document_writer.rescore_chunks(
-                connection, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
+                connection, document_id, chunks, vocabulary_version=version, data_checksum=CHECKSUM
             )
         with database.snapshot() as snapshot:
             return [
@@ -294,9 +293,9 @@ def test_scores_are_replaced_under_their_ids_unless_newer_ones_are_there(databas
                 for chunk in get_chunks(snapshot, document_id).chunks
             ]
 
-    assert rescore(2, is_other=False) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
-    assert rescore(1, is_other=True) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
-    assert rescore(3, is_other=True) == [(ids[0], 3, 4), (ids[1], 3)]
+    assert rescore(2, has_changed=False) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
+    assert rescore(1, has_changed=True) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
+    assert rescore(3, has_changed=True) == [(ids[0], 3, 4), (ids[1], 3)]
     with database.snapshot() as snapshot:
         assert snapshot.rows("SELECT reef_id, chunk_id, weight FROM reef_postings")[0][:] == (
             4,
