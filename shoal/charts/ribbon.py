@@ -151,7 +151,7 @@ def ribbon_svg(ribbon: Ribbon) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui, sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="{margin}" y="26" font-size="18" font-weight="600">{escape(ribbon.title)}</text>',
-        f'<text x="{margin}" y="{top + STRIP_HEIGHT / 2 + 5}">chunks by island</text>',
+        f'<text x="{margin}" y="{top + STRIP_HEIGHT / 2 + 5}">passages by island</text>',
         f'<g transform="translate({margin + label_width} {top})">{_strip(ribbon)}</g>',
     ]
     for i, row in enumerate(ribbon.rows):

@@ -1,4 +1,4 @@
-"""The command line put together, and the one place where an error becomes an exit code."""
+"""The command line: registers the commands and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ MODULES = {
     "maintenance": ("doctor", "backup", "restore", "import"),
     "demo": ("demo",),
 }
-"""Which module of this package has which commands, in the order of the help."""
+"""Commands by module of this package, in the order of the help."""
 
-MEANT = {
+COMMAND_ALIASES = {
     "add": "ingest", "index": "ingest", "documents": "list", "docs": "list", "ls": "list", "find": "search",
     "query": "search", "ask": "search", "cat": "show", "get": "show", "rm": "delete", "remove": "delete",
     "del": "delete", "stats": "status", "info": "status", "start": "up", "run": "up", "check": "doctor",
     "init": "migrate", "tag": "tags", "config": "settings",
 }  # fmt: skip
-"""What other programs call our commands, and no spelling leads to."""
+"""Names that other programs use for these commands. Spelling suggestions do not find them."""
 
 
 class Commands(TyperGroup):
-    """The commands; a word that is none suggests those that may be meant."""
+    """The command group. An unknown command fails with a suggestion."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and (meant := MEANT.get(args[0])):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        if args and args[0] not in self.commands and (suggestion := COMMAND_ALIASES.get(args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {suggestion!r}?")
         return super().resolve_command(ctx, args)
 
 
@@ -62,8 +62,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         sys.stdout.write(f"shoal {__version__}\n")
         raise typer.Exit
 
@@ -75,30 +75,31 @@ def shoal(
     as_json: Json = False,
     debug: Debug = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Take in documents and find the passages that are about what you ask, with the reasons why.
+    """Store documents and find the passages that are about your query, with the reasons.
 
-    Start without any service:
+    Start without a service:
 
     \b
         shoal ingest-dir notes/            store every .md, .markdown and .txt below notes/
         shoal search "how bees find food"  the best passages, with file and lines
-        shoal search "..." --scores        and the reefs that each has in common with the query
+        shoal search "..." --scores        the same, with the reefs that each shares with the query
 
-    A reef is a named neighbourhood of word meanings. A passage matches when it and the query are about the same
-    reefs, whether or not they share a word. `shoal explain "..."` shows how a query is understood.
+    A reef is a named neighbourhood of word meanings. A passage matches when it is about the same reefs as the
+    query, even if they share no word. `shoal explain "..."` shows how a query is analyzed.
 
     For many documents or users, run the service: `shoal up`, then `shoal upload DIR --wait`.
 
-    --db, --json and --debug may stand before or after the command.
+    --db, --json and --debug work before or after the command.
     """
     context.obj = Session(db=db, as_json=as_json, debug=debug)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; what went wrong is told on stderr."""
+    """Run the command line and return its exit code. Errors go to stderr."""
     prepare_streams()
     debug = "--debug" in arguments
     if debug:
@@ -111,24 +112,24 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except InterruptedCommandError as error:
-        _say_why(str(error), as_json="--json" in arguments, before="")
+        _print_reason(str(error), as_json="--json" in arguments, prefix="")
         return INTERRUPTED
-    except Exception as error:  # the edge: what is not told here is told nowhere
+    except Exception as error:  # the outermost handler: nothing else reports the error
         if debug:
             traceback.print_exc()
-        return _tell(error, as_json="--json" in arguments)
+        return _report_error(error, as_json="--json" in arguments)
     return code
 
 
 def load(arguments: Sequence[str]) -> None:
-    """Register the commands: those of the one module that the arguments can mean, else all of them.
+    """Register the commands of the one module that the arguments name; all commands if that is ambiguous.
 
-    Loading all costs a search some 20 ms of its cold start (`benchmarks/cold_start.py`).
+    Loading all modules adds about 20 ms to the cold start of a search (`benchmarks/cold_start.py`).
     """
-    home = {name: module for module, names in MODULES.items() for name in names}
-    # A text to search for or a tag may read like a command, too: then there are several candidates.
-    meant = {home[argument] for argument in arguments if argument in home}
-    for module in meant if len(meant) == 1 else MODULES:
+    module_of = {name: module for module, names in MODULES.items() for name in names}
+    # A query or a tag may also be the name of a command, so there can be several candidates.
+    candidates = {module_of[argument] for argument in arguments if argument in module_of}
+    for module in candidates if len(candidates) == 1 else MODULES:
         importlib.import_module(f"shoal.cli.{module}").register(app)
 
 
@@ -137,8 +138,8 @@ def _run(arguments: Sequence[str]) -> int:
     load(arguments)
     try:
         app(args=list(arguments) or ["--help"], prog_name="shoal")
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else FAILED
+    except SystemExit as exit_request:
+        return exit_request.code if isinstance(exit_request.code, int) else FAILED
     return DONE
 
 
@@ -147,16 +148,16 @@ def _abandon_stdout() -> int:
     return DONE
 
 
-def _tell(error: Exception, *, as_json: bool) -> int:
-    _say_why(_reason(error), as_json=as_json)
+def _report_error(error: Exception, *, as_json: bool) -> int:
+    _print_reason(_reason(error), as_json=as_json)
     return WRONG_USAGE if isinstance(error, QueryError) else FAILED
 
 
-def _say_why(reason: str, *, as_json: bool, before: str = "error: ") -> None:
+def _print_reason(reason: str, *, as_json: bool, prefix: str = "error: ") -> None:
     reason = plain(reason)
     if as_json:
         Session(as_json=True).emit({"error": reason})
-    sys.stderr.write(f"{before}{reason}\n")
+    sys.stderr.write(f"{prefix}{reason}\n")
 
 
 def _reason(error: Exception) -> str:
@@ -167,10 +168,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     return f"internal error, {type(error).__name__}: {error}; `--debug` shows where"
 
 
 def _option(field: str) -> str:
-    """An argument of the library as it is written on the command line."""
+    """The command-line name of a library argument."""
     return field.upper() if field == "query" else f"--{field.replace('_', '-')}"

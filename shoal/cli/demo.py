@@ -1,4 +1,4 @@
-"""`shoal demo`: the whole path on the articles that ship with Shoal, in a temporary folder."""
+"""`shoal demo`: start a service in a temporary folder, upload the sample articles and search them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
-from shoal.cli.jobs import follow, summary
+from shoal.cli.job_lines import summary
+from shoal.cli.jobs import follow
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
 from shoal.errors import ShoalError
@@ -30,7 +31,7 @@ QUERIES = (
     "why workers join forces to ask for better pay",
     "protecting children from infectious disease",
 )
-"""Each asks for one article in other words than its title."""
+"""Each query is about one article, in other words than its title."""
 RESULTS_SHOWN = 2
 BARS_SHOWN = 4
 LOG_TAIL_LINES = 30
@@ -45,13 +46,14 @@ def register(app: typer.Typer) -> None:
 def demo(session: Session) -> None:
     """Try everything once.
 
-    Starts the service, uploads sixteen short articles, searches them and stops. It runs in a temporary folder and on a free port, and removes what it made.
+    Starts the service, uploads sixteen short articles, searches them and stops. It uses a temporary folder
+    and a free port, and removes everything at the end.
     """
     from shoal.client import Client
 
-    began = time.monotonic()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shoal-demo-") as folder:
-        session.say("Starting the API and a worker, with the message broker that is built in …")
+        session.say("Starting the API and a worker, with the built-in message broker …")
         with _service(Path(folder)) as url, Client(url) as client:
             session.say(f"They are ready at {url}. Uploading the sample corpus as one job …")
             job = client.upload_documents(sample_lines())
@@ -59,18 +61,19 @@ def demo(session: Session) -> None:
             session.say(summary(json_form(job)))
             if not job.succeeded:
                 raise ShoalError(f"the job ended as {job.status}: {job.error or 'see its items'}")
-            answers = [_search(session, client, query) for query in QUERIES]
-        session.say("Everything that was started has ended.")
+            searches = [_search(session, client, query) for query in QUERIES]
+        session.say("All processes have stopped.")
     if session.as_json:
-        session.emit(
-            {"job": json_form(job), "searches": answers, "seconds": round(time.monotonic() - began, 3)}
-        )
-    session.say("\nYour own texts, with no service: shoal ingest-dir DIR, then shoal search 'WORDS' --scores")
+        seconds = round(time.monotonic() - started, 3)
+        session.emit({"job": json_form(job), "searches": searches, "seconds": seconds})
+    session.say(
+        "\nYour own texts, without a service: shoal ingest-dir DIR, then shoal search 'WORDS' --scores"
+    )
     session.say("As a service: shoal up, then shoal upload DIR --wait")
 
 
 def sample_lines() -> Iterator[bytes]:
-    """The sample corpus as NDJSON, with titles and tags from its manifest."""
+    """Lines of NDJSON with the sample corpus, with titles and tags from its manifest."""
     folder = resources.files("shoal").joinpath("sample_corpus")
     for entry in json.loads(folder.joinpath("manifest.json").read_text("utf-8")):
         document = {
@@ -91,7 +94,7 @@ def _search(session: Session, client: Client, query: str) -> dict[str, Any]:
 
         session.out.print()
         session.out.print(Rule(f"“{query}”", align="left", style="dim"))
-        print_search(session.out, answer, with_scores=True, query=query, most=RESULTS_SHOWN, bars=BARS_SHOWN)
+        print_search(session.out, answer, with_scores=True, query=query, limit=RESULTS_SHOWN, bars=BARS_SHOWN)
     if not answer["results"]:
         raise ShoalError(f"nothing was found for {query!r}")
     return {"query": query, **answer}
@@ -99,33 +102,19 @@ def _search(session: Session, client: Client, query: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _service(folder: Path) -> Iterator[str]:
-    """`shoal up` in `folder`, ended with the block; its address. Raises ShoalError with the end of its log."""
+    """Run `shoal up` in `folder` during the block and yield its URL.
+
+    Raises ShoalError with the end of the log if the service does not start or cannot be reached.
+    """
+    from shoal.client import UnreachableError
+
     log = folder / "service.log"
-    # Settings of the person's own service must not lead the demonstration to its database.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "shoal.cli",
-                "--db",
-                str(folder / "demo.db"),
-                "--json",
-                "up",
-                "--port",
-                "0",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=written,
-            env=environment,
-            # A Ctrl-C is for the demonstration; it ends the service in its own order.
-            start_new_session=True,
-        )
+    with log.open("wb") as log_file:
+        process = _start_service(folder, log_file)
     try:
-        yield _address(process, log)
+        yield _wait_for_url(process, log)
+    except UnreachableError as error:
+        raise ShoalError(_with_log("`shoal demo` cannot reach its service", log)) from error
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -137,13 +126,34 @@ def _service(folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    """The address that `shoal up --json` prints once it is ready."""
+def _start_service(folder: Path, log_file: BinaryIO) -> subprocess.Popen[bytes]:
+    # The user's own SHOAL_ settings must not point the demo at their database.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+    options = ["--db", str(folder / "demo.db"), "--json"]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "shoal.cli", *options, "up", "--port", "0"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=log_file,
+        env=environment,
+        # Ctrl-C reaches only the demo, which then stops the service in order.
+        start_new_session=True,
+    )
+
+
+def _wait_for_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """The URL that `shoal up --json` prints once it is ready. Raises ShoalError if it ends before."""
     assert process.stdout is not None
     printed = b""
     for line in process.stdout:
         printed += line
         if line.rstrip() == b"}":
             return str(json.loads(printed)["url"])
+    raise ShoalError(_with_log("`shoal demo` could not start its service", log))
+
+
+def _with_log(reason: str, log: Path) -> str:
+    """Add to `reason` how to start a service and the last lines of the service log."""
     tail = log.read_text("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
-    raise ShoalError("\n".join(["the service did not start. The end of its log:", *tail]))
+    hint = "run `shoal demo` again, or start a service with `shoal up`"
+    return "\n".join([f"{reason}; {hint}. The end of the log:", *tail])

@@ -1,4 +1,4 @@
-"""Commands that take documents in, bring their scores up to date, and write them out."""
+"""Commands that ingest, rescore and export documents."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from shoal.cli.files import write_file
 from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import one_line, quantity
 from shoal.errors import DocumentError, NotFoundError
 from shoal.formats.folder_listing import list_folder, no_texts_line, passed_over_line
 from shoal.models import DocFormat
 
 Tags = Annotated[
-    str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
+    str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas.")
 ]
 
 AUTO = "auto"
-FORMATS = (AUTO, *(known.value for known in DocFormat))
+FORMATS = (AUTO, *(doc_format.value for doc_format in DocFormat))
 MAX_WORKERS = 64
 
 
@@ -39,65 +39,71 @@ def register(app: typer.Typer) -> None:
 
 def ingest(
     session: Session,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Text files, whatever their extension.")
-    ],
-    title: Annotated[str | None, typer.Option(help="Title of the document; for one file only.")] = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Text files with any extension.")],
+    title: Annotated[str | None, typer.Option(help="Title of the document. Only with a single file.")] = None,
     tags: Tags = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        str, typer.Option(metavar="/".join(FORMATS), help="How to read the files; auto: by extension.")
+        str, typer.Option(metavar="/".join(FORMATS), help="Format of the files. auto: by extension.")
     ] = AUTO,
     replace: Annotated[
         int | None,
         typer.Option(
             metavar="DOC_ID",
-            help="Make the file the new content of this document; for one file only. Title and tags stay unless given.",
+            help="Replace the content of this document. Only with a single file. Title and tags stay unless "
+            "given.",
         ),
     ] = None,
 ) -> None:
     """Store files in the database.
 
-    They are cut into passages and scored in this process; no service is needed.
+    This process cuts them into passages and scores them; no service is needed.
 
-    A file whose text is stored already is reported as a duplicate; its tags are added to the stored document.
-    Exit code 1 if any file could not be stored; the others are.
+    A file whose text is already stored is reported as a duplicate; its tags are added to the stored document.
+    Exit code 1 if any file could not be stored; all other files are stored.
 
     \b
         shoal ingest notes.md --tags biology,field
         shoal ingest chapter1.txt chapter2.txt
-        shoal ingest chapter1.txt --replace 12   under its number; passages that stay keep theirs
+        shoal ingest chapter1.txt --replace 12   the document and unchanged passages keep their numbers
     """
     if len(paths) > 1 and title is not None:
-        raise typer.BadParameter("one title cannot serve several files", param_hint="--title")
+        raise typer.BadParameter("one title cannot be given to several files", param_hint="--title")
     if len(paths) > 1 and replace is not None:
         raise typer.BadParameter("one document cannot become several files", param_hint="--replace")
     if format not in FORMATS:
         raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}", param_hint="--format")
     outcomes: list[folder_ingest.FileOutcome] = []
-    began = time.monotonic()
-    how_to_read = None if format == AUTO else format
+    started = time.monotonic()
+    file_format = None if format == AUTO else format
     with (
-        folder_ingest.telling_if_interrupted(len(paths), outcomes),
+        folder_ingest.report_interruption(len(paths), outcomes),
         session.engine(must_exist=replace is not None) as engine,
     ):
         for path in paths:
-            size = folder_ingest.size_of(path)
+            size = folder_ingest.file_size(path)
             try:
                 if replace is None:
                     result = engine.ingest_file(
-                        folder_ingest.absolute(path), title=title, format=how_to_read, tags=split_tags(tags)
+                        folder_ingest.absolute_path(path),
+                        title=title,
+                        format=file_format,
+                        tags=split_tags(tags),
                     )
                 else:
                     new_tags = None if tags is None else split_tags(tags)
                     result = engine.replace_file(
-                        replace, folder_ingest.absolute(path), title=title, format=how_to_read, tags=new_tags
+                        replace,
+                        folder_ingest.absolute_path(path),
+                        title=title,
+                        format=file_format,
+                        tags=new_tags,
                     )
                 outcome = folder_ingest.FileOutcome.of(path, size, result)
             except (DocumentError, NotFoundError) as error:
-                outcome = folder_ingest.FileOutcome.failed(path, size, _why_not(path, error))
+                outcome = folder_ingest.FileOutcome.failed(path, size, _failure_reason(path, error))
             outcomes.append(outcome)
-            _report(session, outcome, name_stored=True)
-    _finish(session, outcomes, time.monotonic() - began)
+            _print_outcome(session, outcome, name_stored=True)
+    _print_totals(session, outcomes, time.monotonic() - started)
 
 
 def ingest_dir(
@@ -106,58 +112,60 @@ def ingest_dir(
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
     ],
     tags: Tags = None,
-    recursive: Annotated[bool, typer.Option(help="Also the folders inside it.")] = True,
+    recursive: Annotated[bool, typer.Option(help="Include subfolders.")] = True,
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=MAX_WORKERS, help="Processes that share the work; one a core is a good number."
+            min=1, max=MAX_WORKERS, help="Processes that share the work; one per core is a good number."
         ),
     ] = 1,
 ) -> None:
     """Store the texts of a folder.
 
-    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and symbolic links
-    are passed over and counted, names that begin with a dot are passed over. A bad file is reported and does not stop
-    the rest; exit code 1 if there was one. Running it again takes in what is new: texts stored already are skipped as
-    duplicates.
+    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and
+    symbolic links are skipped and counted; names that begin with a dot are skipped. A bad file is reported
+    and does not stop the others; the exit code is then 1. Run the command again to store new files: stored
+    texts are skipped as duplicates.
     """
     listing = list_folder(folder, recursive=recursive)
-    files = folder_ingest.measured(listing.texts)
-    unreadable = [folder_ingest.FileOutcome.failed(one.path, 0, one.reason) for one in listing.unreadable]
+    files = folder_ingest.with_sizes(listing.texts)
+    unreadable = [
+        folder_ingest.FileOutcome.failed(entry.path, 0, entry.reason) for entry in listing.unreadable
+    ]
     if not files and not unreadable:
         raise NotFoundError(no_texts_line(folder, listing.passed_over))
     from shoal.cli.progress import bar
 
-    began = time.monotonic()
+    started = time.monotonic()
     size = sum(file.size for file in files)
     with (
-        folder_ingest.telling_if_interrupted(len(files), ()),
+        folder_ingest.report_interruption(len(files), ()),
         session.engine(must_exist=False) as engine,
-        bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as drawn,
+        bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as progress_bar,
     ):
         outcomes = folder_ingest.ingest_files(
-            engine, files, split_tags(tags), folder=folder, processes=workers, watch=drawn.follow
+            engine, files, split_tags(tags), folder=folder, processes=workers, watch=progress_bar.follow
         )
     outcomes += unreadable
     for outcome in outcomes:
-        _report(session, outcome, name_stored=False)
-    _finish(session, outcomes, time.monotonic() - began, listing.passed_over)
+        _print_outcome(session, outcome, name_stored=False)
+    _print_totals(session, outcomes, time.monotonic() - started, listing.passed_over)
 
 
 def rescore(
     session: Session,
     server: Annotated[
         str | None,
-        typer.Option("--server", metavar="URL", help="Have this running service do it, as a job."),
+        typer.Option("--server", metavar="URL", help="Run it as a job of this service."),
     ] = None,
     key: Key = None,
-    wait: Annotated[bool, typer.Option("--wait", help="With --server: follow the job to its end.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --server: wait for the end of the job.")] = False,
 ) -> None:
-    """Learn the library's words afresh and bring every passage up to date with them.
+    """Learn the words of the library again and update every passage.
 
-    Passages scored before the newest words were learned, or with other data, are scored anew; what a passage is and
-    its number stay as they are. Interrupted, it goes on where it was when started again. A running service is better
-    asked with --server: its workers share the work, and `shoal jobs ID --cancel` ends it early.
+    Passages that were scored with an older vocabulary or with other data are scored again; their text and
+    number do not change. If the command is interrupted, the next run continues where it stopped. With a
+    running service, use --server: its workers share the work, and `shoal jobs ID --cancel` stops it early.
     """
     if server is not None:
         from shoal.cli.jobs import rescore_on
@@ -165,23 +173,23 @@ def rescore(
         rescore_on(session, server, key, wait=wait)
         return
     if wait:
-        raise typer.BadParameter("is for --server; without it the command waits anyway", param_hint="--wait")
+        raise typer.BadParameter("needs --server; without it the command always waits", param_hint="--wait")
     from shoal.cli.progress import bar
     from shoal.service.garbage_collection import relax_collector
 
-    began = time.monotonic()
+    started = time.monotonic()
     relax_collector()
     with session.engine() as engine:
-        with bar(session.err, "rescore", bytes_total=0) as drawn:
-            result = engine.rescore(drawn.follow)
+        with bar(session.err, "rescore", bytes_total=0) as progress_bar:
+            result = engine.rescore(progress_bar.follow)
         stale = engine.status()["n_stale_chunks"]
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
     if session.as_json:
         session.emit({**json_form(result), "n_stale_chunks": stale})
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     session.say(
-        f"{counted(result.n_documents, 'document')} up to date with vocabulary version "
+        f"{quantity(result.n_documents, 'document')} up to date with vocabulary version "
         f"{result.vocabulary_version}, {len(result.failed):,} failed ({seconds:.1f} s)"
     )
     if result.failed:
@@ -192,19 +200,20 @@ def export(
     session: Session,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", dir_okay=False, help="Where to write; stdout if left out."),
+        typer.Argument(metavar="[FILE]", dir_okay=False, help="Output file. Default: stdout."),
     ] = None,
     canonical: Annotated[
         bool,
         typer.Option(
-            "--canonical", help="Leave out ids, times and versions: equal libraries give equal bytes."
+            "--canonical",
+            help="Leave out ids, times and versions, so that equal libraries give equal bytes.",
         ),
     ] = False,
 ) -> None:
     """Write the whole library as JSON lines.
 
-    Documents, passages and their reefs, one record to a line.
-    A FILE is replaced only when the export is complete. With --json and no FILE, one JSON array is written.
+    Each line is one record: a document, a passage with its reefs, or a learned word.
+    FILE is replaced only when the export is complete. With --json and no FILE, the output is one JSON array.
     """
     with session.engine() as engine:
         lines = engine.export(canonical=canonical)
@@ -214,25 +223,25 @@ def export(
         count = write_file(lines, file)
     if session.as_json:
         session.emit({"file": str(file), "lines": count, "bytes": file.stat().st_size})
-    session.say(f"{counted(count, 'line')} written to {file}")
+    session.say(f"{quantity(count, 'line')} written to {file}")
 
 
-def _report(session: Session, outcome: folder_ingest.FileOutcome, *, name_stored: bool) -> None:
-    """Tell at once what a person should know about a file; what was stored only where files were named."""
+def _print_outcome(session: Session, outcome: folder_ingest.FileOutcome, *, name_stored: bool) -> None:
+    """Print errors and warnings of a file; with `name_stored` also the stored document or the duplicate."""
     path = one_line(outcome.path)
     if outcome.error is not None:
         session.warn(f"failed: {path}: {one_line(outcome.error)}")
     elif outcome.duplicate is not None and name_stored:
-        session.say(f"duplicate: {path} is stored already as document {outcome.duplicate}")
+        session.say(f"duplicate: {path} is already stored as document {outcome.duplicate}")
     elif name_stored:
         session.say(
-            f"document {outcome.id}: {outcome.title} ({counted(outcome.n_chunks, 'passage')}) from {path}"
+            f"document {outcome.id}: {outcome.title} ({quantity(outcome.n_chunks, 'passage')}) from {path}"
         )
     for warning in outcome.warnings:
         session.warn(f"warning: {path}: {warning}")
 
 
-def _finish(
+def _print_totals(
     session: Session,
     outcomes: Sequence[folder_ingest.FileOutcome],
     seconds: float,
@@ -258,14 +267,14 @@ def _finish(
         )
     megabytes = size / 1e6
     rate = f", {megabytes:.1f} MB in {seconds:.1f} s ({megabytes / max(seconds, 1e-3):.1f} MB/s)"
-    session.say(f"{stored:,} stored, {counted(duplicates, 'duplicate')}, {failed:,} failed{rate}")
+    session.say(f"{stored:,} stored, {quantity(duplicates, 'duplicate')}, {failed:,} failed{rate}")
     if failed:
         raise typer.Exit(1)
 
 
-def _why_not(path: Path, error: Exception) -> str:
+def _failure_reason(path: Path, error: Exception) -> str:
     if path.is_dir():
-        return "this is a folder; `shoal ingest-dir` takes in its files"
+        return "this is a folder; `shoal ingest-dir` stores its files"
     return str(error)
 
 

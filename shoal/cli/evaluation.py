@@ -1,4 +1,4 @@
-"""The command that judges the ranking by queries whose answers are known."""
+"""The command that measures ranking quality with judged queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluate(
     queries: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="Judged queries, one JSON object a line."
+            metavar="FILE", exists=True, dir_okay=False, help="Judged queries, one JSON object per line."
         ),
     ],
     way: Annotated[
@@ -40,35 +40,40 @@ def evaluate(
         typer.Option(
             "--way",
             metavar="WAY",
-            help="A way to search: a preset, a mode, `rrf`, or weights as lexical=0.6,reef=0.4. May be given again; the "
-            "first is what the others are compared with. Default: all presets, lexical and reef.",
+            help="A way to search: a preset, a mode, `rrf`, or weights as lexical=0.6,reef=0.4. Repeatable; "
+            "the other ways are compared with the first. Default: all presets, lexical and reef.",
         ),
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, help="Results that are looked at.")] = 10,
+    depth: Annotated[int, typer.Option(min=1, help="Number of results to evaluate per query.")] = 10,
     show: Annotated[
         int,
         typer.Option(
-            "--show", min=0, metavar="N", help="Also list the N queries that the first way answers worst."
+            "--show",
+            min=0,
+            metavar="N",
+            help="Also list the N queries with the worst results of the first way.",
         ),
     ] = 0,
 ) -> None:
-    """Judge the ranking by queries of your own.
+    """Measure the ranking with your own queries.
 
-    Each line of FILE is a query with the documents that answer it, by source path, by the end of one, or by title:
+    Each line of FILE has a query and the relevant documents, named by source path, by the end of the path, or
+    by title:
 
     \b
         {"query": "how bees find food", "relevant": ["bees.md"]}
         {"query": "glass", "relevant": {"making-glass.md": 3, "Sand": 1}}
 
-    Every query is answered in every way, and documents are ranked by their best passage. nDCG is 1 where the documents
-    that answer stand first, those of a higher grade before the others; recall is the share of them among the results.
+    Every query runs in every way, and documents are ranked by their best passage. nDCG is 1 if the relevant
+    documents come first, highest grade first. Recall is the share of the relevant documents among the
+    results.
 
     \b
         shoal evaluate queries.jsonl
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
-    from shoal.maintenance.evaluation import evaluate as judge
+    from shoal.maintenance.evaluation import evaluate as run_evaluation
     from shoal.maintenance.evaluation import read_judged
 
     ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
@@ -76,23 +81,23 @@ def evaluate(
         judged = read_judged(lines)
     with session.engine() as engine:
         try:
-            found = judge(engine, judged, ways, depth=depth)
+            evaluation = run_evaluation(engine, judged, ways, depth=depth)
         except QueryError as error:
             if error.field == "top_k":
                 raise typer.BadParameter(str(error), param_hint="--depth") from None
             raise
-    for one in found.missing:
-        session.warn(f"warning: line {one.line}: the library has no {one.name!r}")
+    for reference in evaluation.missing:
+        session.warn(f"warning: line {reference.line}: the library has no {reference.name!r}")
     if session.as_json:
-        session.emit(json_form(found))
+        session.emit(json_form(evaluation))
         return
-    _print_ways(session.out, found)
+    _print_ways(session.out, evaluation)
     if show:
-        _print_worst(session.out, found, show)
+        _print_worst(session.out, evaluation, show)
 
 
 def parse_way(text: str) -> Way:
-    """A way by its name. Raises typer.BadParameter."""
+    """The way to search that `text` names. Raises typer.BadParameter."""
     from shoal.maintenance.evaluation import Way
 
     if text in PRESETS:
@@ -104,29 +109,32 @@ def parse_way(text: str) -> Way:
     if "=" in text:
         return Way(text, {"weights": parse_weights(text)})
     raise typer.BadParameter(
-        f"{text!r} is no way to search; name one of {', '.join((*PRESETS, *MODES))}, rrf, or weights as "
+        f"{text!r} is not a way to search; use one of {', '.join((*PRESETS, *MODES))}, rrf, or weights as "
         "lexical=0.6,reef=0.4",
         param_hint="--way",
     )
 
 
-def _print_ways(console: Console, found: Evaluation) -> None:
-    table = _table("way", f"nDCG@{found.depth}", f"recall@{found.depth}", "nothing found", "better", "worse")
-    for place, one in enumerate(found.ways):
-        compared = ("", "") if place == 0 else (f"{one.n_better:,}", f"{one.n_worse:,}")
-        table.add_row(one.way, f"{one.ndcg:.3f}", f"{one.recall:.3f}", f"{one.n_missed:,}", *compared)
+def _print_ways(console: Console, evaluation: Evaluation) -> None:
+    depth = evaluation.depth
+    table = _table("way", f"nDCG@{depth}", f"recall@{depth}", "nothing found", "better", "worse")
+    for index, score in enumerate(evaluation.ways):
+        comparison = ("", "") if index == 0 else (f"{score.n_better:,}", f"{score.n_worse:,}")
+        table.add_row(
+            score.way, f"{score.ndcg:.3f}", f"{score.recall:.3f}", f"{score.n_missed:,}", *comparison
+        )
     console.print(table)
-    told = f"judged queries: {found.n_queries:,}"
-    if len(found.ways) > 1:
-        told += f"; better and worse: how many of them, compared with {found.ways[0].way}"
-    console.print(told, style="dim")
+    caption = f"judged queries: {evaluation.n_queries:,}"
+    if len(evaluation.ways) > 1:
+        caption += f"; better and worse: number of queries, compared with {evaluation.ways[0].way}"
+    console.print(caption, style="dim")
 
 
-def _print_worst(console: Console, found: Evaluation, most: int) -> None:
-    names = [one.way for one in found.ways]
+def _print_worst(console: Console, evaluation: Evaluation, limit: int) -> None:
+    names = [score.way for score in evaluation.ways]
     table = _table("query", *names)
-    for one in sorted(found.queries, key=lambda query: query.ndcg[names[0]])[:most]:
-        table.add_row(one_line(one.query), *(f"{one.ndcg[name]:.2f}" for name in names))
+    for score in sorted(evaluation.queries, key=lambda query: query.ndcg[names[0]])[:limit]:
+        table.add_row(one_line(score.query), *(f"{score.ndcg[name]:.2f}" for name in names))
     console.print()
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""Files that a command writes: whole or not at all."""
+"""Atomic writing of output files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from shoal.support.regular_files import is_plain_file
 
 
 def write_file(lines: Iterable[str], path: Path) -> int:
-    """Write the lines beside `path` and move them into place; the number of lines. Raises ShoalError."""
+    """Write lines to a temporary file, move it to `path` and return the line count. Raises ShoalError."""
     count = 0
     if (path.is_symlink() or path.exists()) and not is_plain_file(path):
-        # A device would become a file for every program of the machine.
+        # Moving a file onto a device would replace the device for every program on the machine.
         raise ShoalError(
             f"{path} is no regular file, but a link, a pipe or a device; leave it out to write to stdout"
         )
@@ -23,19 +23,19 @@ def write_file(lines: Iterable[str], path: Path) -> int:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
     except OSError as error:
         raise ShoalError(f"cannot write to {path.absolute().parent}: {error.strerror}") from error
-    beside = Path(name)
+    temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as opened:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             for line in lines:
-                opened.write(line.rstrip("\n") + "\n")
+                file.write(line.rstrip("\n") + "\n")
                 count += 1
-            opened.flush()
-            os.fsync(opened.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        beside.chmod(0o666 & ~umask)
-        beside.replace(path)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return count

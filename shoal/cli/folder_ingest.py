@@ -1,4 +1,4 @@
-"""Taking in the files of a folder, in this process or in several, with one outcome a file."""
+"""Ingestion of the files of a folder, in one or several processes, with one outcome per file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.cli.session import InterruptedCommandError
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import quantity
 from shoal.errors import DocumentError
 from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
 from shoal.service.garbage_collection import relax_collector
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 __all__ = [
     "SUFFIXES",
     "FileOutcome",
-    "Found",
-    "absolute",
+    "SizedFile",
+    "absolute_path",
+    "file_size",
     "find_files",
     "ingest_files",
-    "measured",
-    "size_of",
+    "report_interruption",
+    "with_sizes",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of a file; as IngestResult, with the path it was found at and its size."""
+    """The IngestResult of a file, with its path and its size in bytes."""
 
     path: str
     bytes: int
@@ -69,51 +70,54 @@ class FileOutcome:
 
 
 @contextmanager
-def telling_if_interrupted(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
-    """Where Ctrl-C ends the block, tell how many of the files are stored: those of `outcomes`, and what an intake had
-    come to. Raises InterruptedCommandError then."""
+def report_interruption(n_files: int, outcomes: Sequence[FileOutcome]) -> Iterator[None]:
+    """On Ctrl-C in the block, raise InterruptedCommandError with the number of stored files.
+
+    Counts the files in `outcomes` and those that an interrupted ingest session has stored.
+    """
     from shoal.jobs.ingestion import IngestInterrupted
 
     try:
         yield
     except KeyboardInterrupt as error:
-        n_stored = sum(one.error is None for one in outcomes)
+        n_stored = sum(outcome.error is None for outcome in outcomes)
         if isinstance(error, IngestInterrupted):
             n_stored += error.n_stored
+        verb = "is" if n_stored == 1 else "are"
         raise InterruptedCommandError(
-            f"interrupted: of {counted(n_files, 'file')} {n_stored:,} {'is' if n_stored == 1 else 'are'} stored; "
-            "running it again takes in the rest"
+            f"interrupted: of {quantity(n_files, 'file')} {n_stored:,} {verb} stored; "
+            "running it again stores the rest"
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file and its size in bytes when it was looked at."""
+class SizedFile:
+    """A file and its size in bytes when it was listed."""
 
     path: Path
     size: int
 
 
-def find_files(folder: Path, *, recursive: bool) -> list[Found]:
-    """Text files below `folder` in the order of their paths; names that begin with a dot are passed over."""
-    return measured(list_folder(folder, recursive=recursive).texts)
+def find_files(folder: Path, *, recursive: bool) -> list[SizedFile]:
+    """Text files below `folder`, ordered by path. Names that begin with a dot are skipped."""
+    return with_sizes(list_folder(folder, recursive=recursive).texts)
 
 
-def measured(paths: Iterable[Path]) -> list[Found]:
+def with_sizes(paths: Iterable[Path]) -> list[SizedFile]:
     """The files with their sizes."""
-    return [Found(path, size_of(path)) for path in paths]
+    return [SizedFile(path, file_size(path)) for path in paths]
 
 
-def absolute(path: Path) -> Path:
-    """The path under which a file is stored, wherever a command is run: what cites it, or follows it, finds it again.
+def absolute_path(path: Path) -> Path:
+    """The absolute path, stored as source path so that citations and syncs find the file from anywhere.
 
-    Links are not resolved: one may lead elsewhere tomorrow, and the document is that of the link.
+    Links are not resolved: their target may change, and the document belongs to the link.
     """
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
-def size_of(path: Path) -> int:
-    """Bytes of a file, 0 if there is none: reading it will say why."""
+def file_size(path: Path) -> int:
+    """Size of a file in bytes; 0 if it cannot be read, because reading it later reports the reason."""
     try:
         return path.stat().st_size
     except OSError:
@@ -122,17 +126,17 @@ def size_of(path: Path) -> int:
 
 def ingest_files(
     engine: Engine,
-    files: Sequence[Found],
+    files: Sequence[SizedFile],
     tags: Sequence[str],
     *,
     folder: Path | None = None,
     processes: int = 1,
     watch: Watcher | None = None,
 ) -> list[FileOutcome]:
-    """Ingest files, one outcome each, in order, under their absolute paths. A file that cannot be read or taken does
-    not stop the rest.
+    """Ingest files under their absolute paths and return one outcome per file, in order.
 
-    `folder` is the one that was listed. `processes` beyond one share the work. Raises ShoalError if all of them die.
+    A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
+    With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
     relax_collector()
     with engine.ingest_session() as ingest_session:
@@ -147,7 +151,7 @@ def ingest_files(
                     "content": content,
                     "encoding": encoding,
                     "tags": tags,
-                    "source_path": str(absolute(file.path)),
+                    "source_path": str(absolute_path(file.path)),
                 }
             )
         results = ingest_session.finish(processes=processes, watch=watch)
@@ -155,7 +159,7 @@ def ingest_files(
 
 
 def _read(path: Path, folder: Path | None, settings: Settings) -> Decoded:
-    """The text of a file, and its encoding. Raises OSError, DocumentError; a file over the limit is not read."""
+    """Read the text of a file and its encoding. Raises OSError, DocumentError (also if it is too large)."""
     from shoal.formats.decoding import decode
 
     limit = settings.max_document_bytes

@@ -1,4 +1,4 @@
-"""Commands that talk to a running service: `upload` and `jobs`."""
+"""Commands that use a running service: `upload` and `jobs`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
+from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import choose
 from shoal.errors import NotFoundError
 from shoal.formats.folder_listing import passed_over_line
@@ -22,15 +24,17 @@ from shoal.formats.folder_listing import passed_over_line
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job
 
-DEFAULT_SERVER = "http://127.0.0.1:8000"
+DEFAULT_PORT = 8000
+DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 FAILED_SHOWN = 50
 """Failed items printed after an upload; `shoal jobs ID --status failed` has all of them."""
 WARNED_SHOWN = 50
 """Items printed with their warnings after an upload; `shoal jobs ID` has all of them."""
-TOLD_EVERY_SECONDS = 10.0
-"""Between two lines on a job that is followed where no bar can be drawn: often enough for a log, and no more."""
-WITH_TEXTS = ("ingest", "replace")
-"""Kinds of jobs whose items bring a text, which may be warned of."""
+PROGRESS_LINE_SECONDS = 10.0
+"""Time between two progress lines of a job if stderr is not a terminal."""
+KINDS_WITH_TEXT = ("ingest", "replace")
+"""Kinds of jobs whose items have a text. Only these items can have warnings."""
 PAGE = 500
 STATUSES = (
     "enqueued",
@@ -51,22 +55,22 @@ Key = Annotated[
         metavar="KEY",
         envvar="SHOAL_API_KEY",
         show_envvar=False,
-        help="API key, where the service has any. Better in SHOAL_API_KEY: others see command lines.",
+        help="API key, if the service needs one. Prefer SHOAL_API_KEY: other users can see command lines.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Items of a job that has ended of which a person should know, at most PAGE of each sort."""
+class ItemReport:
+    """Failed items and items with warnings of an ended job, at most PAGE of each."""
 
     failed: tuple[Item, ...] = ()
     warned: tuple[Item, ...] = ()
 
     @classmethod
-    def of(cls, client: Client, job: Job) -> Told:
+    def of(cls, client: Client, job: Job) -> ItemReport:
         failed = client.items(job, status="failed", limit=PAGE).items if job.progress.failed else ()
-        has_texts = job.kind in WITH_TEXTS and job.progress.done > job.progress.failed
+        has_texts = job.kind in KINDS_WITH_TEXT and job.progress.done > job.progress.failed
         items = client.each_item(job) if has_texts else ()
         warned = (item for item in items if item.warnings and item.status != "failed")
         return cls(failed, tuple(islice(warned, PAGE)))
@@ -84,63 +88,67 @@ def upload(
     server: Server = DEFAULT_SERVER,
     key: Key = None,
     tags: Annotated[
-        str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, by commas.")
+        str | None,
+        typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the job to its end.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
 ) -> None:
     """Send files to a running service.
 
-    They are one job. Of a folder every .md, .markdown and .txt below it is sent; a file named by itself is
-    sent whatever its extension; what is passed over is counted. A .zip, .tar.gz or .tgz is sent as it is, alone: the service makes every file
-    in it a document. So is an .ndjson or .jsonl: every line of it is a document with fields of its own. Files
-    are streamed from disk. The service answers once everything has arrived safely; from then on nothing is
-    lost, whatever happens to it.
+    One upload is one job. From a folder, every .md, .markdown and .txt file below it is sent; other files are
+    skipped and counted. A file given by name is sent with any extension. A .zip, .tar.gz or .tgz is sent
+    unchanged and must be the only PATH: the service makes each file in it a document. The same holds for
+    .ndjson and .jsonl: each line is a document with its own fields. Files are streamed from disk. The service
+    responds once everything is durably stored; from then on nothing is lost if the service stops.
 
-    With --wait, exit code 1 if any item failed; the failed ones are listed with the reason.
+    With --wait, the exit code is 1 if any item failed; failed items are listed with the reason.
 
     \b
         shoal up                                 in one terminal
         shoal upload books/ --tags books --wait  in another
         shoal upload notes.zip --wait
     """
-    chosen = choose(session, paths)
-    files = chosen.files
-    if chosen.passed_over:
-        session.warn(passed_over_line(chosen.passed_over))
+    selection = choose(session, paths)
+    files = selection.files
+    if selection.passed_over:
+        session.warn(passed_over_line(selection.passed_over))
     if not files:
-        raise NotFoundError("there is nothing to upload: no file could be read")
+        raise NotFoundError("nothing to upload: no file could be read")
     from shoal.cli.progress import bar
     from shoal.client import archive_type, holds_records
 
     is_archive = any(archive_type(file.path) for file in files)
     is_records = any(holds_records(file.path) for file in files)
     if (is_archive or is_records) and len(paths) > 1:
-        what = "an archive" if is_archive else "a file of records"
-        raise typer.BadParameter(f"{what} is a job of its own; name it alone", param_hint="PATH")
+        kind = "an archive" if is_archive else "a file of records"
+        raise typer.BadParameter(f"{kind} is a job of its own; upload it alone", param_hint="PATH")
     if is_records and tags:
-        raise typer.BadParameter("every record has tags of its own", param_hint="--tags")
-    with connected(session, server, key) as client:
+        raise typer.BadParameter("records have their own tags", param_hint="--tags")
+    with connect(session, server, key, command_name="shoal upload") as client:
         size = sum(file.size for file in files)
-        with _sending(size, client.server) as count, bar(session.err, "upload", bytes_total=size) as drawn:
+        with (
+            _interruptible_upload(size, client.server) as count_sent,
+            bar(session.err, "upload", bytes_total=size) as progress_bar,
+        ):
 
-            def sent(n_bytes: int) -> None:
-                count(n_bytes)
-                drawn.advance(n_bytes)
+            def on_sent(n_bytes: int) -> None:
+                count_sent(n_bytes)
+                progress_bar.advance(n_bytes)
 
             if is_archive:
-                job = client.upload_archive(files[0], tags=split_tags(tags), sent=sent)
+                job = client.upload_archive(files[0], tags=split_tags(tags), sent=on_sent)
             elif is_records:
-                job = client.upload_records(files[0], sent=sent)
+                job = client.upload_records(files[0], sent=on_sent)
             else:
-                job = client.upload(files, tags=split_tags(tags), sent=sent)
-        told = Told()
+                job = client.upload(files, tags=split_tags(tags), sent=on_sent)
+        report = ItemReport()
         if wait:
-            with _accepted(job.id, client.server):
-                with _following(job.id, client.server):
+            with _accepted_job(job.id, client.server):
+                with _interruptible_wait(job.id, client.server):
                     job = follow(session, client, job.id)
-                told = Told.of(client, job)
-    _tell(session, job, told, waited=wait, server=client.server, passed_over=chosen.passed_over)
-    if chosen.unreadable or (wait and not job.succeeded):
+                report = ItemReport.of(client, job)
+    _print_outcome(session, job, report, waited=wait, server=client.server, passed_over=selection.passed_over)
+    if selection.unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
 
@@ -152,36 +160,34 @@ def jobs(
     status: Annotated[
         str | None,
         typer.Option(
-            metavar="STATUS", help="Only jobs (with ID: only items) in this status, such as failed."
+            metavar="STATUS", help="Only jobs (with ID: only items) with this status, such as failed."
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="How many to pass over.")] = 0,
-    cancel: Annotated[
-        bool, typer.Option("--cancel", help="End what has not ended of this job; what is stored stays.")
-    ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try again what has failed of this job.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow this job to its end.")] = False,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel this job. Stored documents stay.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Retry the failed items of this job.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of this job.")] = False,
 ) -> None:
-    """Show the jobs of a running service, and act on them.
+    """Show, cancel and retry the jobs of a running service.
 
-    The newest come first. With an ID, that one with its items.
-    With --wait, exit code 1 if any item failed.
+    Lists all jobs, newest first. With an ID, shows that job with its items.
+    With --wait, the exit code is 1 if any item failed.
 
     \b
-        shoal jobs                    all of them
-        shoal jobs 7 --status failed  what failed of one, and why
-        shoal jobs 7 --retry --wait   once the reason is gone
+        shoal jobs                    all jobs
+        shoal jobs 7 --status failed  the failed items of a job, with the reasons
+        shoal jobs 7 --retry --wait   retry them after the cause is fixed
     """
     if job_id is None and (cancel or retry or wait):
-        raise typer.BadParameter("say which job: shoal jobs ID ...", param_hint="[ID]")
+        raise typer.BadParameter("name the job: shoal jobs ID ...", param_hint="[ID]")
     if cancel and retry:
-        raise typer.BadParameter("a job is canceled or tried again, not both", param_hint="--retry")
+        raise typer.BadParameter("a job can be canceled or retried, not both", param_hint="--retry")
     if job_id is not None and (cancel or retry or wait):
-        with connected(session, server, key) as client:
-            _act(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
+        with connect(session, server, key, command_name="shoal jobs") as client:
+            _change_job(session, client, job_id, cancel=cancel, retry=retry, wait=wait)
         return
-    with connected(session, server, key) as client:
+    with connect(session, server, key, command_name="shoal jobs") as client:
         if job_id is None:
             page = json_form(client.jobs(status=status, limit=limit, offset=offset))
         else:
@@ -200,97 +206,105 @@ def jobs(
         print_items(session.out, page["items"], total=page["total"])
 
 
-def _act(session: Session, client: Client, job_id: int, *, cancel: bool, retry: bool, wait: bool) -> None:
-    """Cancel a job or try it again, and tell how it stands then."""
+def _change_job(
+    session: Session, client: Client, job_id: int, *, cancel: bool, retry: bool, wait: bool
+) -> None:
+    """Cancel or retry a job, wait for its end if asked to, and print its outcome."""
     if cancel:
         client.cancel_job(job_id)
     if retry:
         client.retry_job(job_id)
     job = client.job(job_id)
-    told = Told()
+    report = ItemReport()
     if wait:
-        with _accepted(job_id, client.server):
-            with _following(job.id, client.server):
+        with _accepted_job(job_id, client.server):
+            with _interruptible_wait(job.id, client.server):
                 job = follow(session, client, job_id)
-            told = Told.of(client, job)
-    _tell(session, job, told, waited=wait or cancel, server=client.server)
+            report = ItemReport.of(client, job)
+    _print_outcome(session, job, report, waited=wait or cancel, server=client.server)
     if wait and not cancel and not job.succeeded:
         raise typer.Exit(1)
 
 
 def rescore_on(session: Session, server: str, key: str | None, *, wait: bool) -> None:
-    """Have a service bring its library up to date."""
-    with connected(session, server, key) as client:
-        _act(session, client, client.rescore().id, cancel=False, retry=False, wait=wait)
+    """Start a rescore job on a service."""
+    with connect(session, server, key, command_name="shoal rescore") as client:
+        _change_job(session, client, client.rescore().id, cancel=False, retry=False, wait=wait)
 
 
-def connected(session: Session, server: str, key: str | None) -> Client:
-    """A client for a command. Where no service is at that address, a person is told at once; one that goes
-    away meanwhile, or is busy, is waited for, and that is told once."""
-    from shoal.client import Client
+@contextmanager
+def connect(session: Session, server: str, key: str | None, *, command_name: str) -> Iterator[Client]:
+    """Open a client for the command `command_name`.
 
-    told: set[str] = set()
+    If no service listens at `server`, the command fails at once and says how to start one. If the service
+    goes away later or is busy, the client retries and prints each reason once. Raises ClientError.
+    """
+    from shoal.client import Client, UnreachableError
 
-    def retrying(reason: ClientError, _seconds: float) -> None:
-        if str(reason) not in told:
-            told.add(str(reason))
-            # Through the console of the progress bar, which makes room for it.
+    printed: set[str] = set()
+
+    def print_retry(reason: ClientError, _seconds: float) -> None:
+        if str(reason) not in printed:
+            printed.add(str(reason))
+            # The console of the progress bar makes room for the line.
             session.err.print(one_line(f"{reason}; trying again"), markup=False, highlight=False)
 
-    return Client(server, key=key, waits_for_start=False, retrying=retrying)
+    with Client(server, key=key, waits_for_start=False, retrying=print_retry) as client:
+        try:
+            yield client
+        except UnreachableError as error:
+            if error.was_sent or error.is_silence:
+                raise
+            raise UnreachableError(
+                _unreachable_message(command_name, client.server), was_sent=False
+            ) from error
+
+
+def _unreachable_message(command_name: str, server: str) -> str:
+    """The error for a command that no service answers, with the command that starts one."""
+    url = urlsplit(server)
+    if url.hostname in LOCAL_HOSTS:
+        port = "" if url.port == DEFAULT_PORT else f" --port {url.port or 80}"
+        hint = f"start one with `shoal up{port}` in another terminal"
+    else:
+        hint = "start one on that machine with `shoal up`, or name another address with --server"
+    return f"`{command_name}` cannot reach a service at {server}; {hint}, then run `{command_name}` again"
 
 
 def follow(session: Session, client: Client, job_id: int) -> Job:
-    """Draw a job's progress until it has ended; the job then. Where there is no terminal, a line now and then."""
+    """Show a job's progress until it ends, and return the ended job.
+
+    Draws a bar on a terminal; otherwise prints a line every PROGRESS_LINE_SECONDS.
+    """
     from shoal.cli.progress import bar
-    from shoal.cli.tables import progress_line
 
-    told = time.monotonic()
+    printed_at = time.monotonic()
 
-    with bar(session.err, f"job {job_id}", bytes_total=0) as drawn:
+    with bar(session.err, f"job {job_id}", bytes_total=0) as progress_bar:
 
-        def seen(job: Job) -> None:
-            nonlocal told
+        def show_progress(job: Job) -> None:
+            nonlocal printed_at
             progress = job.progress
             now = time.monotonic()
-            if not session.err.is_terminal and not job.ended and now - told >= TOLD_EVERY_SECONDS:
-                told = now
+            is_due = now - printed_at >= PROGRESS_LINE_SECONDS
+            if not session.err.is_terminal and not job.ended and is_due:
+                printed_at = now
                 session.warn(progress_line(json_form(job)))
-            drawn.title(f"job {job_id}: {job.stage or job.status}")
-            drawn.move_to(
-                # Documents that were looked at count half, so that one big file is not at nothing until its end.
+            progress_bar.title(f"job {job_id}: {job.stage or job.status}")
+            progress_bar.move_to(
+                # `fraction` counts discovered documents as half done, so one big file moves before its end.
                 max(progress.bytes_done, int(progress.fraction * progress.bytes_total)),
                 progress.done,
                 bytes_total=progress.bytes_total,
                 items_total=progress.total,
             )
 
-        return client.wait_for_job(job_id, seen=seen)
-
-
-def summary(job: Mapping[str, Any]) -> str:
-    """One line on how a job stands, from its JSON."""
-    progress = job["progress"]
-    # `done` counts every item that has ended, however.
-    stored = progress["done"] - progress["failed"] - progress["duplicate"] - progress["canceled"]
-    parts = [
-        f"{stored:,} stored",
-        counted(progress["duplicate"], "duplicate"),
-        f"{progress['failed']:,} failed",
-    ]
-    if progress["canceled"]:
-        parts.append(f"{progress['canceled']:,} canceled")
-    if progress.get("skipped"):
-        parts.append(f"{progress['skipped']:,} skipped")
-    open_items = progress["total"] - progress["done"]
-    if open_items:
-        parts.append(f"{open_items:,} to do")
-    return f"job {job['id']} {job['status']}: {', '.join(parts)}"
+        return client.wait_for_job(job_id, seen=show_progress)
 
 
 @contextmanager
-def _accepted(job_id: int, server: str) -> Iterator[None]:
-    """Where the service goes away while a job is followed, say what that means for the job."""
+def _accepted_job(job_id: int, server: str) -> Iterator[None]:
+    """If the service becomes unavailable in the block, add to the error that the accepted job is safe."""
     from shoal.client import ClientError
 
     try:
@@ -299,16 +313,18 @@ def _accepted(job_id: int, server: str) -> Iterator[None]:
         if not error.is_away:
             raise
         raise ClientError(
-            f"{error}\njob {job_id} was accepted and is safe; it goes on when the service is back, and "
-            f"`shoal jobs {job_id} --server {server}` shows how",
+            f"{error}\njob {job_id} was accepted and is safe; it continues when the service is back, and "
+            f"`shoal jobs {job_id} --server {server}` shows its progress",
             error.status,
         ) from error
 
 
 @contextmanager
-def _sending(size: int, server: str) -> Iterator[Callable[[int], None]]:
-    """Where Ctrl-C ends the block, tell whether anything was accepted; the value counts the bytes that leave. Raises
-    InterruptedCommandError then."""
+def _interruptible_upload(size: int, server: str) -> Iterator[Callable[[int], None]]:
+    """On Ctrl-C in the block, raise InterruptedCommandError that says whether the upload may be accepted.
+
+    Yields a function that counts sent bytes, of `size` in all.
+    """
     sent = 0
 
     def count(n_bytes: int) -> None:
@@ -318,61 +334,61 @@ def _sending(size: int, server: str) -> Iterator[Callable[[int], None]]:
     try:
         yield count
     except KeyboardInterrupt:
-        # What is whole may have arrived, even if its answer has not.
+        # A complete upload may have been accepted although its response has not arrived.
         raise InterruptedCommandError(
             "interrupted: nothing was accepted; run it again"
             if sent < size
-            else "interrupted: all was sent, and whether it was accepted is not known; "
-            f"`shoal jobs{_at(server)}` shows that, and what is sent again is stored once"
+            else "interrupted: everything was sent, but it is unknown whether it was accepted; "
+            f"`shoal jobs{_server_option(server)}` shows it, and uploading again stores nothing twice"
         ) from None
 
 
 @contextmanager
-def _following(job_id: int, server: str) -> Iterator[None]:
-    """Where Ctrl-C ends the block, tell that the job does not end by that. Raises InterruptedCommandError then."""
+def _interruptible_wait(job_id: int, server: str) -> Iterator[None]:
+    """On Ctrl-C in the block, raise InterruptedCommandError that says that the job continues."""
     try:
         yield
     except KeyboardInterrupt:
-        where = _at(server)
+        option = _server_option(server)
         raise InterruptedCommandError(
-            f"interrupted: job {job_id} goes on: `shoal jobs {job_id}{where}` shows it, "
-            f"`shoal jobs {job_id} --cancel{where}` ends it"
+            f"interrupted: job {job_id} continues: `shoal jobs {job_id}{option}` shows it, "
+            f"`shoal jobs {job_id} --cancel{option}` cancels it"
         ) from None
 
 
-def _at(server: str) -> str:
-    """What a command needs to be told to find the service."""
+def _server_option(server: str) -> str:
+    """The option that names the service in a suggested command; empty for the default server."""
     return "" if server == DEFAULT_SERVER else f" --server {server}"
 
 
-def _tell(
+def _print_outcome(
     session: Session,
     job: Job,
-    told: Told,
+    report: ItemReport,
     *,
     waited: bool,
     server: str,
     passed_over: Mapping[str, int] | None = None,
 ) -> None:
     if session.as_json:
-        items = {"failed_items": json_form(told.failed), "warned_items": json_form(told.warned)}
+        items = {"failed_items": json_form(report.failed), "warned_items": json_form(report.warned)}
         files = {} if passed_over is None else {"passed_over": passed_over}
         session.emit({**json_form(job), **(items if waited else {}), **files})
         return
-    from shoal.cli.tables import with_reason
-
-    for item in told.warned[:WARNED_SHOWN]:
+    for item in report.warned[:WARNED_SHOWN]:
         for warning in item.warnings:
             session.warn(f"warning: {item.source_path or item.title}: {warning}")
-    if len(told.warned) > WARNED_SHOWN:
-        session.warn(f"and warnings of more; `shoal jobs {job.id} --server {server}` lists them")
-    for item in told.failed[:FAILED_SHOWN]:
+    if len(report.warned) > WARNED_SHOWN:
+        session.warn(f"more items have warnings; `shoal jobs {job.id} --server {server}` lists them")
+    for item in report.failed[:FAILED_SHOWN]:
         session.warn(f"failed: {with_reason(item.source_path or item.title, item.error or '')}")
-    left = job.progress.failed - FAILED_SHOWN
-    if left > 0:
-        session.warn(f"and {left:,} more; `shoal jobs {job.id} --status failed --server {server}` lists them")
+    n_more = job.progress.failed - FAILED_SHOWN
+    if n_more > 0:
+        session.warn(
+            f"and {n_more:,} more; `shoal jobs {job.id} --status failed --server {server}` lists them"
+        )
     if job.error:
         session.warn(f"job {job.id}: {job.error}")
     session.say(summary(json_form(job)))
     if not waited:
-        session.say(f"`shoal jobs {job.id} --server {server}` shows how it goes on")
+        session.say(f"`shoal jobs {job.id} --server {server}` shows its progress")

@@ -1,4 +1,4 @@
-"""Values of the library in the form they have in JSON, the same as the HTTP API answers."""
+"""Library values as JSON, in the same form as HTTP API responses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def json_form(value: Any) -> Any:
-    """`value` with dataclasses and named tuples as objects by field name, enums as their value and sequences as arrays."""
+    """Convert dataclasses and named tuples to objects, enums to values, sequences and sets to arrays."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: json_form(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

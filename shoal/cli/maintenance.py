@@ -1,4 +1,4 @@
-"""Commands for keeping a library: copies of it, and its health."""
+"""Commands for maintenance: checks, backup, restore and import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import one_line, quantity
 
 if TYPE_CHECKING:
     from shoal.cli.progress import Bar
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from shoal.maintenance.doctor import Report
 
 MAX_WORKERS = 64
-MOST_BAD_LINES = 50
-"""Lines told one by one; of a file that is no export each might be bad."""
+BAD_LINES_SHOWN = 50
+"""Bad lines that are printed. In a file that is not an export, every line may be bad."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,18 +33,20 @@ def register(app: typer.Typer) -> None:
 def doctor(
     session: Session,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be mended without losing a document.")
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing a document.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what reads the whole library.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Skip the checks that read the whole library.")
+    ] = False,
 ) -> None:
-    """Look whether the library is whole.
+    """Check the library for damage.
 
-    The database file, its schema, every text and its passages, the indexes that searches read, accepted work, and what
-    was learned. Every finding says what it means and what to do. Works while the service runs; writers wait some
-    seconds for a large library.
+    Checks the database file, its schema, every text and its passages, the search indexes, accepted jobs and
+    learned words. Each finding says what it means and what to do. Works while the service runs; with a large
+    library, writers wait for some seconds.
 
-    Where the library may only be read, a check that has to write is left out and named. Exit code 1 if something is
-    wrong and not repaired.
+    In a read-only library, checks that have to write are skipped and named. Exit code 1 if there is a problem
+    that was not repaired.
     """
     from contextlib import closing
 
@@ -57,10 +59,10 @@ def doctor(
 
     def watch(check: Check) -> None:
         if session.err.is_terminal:
-            session.err.print(f"looking at {check.what} ...", style="dim")
+            session.err.print(f"checking {check.what} ...", style="dim")
 
-    with closing(CheckContext(settings)) as patient:
-        report = examine(patient, repair=repair, quick=quick, watch=watch)
+    with closing(CheckContext(settings)) as context:
+        report = examine(context, repair=repair, quick=quick, watch=watch)
     if session.as_json:
         session.emit({"healthy": report.is_healthy, **json_form(report)})
     for finding in report.repaired:
@@ -71,32 +73,33 @@ def doctor(
             session.say(f"            - {example}")
         session.say(f"          means: {finding.meaning}")
         session.say(f"          do:    {finding.advice}")
-    unseen = sum(finding.is_unseen for finding in report.findings)
+    skipped = sum(finding.is_unseen for finding in report.findings)
     session.say(
-        f"{counted(len(report.looked_at), 'check')}: {_verdict(report)}"
-        + (f"; {counted(unseen, 'check')} could not be made" if unseen else "")
+        f"{quantity(len(report.looked_at), 'check')}: {_verdict(report)}"
+        + (f"; {quantity(skipped, 'check')} could not be made" if skipped else "")
     )
     if not report.is_healthy:
         raise typer.Exit(1)
 
 
 def _verdict(report: Report) -> str:
-    harm = sum(finding.is_harm for finding in report.findings)
-    if not harm:
+    n_problems = sum(finding.is_harm for finding in report.findings)
+    if not n_problems:
         return "the library is whole"
-    can = sum(finding.is_harm and finding.can_repair for finding in report.findings)
-    return f"{counted(harm, 'problem')}" + (f"; `shoal doctor --repair` can mend {can}" if can else "")
+    n_repairable = sum(finding.is_harm and finding.can_repair for finding in report.findings)
+    hint = f"; `shoal doctor --repair` can repair {n_repairable}" if n_repairable else ""
+    return quantity(n_problems, "problem") + hint
 
 
 def backup(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Path of the copy.")],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Copy the whole library to a file.
 
-    Works while the service runs: the copy shows one moment, and nobody waits for it. FILE appears only once the copy
-    is whole and was checked; it is an SQLite database like the original.
+    Works while the service runs: the copy is a consistent snapshot and blocks nobody. FILE appears only when
+    the copy is complete and checked. It is an SQLite database like the original.
 
     \b
         shoal backup /mnt/backups/shoal-2026-01-31.db
@@ -105,69 +108,67 @@ def backup(
     from shoal.cli.progress import bar
     from shoal.maintenance.backup import back_up
 
-    with bar(session.err, "backup", bytes_total=0) as drawn:
-        made = back_up(session.settings().database_path, file, force=force, watch=_follow(drawn))
+    with bar(session.err, "backup", bytes_total=0) as progress_bar:
+        copy = back_up(session.settings().database_path, file, force=force, watch=_follow(progress_bar))
     if session.as_json:
         session.emit(
             {
-                "file": str(made.path),
-                "bytes": made.n_bytes,
-                "documents": made.n_documents,
-                "schema": made.schema,
+                "file": str(copy.path),
+                "bytes": copy.n_bytes,
+                "documents": copy.n_documents,
+                "schema": copy.schema,
             }
         )
     session.say(
-        f"{counted(made.n_documents, 'document')} in {made.path} ({made.n_bytes / 1e6:,.1f} MB), checked"
+        f"{quantity(copy.n_documents, 'document')} in {copy.path} ({copy.n_bytes / 1e6:,.1f} MB), checked"
     )
 
 
 def restore(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `shoal backup` has made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup made by `shoal backup`.")],
 ) -> None:
-    """Make the library what it was in a backup.
+    """Replace the library with a backup.
 
-    Refuses while anything uses the library: stop the service and its workers first. FILE is checked before anything
-    is touched, the library as it was is kept beside the restored one, and FILE itself stays as it is.
+    Fails while any process uses the library: stop the service and its workers first. FILE is checked before
+    anything changes. The previous library is kept next to the restored one, and FILE itself does not change.
     """
     from shoal.cli.progress import bar
     from shoal.maintenance.restore import restore as restore_copy
 
     path = session.settings().database_path
-    with bar(session.err, "restore", bytes_total=0) as drawn:
-        done = restore_copy(path, file, watch=_follow(drawn))
+    with bar(session.err, "restore", bytes_total=0) as progress_bar:
+        result = restore_copy(path, file, watch=_follow(progress_bar))
     if session.as_json:
         session.emit(
             {
                 "file": str(file),
-                "database": str(done.copy.path),
-                "documents": done.copy.n_documents,
-                "schema_before": done.copy.schema,
-                "aside": None if done.aside is None else str(done.aside),
+                "database": str(result.copy.path),
+                "documents": result.copy.n_documents,
+                "schema_before": result.copy.schema,
+                "aside": None if result.aside is None else str(result.aside),
             }
         )
-    session.say(f"{done.copy.path} has {counted(done.copy.n_documents, 'document')}, as in {file}")
-    if done.aside is not None:
-        session.say(f"the library as it was before is in {done.aside}; delete it once you don't need it")
+    session.say(f"{result.copy.path} has {quantity(result.copy.n_documents, 'document')}, as in {file}")
+    if result.aside is not None:
+        session.say(f"the previous library is in {result.aside}; delete it when you no longer need it")
 
 
 def import_file(
     session: Session,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", allow_dash=True, help="An export; - reads from stdin.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", allow_dash=True, help="An export; - for stdin.")],
     rescore: Annotated[
-        bool, typer.Option(help="Learn words afresh at the end, where they were learned in several steps.")
+        bool, typer.Option(help="Learn words again at the end if they were learned in several steps.")
     ] = True,
     workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
 ) -> None:
-    """Take in the documents of an export.
+    """Store the documents of an export.
 
-    With their titles, tags, metadata and source paths; their passages are cut and scored anew. Ids and times are not
-    brought back: `shoal backup` keeps those, too. Documents that are stored already are passed over, so running it
-    again takes in the rest.
+    Titles, tags, metadata and source paths are kept; passages are cut and scored again. Ids and times are not
+    kept: use `shoal backup` for those. Documents that are already stored are skipped, so a second run stores
+    the rest.
 
-    A bad line is told with its number and does not stop the rest; exit code 1 if there was one.
+    A bad line is reported with its number and does not stop the others; the exit code is then 1.
 
     \b
         shoal export library.jsonl
@@ -180,29 +181,30 @@ def import_file(
     from shoal.service.garbage_collection import relax_collector
 
     relax_collector()
-    opened = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
+    source = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
     with (
-        opened as lines,
+        source as lines,
         session.engine(must_exist=False) as engine,
-        bar(session.err, "import", bytes_total=0) as drawn,
+        bar(session.err, "import", bytes_total=0) as progress_bar,
     ):
-        done = import_export(engine, lines, rescore=rescore, processes=workers, watch=drawn.follow)
-    for bad in done.bad[:MOST_BAD_LINES]:
-        session.warn(f"failed: line {bad.line}: {one_line(bad.reason)}")
-    if done.n_bad > MOST_BAD_LINES:
-        session.warn(f"and {done.n_bad - MOST_BAD_LINES:,} more")
+        result = import_export(engine, lines, rescore=rescore, processes=workers, watch=progress_bar.follow)
+    for bad_line in result.bad[:BAD_LINES_SHOWN]:
+        session.warn(f"failed: line {bad_line.line}: {one_line(bad_line.reason)}")
+    if result.n_bad > BAD_LINES_SHOWN:
+        session.warn(f"and {result.n_bad - BAD_LINES_SHOWN:,} more")
     if session.as_json:
-        session.emit(json_form(done))
+        session.emit(json_form(result))
+    stored, duplicates = f"{result.stored:,} stored", quantity(result.duplicates, "duplicate")
     session.say(
-        f"{done.stored:,} stored, {counted(done.duplicates, 'duplicate')}, {counted(done.n_bad, 'bad line')}"
-        + ("; words were learned afresh" if done.is_rescored else "")
+        f"{stored}, {duplicates}, {quantity(result.n_bad, 'bad line')}"
+        + ("; words were learned again" if result.is_rescored else "")
     )
-    if done.n_bad:
+    if result.n_bad:
         raise typer.Exit(1)
 
 
-def _follow(drawn: Bar) -> Watcher:
+def _follow(progress_bar: Bar) -> Watcher:
     def watch(n_bytes: int, bytes_total: int) -> None:
-        drawn.move_to(n_bytes, 0, bytes_total=bytes_total, items_total=0)
+        progress_bar.move_to(n_bytes, 0, bytes_total=bytes_total, items_total=0)
 
     return watch

@@ -1,4 +1,4 @@
-"""Progress bars, on stderr. Where stderr is no terminal nothing is drawn."""
+"""Progress bars on stderr. Nothing is drawn if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """Bytes and items of one piece of work."""
+    """A progress bar that counts bytes and items of one task."""
 
     def __init__(self, console: Console, title: str, *, bytes_total: int, items_total: int) -> None:
         from rich.progress import (
@@ -41,21 +41,23 @@ class Bar:
         self._items = 0
         self._items_total = items_total
         self._task = self._progress.add_task(
-            one_line(title), total=bytes_total or None, items=self._counted()
+            one_line(title), total=bytes_total or None, items=self._item_count()
         )
 
     def advance(self, n_bytes: int, n_items: int = 0) -> None:
-        """Count `n_bytes` and `n_items` more."""
+        """Add `n_bytes` and `n_items` to the counts."""
         self._items += n_items
-        self._progress.update(self._task, advance=n_bytes, items=self._counted())
+        self._progress.update(self._task, advance=n_bytes, items=self._item_count())
 
     def move_to(self, n_bytes: int, n_items: int, *, bytes_total: int, items_total: int) -> None:
-        """Show totals that someone else counts."""
+        """Set the counts and the totals."""
         self._items, self._items_total = n_items, items_total
-        self._progress.update(self._task, completed=n_bytes, total=bytes_total or None, items=self._counted())
+        self._progress.update(
+            self._task, completed=n_bytes, total=bytes_total or None, items=self._item_count()
+        )
 
     def follow(self, progress: LocalProgress) -> None:
-        """Show how far a job of this process is."""
+        """Set the counts from the progress of a job in this process."""
         self.move_to(
             progress.bytes_done,
             progress.items_done,
@@ -66,7 +68,7 @@ class Bar:
     def title(self, text: str) -> None:
         self._progress.update(self._task, description=one_line(text))
 
-    def _counted(self) -> str:
+    def _item_count(self) -> str:
         return f"{self._items:,}/{self._items_total:,}" if self._items_total else ""
 
     @contextmanager
@@ -77,7 +79,7 @@ class Bar:
 
 @contextmanager
 def bar(console: Console, title: str, *, bytes_total: int, items_total: int = 0) -> Iterator[Bar]:
-    """A bar that is drawn for the length of the block; without `items_total` it shows bytes alone."""
-    made = Bar(console, title, bytes_total=bytes_total, items_total=items_total)
-    with made.shown():
-        yield made
+    """Draw a bar during the block. Without `items_total` it shows only bytes."""
+    progress_bar = Bar(console, title, bytes_total=bytes_total, items_total=items_total)
+    with progress_bar.shown():
+        yield progress_bar

@@ -1,4 +1,4 @@
-"""Search results and explanations for people. Input is the JSON form, whether it came from the engine or a server."""
+"""Search results as text for people. The input is the JSON form, from the engine or from a service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
-from shoal.cli.terminal import counted, one_line, shown_path
+from shoal.cli.terminal import display_path, one_line, quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SNIPPET_CHARS = 320
-"""Three or four lines of an ordinary terminal."""
+"""Three or four lines of a terminal."""
 REEFS_SHOWN = 6
-"""Reefs drawn for a result. Of up to 38 shared ones the first few carry nearly all of the score."""
+"""Reefs drawn per result. Of up to 38 shared reefs, the first few carry nearly all of the score."""
 BAR_CELLS = 16
 INDENT = 3
 
@@ -31,26 +31,26 @@ def print_search(
     *,
     with_scores: bool,
     query: str,
-    most: int | None = None,
+    limit: int | None = None,
     bars: int = REEFS_SHOWN,
     note: str | None = None,
 ) -> None:
-    """The results of a search (the first `most`), best first, and how the query was understood.
+    """Print the first `limit` results of a search, best first, and how the query was analyzed.
 
-    `note` says why there are not more.
+    `note` says why there are no more results. `bars` is the number of shared reefs drawn per result.
     """
-    results = answer["results"][:most]
+    results = answer["results"][:limit]
     for number, result in enumerate(results, start=1):
         print_result(
             console, number, result, bars=bars if with_scores else 0, weights=answer.get("weights") or {}
         )
     if not results:
         console.print(f"Nothing found for “{one_line(query)}”.")
-    print_understanding(console, answer["query_info"])
+    print_query_info(console, answer["query_info"])
     if note:
         console.print(note, style="dim")
     if "took_ms" in answer:
-        console.print(f"{counted(len(results), 'result')} in {answer['took_ms']:.1f} ms", style="dim")
+        console.print(f"{quantity(len(results), 'result')} in {answer['took_ms']:.1f} ms", style="dim")
 
 
 def print_result(
@@ -61,28 +61,28 @@ def print_result(
     bars: int,
     weights: Mapping[str, float] | None = None,
 ) -> None:
-    """One result, with what its score is made of and `bars` of its shared reefs drawn."""
+    """Print one result; if `bars` is not 0, also the parts of its score and up to `bars` shared reefs."""
     from rich.text import Text
 
     head = Text(f"{number}. ", style="bold")
     head.append(one_line(result["document_title"]), style="bold cyan")
     head.append(f"  {result['match_score']:.3f}", style="bold green")
     console.print(head)
-    console.print(_indented(Text(_place(result), style="dim")))
-    console.print(_indented(_about(result)))
+    console.print(_indented(Text(_location(result), style="dim")))
+    console.print(_indented(_summary(result)))
     if bars:
         parts = score_parts(result["scores"], weights or {}, result.get("matched_terms") or ())
         if parts.row_count:
             console.print(_indented(parts))
     if bars and result.get("shared_reefs"):
-        console.print(_indented(reef_bars(result["shared_reefs"], most=bars)))
-    shown = styled(snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS))
-    console.print(_indented(shown))
+        console.print(_indented(reef_bars(result["shared_reefs"], limit=bars)))
+    pieces = snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS)
+    console.print(_indented(highlighted(pieces)))
     console.print()
 
 
-def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
-    """A few lines on what the query was taken to be about, with the z-scores that results were compared with."""
+def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
+    """Print the reefs of the query with z-scores, the feedback documents, and missing or unknown words."""
     from rich.text import Text
 
     reefs = info.get("top_reefs") or ()
@@ -90,7 +90,7 @@ def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
         names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in reefs[:4])
         console.print(Text(f"The query is about: {names}", style="dim"))
     if info.get("feedback"):
-        titles = ", ".join(dict.fromkeys(one_line(one["document_title"]) for one in info["feedback"]))
+        titles = ", ".join(dict.fromkeys(one_line(chunk["document_title"]) for chunk in info["feedback"]))
         console.print(Text(f"by its words and by the passages that match them best: {titles}", style="dim"))
     if info.get("missing_terms"):
         terms = ", ".join(one_line(term) for term in info["missing_terms"])
@@ -101,20 +101,22 @@ def print_understanding(console: Console, info: Mapping[str, Any]) -> None:
 
 
 def term_coverage(share: float | None) -> str:
-    """How much of the query a passage holds, in words; nothing where there is nothing to say."""
+    """The term coverage of a passage as text; empty for None."""
     if share is None:
         return ""
     if share in (0.0, 1.0):
         return f"holds {'all' if share else 'none'} of the query's words"
-    # What is neither nothing nor everything is not rounded to it.
+    # Other shares are not rounded to 0 % or 100 %.
     return f"holds {min(max(share, 0.01), 0.99):.0%} of the query's words"
 
 
 def score_parts(
     scores: Mapping[str, Any], weights: Mapping[str, float], terms: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """What words, reefs and bonus add to a score, and the words that are there; of a search by one signal, the words
-    alone."""
+    """A table of what words, reefs and field boost add to a score, with the matched terms.
+
+    For a search by one signal the table has only the matched terms.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -123,66 +125,68 @@ def score_parts(
     table.add_column("adds", no_wrap=True)
     table.add_column("reason", overflow="fold")
     is_blend = scores["lexical"] is not None and scores["reef"] is not None
-    for name, signal, reason in (
-        ("words", "lexical", _held(terms, _everywhere)),
+    for name, signal, matches in (
+        ("words", "lexical", _terms_with_places(terms, _lexical_places)),
         ("reefs", "reef", ""),
-        ("field_boost", "field_boost", _held(terms, _in_field_boost)),
+        ("field boost", "field_boost", _terms_with_places(terms, _boosted_places)),
     ):
         part, weight = scores[signal] or 0.0, weights.get(signal, 0.0)
-        if name == "field_boost" and not part:
+        if signal == "field_boost" and not part:
             continue
         if is_blend and weight:
-            drawn = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
-            told = f"{part:.2f} × {weight:.2f}" + (f": {reason}" if reason else "")
-            table.add_row(name, Text(drawn, style="green"), Text(told, style="dim"))
-        elif not is_blend and name == "words" and reason:
-            table.add_row(name, "", Text(reason, style="dim"))
+            share = f"{bar(part * weight, 1.0)} {part * weight:.2f}"
+            reason = f"{part:.2f} × {weight:.2f}" + (f": {matches}" if matches else "")
+            table.add_row(name, Text(share, style="green"), Text(reason, style="dim"))
+        elif not is_blend and signal == "lexical" and matches:
+            table.add_row(name, "", Text(matches, style="dim"))
     return table
 
 
-def _everywhere(places: Sequence[str]) -> Sequence[str]:
+def _lexical_places(places: Sequence[str]) -> Sequence[str]:
     return [place for place in places if place != "tag"]
 
 
-def _in_field_boost(places: Sequence[str]) -> Sequence[str]:
+def _boosted_places(places: Sequence[str]) -> Sequence[str]:
     return [place for place in places if place != "text"]
 
 
-def _held(terms: Sequence[Mapping[str, Any]], chosen: Callable[[Sequence[str]], Sequence[str]]) -> str:
-    """The terms that a passage holds, each with the places that are chosen, if any is."""
-    held = ((one_line(term["term"]), chosen(term["places"])) for term in terms)
-    return ", ".join(f"{term} ({', '.join(places)})" for term, places in held if places)
+def _terms_with_places(
+    terms: Sequence[Mapping[str, Any]], select: Callable[[Sequence[str]], Sequence[str]]
+) -> str:
+    """The matched terms that have selected places, each with these places."""
+    matches = ((one_line(term["term"]), select(term["places"])) for term in terms)
+    return ", ".join(f"{term} ({', '.join(places)})" for term, places in matches if places)
 
 
-def reef_bars(shared: Sequence[Mapping[str, Any]], *, most: int = REEFS_SHOWN) -> Table:
-    """The first `most` of the shared reefs, strongest first, with the z-score of the chunk and of the query as bars on one scale."""
+def reef_bars(shared: Sequence[Mapping[str, Any]], *, limit: int = REEFS_SHOWN) -> Table:
+    """A table of the `limit` strongest shared reefs with the z-scores of passage and query, on one scale."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=True, header_style="dim")
     table.add_column("shared reef", overflow="fold", max_width=44)
-    table.add_column("chunk z", no_wrap=True)
+    table.add_column("passage z", no_wrap=True)
     table.add_column("query z", no_wrap=True)
-    # Where reefs took part in a score, what each adds to it.
-    with_share = any(reef.get("share") for reef in shared)
-    if with_share:
+    # Only if reefs are part of the score.
+    has_shares = any(reef.get("share") for reef in shared)
+    if has_shares:
         table.add_column("adds", no_wrap=True, justify="right")
     ranked = sorted(shared, key=lambda reef: -reef["chunk_z"] * reef["query_z"])
     top = max((max(reef["chunk_z"], reef["query_z"]) for reef in ranked), default=0.0)
-    for reef in ranked[:most]:
+    for reef in ranked[:limit]:
         table.add_row(
             Text(one_line(reef["reef_name"])),
             Text(f"{bar(reef['chunk_z'], top)} {reef['chunk_z']:5.1f}", style="green"),
             Text(f"{bar(reef['query_z'], top)} {reef['query_z']:5.1f}", style="blue"),
-            *([f"{reef['share']:.2f}"] if with_share else []),
+            *([f"{reef['share']:.2f}"] if has_shares else []),
         )
-    if len(ranked) > most:
-        table.add_row(Text(f"and {len(ranked) - most} more", style="dim"), "", "")
+    if len(ranked) > limit:
+        table.add_row(Text(f"and {len(ranked) - limit} more", style="dim"), "", "")
     return table
 
 
 def bar(value: float, top: float, cells: int = BAR_CELLS) -> str:
-    """`value` of `top` as a bar, `cells` characters wide, exact to an eighth of a character."""
+    """`value` as a share of `top`, drawn as a bar of `cells` characters in steps of 1/8 character."""
     if not (math.isfinite(value) and math.isfinite(top)) or value <= 0 or top <= 0:
         return " " * cells
     eighths = round(min(value / top, 1.0) * cells * 8)
@@ -190,8 +194,8 @@ def bar(value: float, top: float, cells: int = BAR_CELLS) -> str:
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
 
 
-def styled(pieces: Iterable[Piece]) -> Text:
-    """A snippet with the query's words set off."""
+def highlighted(pieces: Iterable[Piece]) -> Text:
+    """A snippet with its highlights in bold."""
     from rich.text import Text
 
     line = Text()
@@ -200,21 +204,21 @@ def styled(pieces: Iterable[Piece]) -> Text:
     return line
 
 
-def _place(result: Mapping[str, Any]) -> str:
-    """Where the text stands: headings below the title, then file, lines and document."""
+def _location(result: Mapping[str, Any]) -> str:
+    """The headings below the title, then the file, the lines and the number of the passage."""
     path = [one_line(heading) for heading in result["section_path"]]
     if path and path[0] == one_line(result["document_title"]):
         path = path[1:]
     first, last = result["start_line"], result["end_line"]
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
-    source = shown_path(result["source_path"] or "")
-    passage = numbered(result["document_id"], result["chunk_index"])
-    where = ", ".join(part for part in (source, lines, passage) if part)
-    return "\n".join(part for part in (" › ".join(path), where) if part)
+    source = display_path(result["source_path"] or "")
+    passage = passage_reference(result["document_id"], result["chunk_index"])
+    citation = ", ".join(part for part in (source, lines, passage) if part)
+    return "\n".join(part for part in (" › ".join(path), citation) if part)
 
 
-def numbered(document_id: int, chunk_index: int) -> str:
-    """A passage as `shoal show DOC --chunk N` and `shoal explain --document DOC --chunk N` take it."""
+def passage_reference(document_id: int, chunk_index: int) -> str:
+    """The numbers of a passage, for `shoal show DOC --chunk N` and `shoal explain --document DOC`."""
     return f"document {document_id}, passage #{chunk_index}"
 
 
@@ -224,15 +228,15 @@ def _indented(part: Text | Table) -> Padding:
     return Padding(part, (0, 0, 0, INDENT), expand=False)
 
 
-def _about(result: Mapping[str, Any]) -> Text:
+def _summary(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
     parts = []
     if result["top_reef_name"]:
         name = Text("about ").append(one_line(result["top_reef_name"]), style="magenta")
-        parts += [name, Text(counted(result["n_shared_reefs"], "shared reef"))]
-    if held := term_coverage(result.get("term_coverage")):
-        parts.append(Text(held))
+        parts += [name, Text(quantity(result["n_shared_reefs"], "shared reef"))]
+    if coverage := term_coverage(result.get("term_coverage")):
+        parts.append(Text(coverage))
     if result["tags"]:
         parts.append(Text(f"tags {', '.join(one_line(tag) for tag in result['tags'])}"))
     return Text(" · ").join(parts)

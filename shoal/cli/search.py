@@ -1,4 +1,4 @@
-"""Commands that ask: `search` and `explain`."""
+"""Commands that run queries: `search` and `explain`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.json_form import json_form
-from shoal.cli.reference import find, find_passage
+from shoal.cli.reference import find_document, find_passage
 from shoal.cli.session import Session, command, split_tags
-from shoal.cli.terminal import counted
+from shoal.cli.terminal import quantity
 from shoal.models import SearchMode
 from shoal.storage.document_lookup import places_of
 
@@ -24,25 +24,24 @@ MODES = tuple(mode.value for mode in SearchMode)
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="What you want to read about, in your own words.")
 ]
-
-
 Mode = Annotated[
-    str, typer.Option("--mode", metavar="/".join(MODES), help="What ranks: words (lexical), reefs, or both.")
+    str,
+    typer.Option("--mode", metavar="/".join(MODES), help="Ranking by words (lexical), by reefs, or by both."),
 ]
 PresetName = Annotated[
     str,
     typer.Option(
         "--preset",
         metavar="/".join(PRESETS),
-        help="What a hybrid search leans on: both, the words as they stand (precise), or what they mean.",
+        help="Emphasis of a hybrid search: balanced, on exact words (precise), or on meaning (conceptual).",
     ),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
         "--weights",
-        metavar="lexical=X,reef=Y,bonus=Z",
-        help="What each signal counts, in place of a preset; one that is not named does not count.",
+        metavar="lexical=X,reef=Y,field_boost=Z",
+        help="Weight of each signal, instead of a preset. A signal that is not named has weight 0.",
     ),
 ]
 FusionName = Annotated[
@@ -50,21 +49,21 @@ FusionName = Annotated[
     typer.Option(
         "--fusion",
         metavar="/".join(FUSIONS),
-        help="How both become one ranking: a weighted sum of scores, or reciprocal ranks.",
+        help="Fusion of both rankings: a weighted sum of scores (blend) or reciprocal rank fusion (rrf).",
     ),
 ]
 Tags = Annotated[
-    str | None, typer.Option("--tags", metavar="A,B", help="Only documents that carry all of these tags.")
+    str | None, typer.Option("--tags", metavar="A,B", help="Only documents with all of these tags.")
 ]
 MinConfidence = Annotated[
     float | None,
     typer.Option(
-        help="Only passages whose strongest reef leads the second by this much (z-score): "
-        "3 for one clear subject, 1 to leave out those without any."
+        help="Only passages whose strongest reef leads the second by at least this z-score: "
+        "3 for one clear subject, 1 to exclude passages without a subject."
     ),
 ]
 MaxPerDocument = Annotated[
-    int, typer.Option(min=0, help="At most this many passages of one document; 0: no limit.")
+    int, typer.Option(min=0, help="Maximum number of passages per document; 0: no limit.")
 ]
 
 
@@ -88,22 +87,24 @@ def search(
     scores: Annotated[
         bool,
         typer.Option(
-            "--scores", help="Draw what each score is made of: words, reefs with both z-scores, and bonus."
+            "--scores",
+            help="Show the parts of each score: words, reefs with both z-scores, and field boost.",
         ),
     ] = False,
 ) -> None:
-    """Find passages about what you ask.
+    """Find passages about a query.
 
-    The best come first: those that hold your words, or are about the same, or best both. Every result names its document, headings and lines, so that it can be cited, and the reef it is most about.
-    With --scores you see why it matched: the words it holds, and the reefs it shares with the query. A z-score says
-    how far a reef stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
+    The best come first: passages that hold the query's words, are about the same reefs, or both. Every result
+    names its document, headings, lines and strongest reef, so that it can be cited. --scores shows why a
+    passage matched: the words it holds and the reefs it shares with the query. A z-score says how far a reef
+    stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
 
-    A score compares results of one query with the best that the library has for it: 0.9 is no grade, and a query
-    that nothing here answers has high scores, too. Beside it stands how much of the query's words a passage really
-    holds, rare words counting more than common ones; a warning names words that stand nowhere.
+    A score compares a result with the best of the library for the same query. It is not a grade: a query
+    without a good answer has high scores, too. The term coverage next to the score is the share of the
+    query's words in the passage; rare words count more. A warning names words that occur nowhere.
 
-    In QUERY, "a phrase" in quotation marks must stand in a result as it is, -word keeps out what holds the word, and
-    title:word wants it in the title. Everything else is plain text.
+    In QUERY, "a phrase" in quotation marks must occur as it is, -word excludes passages with the word, and
+    title:word requires the word in the title. Everything else is plain text.
 
     \b
         shoal search "how do bees find their way home"
@@ -112,7 +113,7 @@ def search(
         shoal search "volcano" --json | jq -r '.results[].text'
     """
     with session.engine() as engine:
-        ask = functools.partial(
+        run_search = functools.partial(
             engine.search,
             query,
             mode=mode,
@@ -122,18 +123,18 @@ def search(
             weights=parse_weights(weights),
             fusion=fusion,
         )
-        response = ask(
+        response = run_search(
             top_k=top_k,
             max_per_document=max_per_document or None,
             include_scores=scores or session.as_json,
         )
-        n_found = len(response.results)
-        is_cut = (
+        n_results = len(response.results)
+        is_limited = (
             not session.as_json
             and max_per_document > 0
-            and n_found < top_k
-            # Only that limit can be the reason where there is more without it.
-            and len(ask(top_k=n_found + 1, max_per_document=None).results) > n_found
+            and n_results < top_k
+            # More results without the limit show that the limit is the reason.
+            and len(run_search(top_k=n_results + 1, max_per_document=None).results) > n_results
         )
         is_empty = not response.results and not engine.status()["n_documents"]
     answer = json_form(response)
@@ -145,8 +146,9 @@ def search(
     _warn(session, answer)
     if is_empty:
         session.warn("warning: the database holds no documents; `shoal ingest` stores some")
-    most = f"at most {counted(max_per_document, 'passage')} of a document; --max-per-document 0 lifts that"
-    print_search(session.out, answer, with_scores=scores, query=query, note=most if is_cut else None)
+    passages = quantity(max_per_document, "passage")
+    note = f"at most {passages} per document; --max-per-document 0 removes the limit" if is_limited else None
+    print_search(session.out, answer, with_scores=scores, query=query, note=note)
 
 
 def explain(
@@ -157,16 +159,17 @@ def explain(
         typer.Option(
             "--document",
             metavar="DOC",
-            help="Also say where this document ranks, and why not higher. Its number, path or whole title.",
+            help="Also show the rank of this document and why it is not higher. Its number, path or "
+            "whole title.",
         ),
     ] = None,
     chunk: Annotated[
         int | None,
-        typer.Option("--chunk", metavar="N", min=0, help="With --document: the same for its passage #N."),
+        typer.Option("--chunk", metavar="N", min=0, help="With --document: the rank of its passage #N."),
     ] = None,
     chunk_id: Annotated[
         int | None,
-        typer.Option("--chunk-id", metavar="ID", help="The same for the passage with this `chunk_id`."),
+        typer.Option("--chunk-id", metavar="ID", help="The rank of the passage with this `chunk_id`."),
     ] = None,
     mode: Mode = SearchMode.hybrid.value,
     tags: Tags = None,
@@ -176,13 +179,13 @@ def explain(
     weights: Weights = None,
     fusion: FusionName = "blend",
 ) -> None:
-    """Show how a query is understood.
+    """Show how a query is analyzed.
 
-    Every word is listed with its reefs, and below them the profile that results are compared with: what the words
-    say, and what the passages are about that match them best. Words are known (in the dictionary), learned (from
-    your documents), stop words (too common to mean anything), numbers or unknown (both found by spelling alone, if
-    they stand anywhere). With --document or --chunk, also where that ranks for the query, what its score is made
-    of, and what kept it out of the results. The other options are those of `shoal search`.
+    Lists every word with its reefs, then the query profile that is used for ranking: the reefs of the words
+    and of the passages that match them best. A word is known (in the dictionary), learned (from your
+    documents), a stop word (too common to carry meaning), a number or unknown; numbers and unknown words are
+    matched by spelling only. With --document or --chunk, also shows its rank for the query, the parts of its
+    score, and why it is not among the results. The other options are those of `shoal search`.
 
     \b
         shoal explain "how insects help plants"
@@ -191,12 +194,12 @@ def explain(
     """
     if chunk is not None and document is None:
         raise typer.BadParameter(
-            "counts the passages of a document; name it with --document", param_hint="--chunk"
+            "numbers the passages of a document; name it with --document", param_hint="--chunk"
         )
     if chunk is not None and chunk_id is not None:
-        raise typer.BadParameter("names a passage as --chunk does; give one of them", param_hint="--chunk-id")
+        raise typer.BadParameter("cannot be combined with --chunk", param_hint="--chunk-id")
     with session.engine() as engine:
-        document_id = None if document is None else find(engine, document)
+        document_id = None if document is None else find_document(engine, document)
         if document_id is not None and chunk is not None:
             chunk_id = find_passage(engine, document_id, chunk)
         answer = json_form(
@@ -213,7 +216,7 @@ def explain(
                 fusion=fusion,
             )
         )
-        _place(engine, answer)
+        _add_chunk_indexes(engine, answer)
     if session.as_json:
         session.emit(answer)
         return
@@ -223,21 +226,21 @@ def explain(
     print_explanation(session.out, answer)
 
 
-def _place(engine: Engine, answer: dict[str, Any]) -> None:
-    """Say of every passage that is named which one of its document it is: so it is asked for."""
-    named = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
+def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
+    """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
+    chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
     with engine.database.snapshot() as snapshot:
-        places = places_of(snapshot, (one["chunk_id"] for one in named))
-    for one in named:
-        # Between the two looks the passage may have gone.
-        one["chunk_index"] = places.get(one["chunk_id"], 0)
+        indexes = places_of(snapshot, (chunk["chunk_id"] for chunk in chunks))
+    for chunk in chunks:
+        # The passage may have been deleted since the explanation was made.
+        chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)
 
 
 def parse_weights(text: str | None) -> dict[str, float] | None:
-    """`lexical=0.7,reef=0.3` as {"lexical": 0.7, "reef": 0.3}. Raises typer.BadParameter."""
+    """Parse `lexical=0.7,reef=0.3` to {"lexical": 0.7, "reef": 0.3}. Raises typer.BadParameter."""
     if text is None:
         return None
-    given: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = (piece.strip() for piece in part.partition("="))
         try:
@@ -246,10 +249,10 @@ def parse_weights(text: str | None) -> dict[str, float] | None:
             raise typer.BadParameter(
                 f"write it as lexical=0.7,reef=0.3, not {text!r}", param_hint="--weights"
             ) from None
-        if name in given:
+        if name in weights:
             raise typer.BadParameter(f"{name!r} is given twice", param_hint="--weights")
-        given[name] = weight
-    return given
+        weights[name] = weight
+    return weights
 
 
 def _warn(session: Session, answer: dict[str, Any]) -> None:

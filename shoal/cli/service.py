@@ -1,4 +1,4 @@
-"""Commands that run the service or its parts, and those about the program itself."""
+"""Commands that run the service or its parts, and commands about the program itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKER_MODULE = "shoal_worker"
 Port = Annotated[
     int | None,
     typer.Option(
-        "--port", min=0, max=65535, help="Port of the API; 0: any free one. Default: SHOAL_PORT, 8000."
+        "--port", min=0, max=65535, help="Port of the API; 0: any free port. Default: SHOAL_PORT, 8000."
     ),
 ]
 Host = Annotated[
@@ -49,10 +49,11 @@ def register(app: typer.Typer) -> None:
 def up(session: Session, port: Port = None, workers: Workers = None, host: Host = None) -> None:
     """Run the whole service on this machine.
 
-    That is the API and the workers, until Ctrl-C. The database is brought up to date first. Messages travel through a folder beside the database unless
-    SHOAL_BROKER_URL names a Redis. A process that dies is started again; Ctrl-C or SIGTERM ends everything,
-    after what the workers have in hand. The logs of all processes go to stderr. Two of them may work on one library, from
-    different ports; the second says so.
+    Runs the API and the workers until Ctrl-C, and migrates the database first. Messages go through a folder
+    beside the database unless SHOAL_BROKER_URL names a Redis server. A process that dies is started again.
+    Ctrl-C or SIGTERM stops everything after the workers have finished their current work. The logs of all
+    processes go to stderr. Two services may share one library on different ports; the second prints a
+    warning.
 
     \b
         shoal up --port 9000 --workers 2
@@ -63,64 +64,64 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
 
     settings = session.settings(port=port, workers=workers, host=host)
     check_binding(settings, program="`shoal up`")
-    chosen = reserve_port(settings.host, settings.port)
-    settings = session.settings(port=chosen, workers=workers, host=host)
+    free_port = reserve_port(settings.host, settings.port)
+    settings = session.settings(port=free_port, workers=workers, host=host)
     _migrate(session, settings)
-    _tell_of_others(session, settings)
+    _warn_of_other_services(session, settings)
     supervisor = Supervisor(
         {"api": _module(API_MODULE), "worker": _module(WORKER_MODULE)}, environment_of(settings), session.warn
     )
     with supervisor.running():
-        if not supervisor.wait_until_ready(settings.host, chosen):
+        if not supervisor.wait_until_ready(settings.host, free_port):
             return
         name = reachable(settings.host)
-        url = f"http://{f'[{name}]' if ':' in name else name}:{chosen}"
+        url = f"http://{f'[{name}]' if ':' in name else name}:{free_port}"
         if session.as_json:
             session.emit({"url": url, "pid": os.getpid(), "database": settings.database_url})
         session.say(f"Shoal listens on {url} (documentation: {url}/docs). Ctrl-C ends it.")
         sys.stdout.flush()
         supervisor.watch()
-        session.warn("ending; work in progress is finished first (Ctrl-C again ends at once)")
-    session.warn("everything has ended")
+        session.warn("stopping; work in progress is finished first (Ctrl-C again stops at once)")
+    session.warn("all processes have stopped")
 
 
 def serve(session: Session, port: Port = None, host: Host = None) -> None:
     """Run the API alone.
 
-    It brings the database up to date first, as `shoal migrate` does. What it accepts waits for a `shoal worker`.
+    Migrates the database first, as `shoal migrate` does. Accepted jobs wait for a `shoal worker`.
     """
-    _become(session, API_MODULE, port=port, host=host)
+    _exec_module(session, API_MODULE, port=port, host=host)
 
 
 def worker(session: Session, workers: Workers = None) -> None:
     """Run workers alone.
 
-    They take in what the API accepts. They need `shoal migrate` first.
+    They process the jobs that the API accepts. Run `shoal migrate` first.
     """
-    _become(session, WORKER_MODULE, workers=workers)
+    _exec_module(session, WORKER_MODULE, workers=workers)
 
 
 def migrate(session: Session) -> None:
-    """Bring the database up to date.
+    """Migrate the database to the current schema.
 
-    Makes it where there is none. Does nothing where nothing is to be done.
+    Creates the database if there is none. Does nothing if it is already up to date.
     """
     settings = session.settings()
     changed = _migrate(session, settings)
     if session.as_json:
         session.emit({"database": settings.database_url, "changed": changed})
-    session.say(f"{settings.database_path} {'is ready now' if changed else 'was ready already'}")
+    session.say(f"{settings.database_path} {'is now up to date' if changed else 'was already up to date'}")
 
 
 def show_settings(session: Session) -> None:
     """List every setting.
 
-    With its value, default and meaning. Settings are environment variables. Keys and passwords are not shown.
+    Shows value, default and meaning. Settings are environment variables. Keys and passwords are hidden.
     """
     from shoal.settings import describe, shown
 
     values = session.settings().environment()
-    listed = [
+    rows = [
         {
             "name": setting["name"],
             "value": shown(setting["name"], values.get(setting["name"], setting["default"])),
@@ -131,21 +132,21 @@ def show_settings(session: Session) -> None:
         for setting in describe()
     ]
     if session.as_json:
-        session.emit(listed)
+        session.emit(rows)
         return
     from shoal.cli.tables import print_settings
 
-    print_settings(session.out, listed)
+    print_settings(session.out, rows)
 
 
 def new_key(
     session: Session,
-    read: Annotated[bool, typer.Option("--read", help="A key that may read and search only.")] = False,
+    read: Annotated[bool, typer.Option("--read", help="A key that can only read and search.")] = False,
 ) -> None:
     """Make a key for the API.
 
-    It is random and kept nowhere: give it to the service in SHOAL_API_KEYS, as it is or hashed, and to whoever
-    may use the service, who sends it as `Authorization: Bearer KEY` (commands: SHOAL_API_KEY).
+    The key is random and not stored. Set it in SHOAL_API_KEYS of the service, as it is or hashed, and give it
+    to the clients. Clients send it as `Authorization: Bearer KEY`; commands take it from SHOAL_API_KEY.
 
     \b
         shoal new-key --read
@@ -178,27 +179,28 @@ def _migrate(session: Session, settings: Any) -> bool:
         database.close()
 
 
-def _tell_of_others(session: Session, settings: Settings) -> None:
-    """Say that others work on the same library: it is allowed, but seldom what somebody wants who starts a service."""
+def _warn_of_other_services(session: Session, settings: Settings) -> None:
+    """Warn if other workers use the same library, which is allowed but rarely intended."""
     from shoal.jobs.queue.queries import workers_seen
     from shoal.storage.database import Database
     from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
     database = Database(settings.database_url)
     try:
-        seen = workers_seen(database, WORKER_SEEN_SECONDS)
+        workers = workers_seen(database, WORKER_SEEN_SECONDS)
     finally:
         database.close()
-    alive = [one for one in seen if one.hostname != socket.gethostname() or _lives(one.pid)]
+    hostname = socket.gethostname()
+    alive = [worker for worker in workers if worker.hostname != hostname or _is_alive(worker.pid)]
     if alive:
-        named = ", ".join(f"process {one.pid} on {one.hostname}" for one in alive)
+        processes = ", ".join(f"process {worker.pid} on {worker.hostname}" for worker in alive)
         session.warn(
-            f"another service works on {settings.database_path} already ({named}); both will share its jobs. "
+            f"another service already uses {settings.database_path} ({processes}); both will share its jobs. "
             "--db names another library"
         )
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -209,15 +211,15 @@ def _lives(pid: int) -> bool:
 
 
 def _module(name: str) -> list[str]:
-    """The command that runs a service's module. Raises ShoalError if it is not installed."""
+    """The command that runs a module of the service. Raises ShoalError if it is not installed."""
     if importlib.util.find_spec(name) is None:
         raise ShoalError(f"the package {name} is not installed; `make install` installs all of Shoal")
-    # -P: a file in the working directory must not pass for a module of ours.
+    # -P: a file in the working directory must not shadow a module of Shoal.
     return [sys.executable, "-P", "-m", name]
 
 
-def _become(session: Session, module: str, **overrides: Any) -> NoReturn:
-    """Replace this process with a service's, so that signals reach it directly."""
+def _exec_module(session: Session, module: str, **overrides: Any) -> NoReturn:
+    """Replace this process with a module of the service, so that signals reach it directly."""
     from shoal.cli.supervisor import environment_of
 
     environment = environment_of(session.settings(**overrides))

@@ -1,7 +1,7 @@
-"""What every command shares: the global options, where output goes, and the way to the engine.
+"""The session of a command: global options, output streams and access to the engine.
 
-`command` registers a function as a command. Its first parameter receives the `Session`; the options `--db`,
-`--json` and `--debug` are added to every command, so that they may stand before or after the command's name.
+`command` registers a function as a command. Its first parameter receives the `Session`. The options `--db`,
+`--json` and `--debug` are added to every command, so they work before and after the command's name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SQLITE = "sqlite:///"
 
 
 class InterruptedCommandError(Exception):
-    """Ctrl-C, with a line on what was done and what was not."""
+    """Ctrl-C, with a line that says what was done and what was not."""
 
 
 Db = Annotated[
@@ -42,7 +42,7 @@ Db = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the library's own log.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log of the library.")]
 
 _SHARED = {"db": (Db, None), "as_json": (Json, False), "debug": (Debug, False)}
 
@@ -66,8 +66,8 @@ class Session:
         return console(sys.stderr)
 
     def emit(self, document: Any) -> None:
-        """Print `document` as the one JSON document of this run."""
-        # ASCII only: any encoding can carry it, and no character of a document can act on a terminal.
+        """Print `document` as the only JSON document of this run."""
+        # ASCII only: works in any encoding, and no character of a document can control the terminal.
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True, default=str) + "\n")
 
     def say(self, text: str) -> None:
@@ -76,26 +76,28 @@ class Session:
             sys.stdout.write(plain(text) + "\n")
 
     def warn(self, text: str) -> None:
-        """Print a line for people on stderr, whatever stdout carries."""
+        """Print a line for people on stderr, also with `--json`."""
         sys.stdout.flush()
         sys.stderr.write(plain(text) + "\n")
 
     def settings(self, **overrides: Any) -> Settings:
-        """The settings of this run: environment, then `--db`, then `overrides`. Raises SettingsError."""
+        """The settings of this run: `overrides`, then `--db`, then the environment. Raises SettingsError."""
         from shoal.settings import Settings
 
         return Settings.from_environment(database_url=database_url(self.db), **overrides)
 
     @contextmanager
     def engine(self, *, must_exist: bool = True) -> Iterator[Engine]:
-        """An engine on the database of this run.
+        """Open an engine on the database of this run.
 
-        A command that only reads does not create a database: a misspelt path would look like an empty library.
+        With `must_exist`, raises NotFoundError if there is no database: creating one would make a misspelt
+        path look like an empty library.
         """
         settings = self.settings()
         if must_exist and not settings.database_path.exists():
             raise NotFoundError(
-                f"there is no database {settings.database_path}; `shoal ingest` makes one, `--db` names another"
+                f"there is no database {settings.database_path}; `shoal ingest` creates one, `--db` names "
+                "another"
             )
         from shoal.engine import Engine
 
@@ -103,22 +105,24 @@ class Session:
             yield engine
 
 
-def database_url(given: str | None) -> str | None:
-    """The URL for what `--db` was given, a path or a URL; None for None. Raises typer.BadParameter."""
-    if given is None:
+def database_url(path_or_url: str | None) -> str | None:
+    """The database URL for the value of `--db`, a path or a URL; None for None. Raises typer.BadParameter."""
+    if path_or_url is None:
         return None
-    if "://" in given and not given.startswith(SQLITE):
-        raise typer.BadParameter("must be a path or sqlite:///PATH, the only store so far", param_hint="--db")
-    path = Path(given.removeprefix(SQLITE)).expanduser()
-    if given.removeprefix(SQLITE) == "" or path.is_dir():
-        raise typer.BadParameter(f"{given!r} is not the path of a file", param_hint="--db")
+    if "://" in path_or_url and not path_or_url.startswith(SQLITE):
+        raise typer.BadParameter(
+            "must be a path or sqlite:///PATH, the only supported database", param_hint="--db"
+        )
+    path = Path(path_or_url.removeprefix(SQLITE)).expanduser()
+    if path_or_url.removeprefix(SQLITE) == "" or path.is_dir():
+        raise typer.BadParameter(f"{path_or_url!r} is not the path of a file", param_hint="--db")
     return f"{SQLITE}{path}"
 
 
 def command(
     app: typer.Typer, name: str, **options: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register `function(session, ...)` as the command `name`, with the options that all commands share."""
+    """A decorator that registers `function(session, ...)` as the command `name` with the shared options."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -134,7 +138,7 @@ def command(
             session = _merged(arguments.pop("context").obj, {key: arguments.pop(key) for key in _SHARED})
             try:
                 function(session, **arguments)
-            except BrokenPipeError as error:  # Typer would take it for a failure
+            except BrokenPipeError as error:  # Typer would report it as a failure
                 raise ClosedPipeError from error
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -154,5 +158,5 @@ def _merged(before: Session, after: Mapping[str, Any]) -> Session:
 
 
 def split_tags(text: str | None) -> tuple[str, ...]:
-    """`a, b` as ("a", "b"); empty parts are dropped."""
+    """Split `a, b` to ("a", "b"), without empty parts."""
     return tuple(part for part in (piece.strip() for piece in (text or "").split(",")) if part)

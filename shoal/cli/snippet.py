@@ -1,4 +1,4 @@
-"""The part of a chunk worth showing in a list of results: where the query's words stand closest."""
+"""Snippets: the window of a chunk with the most query words."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from shoal.cli.terminal import plain
 
 ELLIPSIS = "…"
 WORD_SNAP = 24
-"""How far a cut may move to fall between two words, characters."""
+"""How far a cut may move to fall between two words, in characters."""
 
 
 class Piece(NamedTuple):
-    """Text in one line, safe for a terminal, and whether it is a word of the query."""
+    """A part of a snippet, in one line and safe for a terminal. Highlights are words of the query."""
 
     text: str
     is_highlight: bool
 
 
 def snippet(text: str, highlights: Sequence[Sequence[int]], length: int) -> list[Piece]:
-    """About `length` characters of `text` as one line, in pieces.
+    """Return about `length` characters of `text` as one line, in pieces.
 
-    `highlights` are (start, end) pairs in characters of `text`, in order, not overlapping. The window is the one
-    that holds most different words, the first such; text that fits is shown whole.
+    `highlights` are (start, end) pairs in characters of `text`, in order, not overlapping. The window is the
+    first with the most different words. Text that fits is returned whole.
     """
     spans = [(start, end) for start, end in highlights if 0 <= start < end <= len(text)]
     start, end = _window(text, spans, length)
     pieces = [Piece(ELLIPSIS, False)] if start > 0 else []
-    at = start
+    position = start
     for first, last in spans:
-        if first < at or last > end:
+        if first < position or last > end:
             continue
-        pieces += [Piece(text[at:first], False), Piece(text[first:last], True)]
-        at = last
-    pieces.append(Piece(text[at:end], False))
+        pieces += [Piece(text[position:first], False), Piece(text[first:last], True)]
+        position = last
+    pieces.append(Piece(text[position:end], False))
     if end < len(text):
         pieces.append(Piece(ELLIPSIS, False))
     return _in_one_line(pieces)
@@ -49,15 +49,15 @@ def _window(text: str, spans: Sequence[tuple[int, int]], length: int) -> tuple[i
     end = start + length
     if start > 0:
         space = text.find(" ", start, start + WORD_SNAP)
-        start = space + 1 if space >= 0 and not _cuts(space + 1, start, spans) else start
+        start = space + 1 if space >= 0 and not _loses_highlight(space + 1, start, spans) else start
     if end < len(text):
         space = text.rfind(" ", end - WORD_SNAP, end)
-        end = space if space > start and not _cuts(space, end, spans) else end
+        end = space if space > start and not _loses_highlight(space, end, spans) else end
     return start, end
 
 
 def _best_start(text: str, spans: Sequence[tuple[int, int]], length: int) -> int:
-    """Where a window holds most different words of the query, then most words; a little before the first of them."""
+    """Start of the window with the most different query words, then the most words, with some lead."""
     best, best_value, best_used = 0, (0, 0), 0
     last = 0
     inside: Counter[str] = Counter()
@@ -68,7 +68,7 @@ def _best_start(text: str, spans: Sequence[tuple[int, int]], length: int) -> int
         value = (len(inside), last - first)
         if value > best_value:
             best, best_value, best_used = start, value, spans[last - 1][1] - start
-        if last == first:  # one word longer than the window
+        if last == first:  # the word is longer than the window
             last += 1
             continue
         word = text[start:first_end].lower()
@@ -78,14 +78,14 @@ def _best_start(text: str, spans: Sequence[tuple[int, int]], length: int) -> int
     return best - max(0, (length - best_used) // 3)
 
 
-def _cuts(cut: int, was: int, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether moving a cut from `was` to `cut` would lose a highlighted word."""
-    low, high = min(cut, was), max(cut, was)
+def _loses_highlight(new_cut: int, old_cut: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether moving a cut from `old_cut` to `new_cut` removes a highlighted word."""
+    low, high = min(new_cut, old_cut), max(new_cut, old_cut)
     return any(start < high and end > low for start, end in spans)
 
 
 def _in_one_line(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with every run of white space, also across pieces, as one space."""
+    """Replace every run of white space, also across pieces, with one space."""
     line: list[Piece] = []
     after_space = True
     for text, is_highlight in pieces:
@@ -93,8 +93,8 @@ def _in_one_line(pieces: Sequence[Piece]) -> list[Piece]:
         folded = " ".join(cleaned.split())
         lead = "" if after_space or not cleaned[:1].isspace() else " "
         tail = " " if folded and cleaned[-1:].isspace() else ""
-        shown = lead + folded + tail
-        if shown:
-            line.append(Piece(shown, is_highlight))
-            after_space = shown.endswith(" ")
+        joined = lead + folded + tail
+        if joined:
+            line.append(Piece(joined, is_highlight))
+            after_space = joined.endswith(" ")
     return line

@@ -1,21 +1,26 @@
-"""Commands on what is stored: which documents there are, what is in one, and small changes to it."""
+"""Commands on stored documents: list, show, count, delete and tag them."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli.files import write_file
 from shoal.cli.json_form import json_form
-from shoal.cli.reference import Document, find, no_passage
+from shoal.cli.reference import Document, find_document, no_passage
 from shoal.cli.session import Session, command, split_tags
+from shoal.cli.terminal import one_line
 from shoal.errors import NotFoundError
+from shoal.support.clock import timestamp
+
+if TYPE_CHECKING:
+    from shoal.engine import Engine
 
 LIMIT = 50
-"""Documents listed at a time, as by GET /documents."""
+"""Documents per page, as in GET /documents."""
 
 
 def register(app: typer.Typer) -> None:
@@ -24,29 +29,29 @@ def register(app: typer.Typer) -> None:
     command(app, "show")(show)
     command(app, "status")(status)
     command(app, "delete")(delete)
-    command(app, "tags")(set_tags)
+    command(app, "tags")(tags)
 
 
 def list_documents(
     session: Session,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="[TEXT]", help="Only documents with this in their title or path."),
+        typer.Argument(metavar="[TEXT]", help="Only documents with TEXT in their title or path."),
     ] = None,
     tag: Annotated[
         str | None, typer.Option("--tag", metavar="T", help="Only documents with this tag.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = LIMIT,
-    offset: Annotated[int, typer.Option(min=0, help="How many to pass over.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
 ) -> None:
     """List the documents.
 
-    In the order of their numbers, with passages, bytes, tags and path. Capitals and small letters of TEXT are the same.
+    Ordered by number, with passages, bytes, tags and path. The case of TEXT does not matter.
 
     \b
-        shoal list                  all of them, the first fifty
-        shoal list walden           those with walden in title or path
-        shoal list --tag biology    those with a tag
+        shoal list                  the first fifty documents
+        shoal list walden           documents with walden in title or path
+        shoal list --tag biology    documents with a tag
     """
     with session.engine() as engine:
         page = json_form(engine.documents(tag=tag, q=text, limit=limit, offset=offset))
@@ -61,7 +66,7 @@ def list_documents(
 def show(
     session: Session,
     document: Document,
-    reefs: Annotated[int, typer.Option(min=0, help="How many reefs to show for a passage.")] = 3,
+    reefs: Annotated[int, typer.Option(min=0, help="How many reefs to show per passage.")] = 3,
     text: Annotated[bool, typer.Option("--text", help="Also print the text of every passage.")] = False,
     chunk: Annotated[
         int | None,
@@ -70,28 +75,28 @@ def show(
     svg: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw the document as its topics, from beginning to end, to a file."
+            metavar="FILE", help="Draw the topics of the document, from beginning to end, to a file."
         ),
     ] = None,
 ) -> None:
     """Show one document, passage by passage.
 
-    With its sections, the lines and strongest reefs of each passage, and what is in no passage.
+    Shows its sections, the lines and strongest reefs of each passage, and what is in no passage.
 
     \b
-        shoal show 1            where its passages are and what they are about
-        shoal show 1 --text     what they say, too
-        shoal show 1 --chunk 4  passage #4 alone
-        shoal show 1 --svg a.svg  a picture of what it is about where
+        shoal show 1              the lines and reefs of its passages
+        shoal show 1 --text       also their text
+        shoal show 1 --chunk 4    only passage #4
+        shoal show 1 --svg a.svg  a picture of its topics
     """
     if svg is not None:
         _draw(session, document, svg)
         return
     with session.engine() as engine:
-        document_id = find(engine, document)
+        document_id = find_document(engine, document)
         detail = json_form(engine.document(document_id))
-        wanted = {} if chunk is None else {"limit": 1, "offset": chunk}
-        chunks = json_form(engine.chunks(document_id, **wanted))["chunks"]
+        page = {} if chunk is None else {"limit": 1, "offset": chunk}
+        chunks = json_form(engine.chunks(document_id, **page))["chunks"]
     if chunk is not None and not chunks:
         raise NotFoundError(no_passage(document_id, detail["document"]["n_chunks"], chunk))
     if session.as_json:
@@ -106,7 +111,7 @@ def _draw(session: Session, document: str, file: Path) -> None:
     from shoal.charts.ribbon import read_ribbon, ribbon_svg
 
     with session.engine() as engine, engine.database.snapshot() as snapshot:
-        document_id = find(engine, document)
+        document_id = find_document(engine, document)
         picture = ribbon_svg(read_ribbon(snapshot, document_id, engine.scorer))
     write_file([picture], file)
     if session.as_json:
@@ -118,30 +123,30 @@ def _draw(session: Session, document: str, file: Path) -> None:
 def status(session: Session) -> None:
     """Count what is stored.
 
-    With the version of the data and of the vocabulary that it was scored with.
+    Also shows the versions of the lagoon data and of the vocabulary.
     """
     settings = session.settings()
     if settings.database_path.exists():
         with session.engine() as engine:
-            found = json_form(engine.status())
+            values = json_form(engine.status())
     else:
-        found = _status_of_nothing(settings.database_path)
+        values = _status_without_database(settings.database_path)
     if session.as_json:
-        session.emit(found)
+        session.emit(values)
         return
     from shoal.cli.tables import print_status
 
-    # What a process keeps in memory is of interest in one that goes on; this one has loaded nothing.
-    print_status(session.out, {name: value for name, value in found.items() if name != "postings"})
+    # `postings` describes the memory of a long-running process; this process has loaded none.
+    print_status(session.out, {name: value for name, value in values.items() if name != "postings"})
 
 
 def delete(session: Session, document: Document) -> None:
-    """Remove a document.
+    """Delete a document.
 
-    Its passages and everything derived from them go with it.
+    Its passages and everything derived from them are deleted, too.
     """
     with session.engine() as engine:
-        document_id = find(engine, document)
+        document_id = find_document(engine, document)
         if not engine.delete_document(document_id):
             raise NotFoundError(f"there is no document {document_id}")
     if session.as_json:
@@ -149,27 +154,86 @@ def delete(session: Session, document: Document) -> None:
     session.say(f"document {document_id} is deleted")
 
 
-def set_tags(
+def tags(
     session: Session,
     document: Document,
-    tags: Annotated[str, typer.Argument(metavar="A,B", help='The new tags by commas; "" removes all.')],
+    new_tags: Annotated[
+        str | None,
+        typer.Argument(metavar="[A,B]", help='The new tags, separated by commas; "" removes all tags.'),
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="TAG", help="Add this tag. Repeatable.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="TAG", help="Remove this tag. Repeatable.")
+    ] = None,
 ) -> None:
-    """Replace the tags of a document."""
+    """Replace, add or remove tags of a document.
+
+    A,B replaces all tags. --add and --remove change only the named tags; a comma separates several. Removing
+    a tag that the document does not have prints a warning.
+
+    \b
+        shoal tags 1 biology,field
+        shoal tags 1 --add biology --add field --remove draft
+    """
+    added = _split_all(add)
+    removed = _split_all(remove)
+    if new_tags is None and not (added or removed):
+        raise typer.BadParameter("name the new tags, or use --add or --remove", param_hint="[A,B]")
+    if new_tags is not None and (add or remove):
+        raise typer.BadParameter("cannot be combined with --add and --remove", param_hint="[A,B]")
+    if both := set(added) & set(removed):
+        raise typer.BadParameter(f"{min(both)!r} is also in --add", param_hint="--remove")
+    missing: tuple[str, ...] = ()
     with session.engine() as engine:
-        document_id = find(engine, document)
-        stored = engine.set_tags(document_id, split_tags(tags))
+        document_id = find_document(engine, document)
+        if new_tags is not None:
+            stored = engine.set_tags(document_id, split_tags(new_tags))
+        else:
+            stored, missing = _change_tags(engine, document_id, added, removed)
+    for tag in missing:
+        session.warn(f"warning: document {document_id} has no tag {one_line(tag)!r}")
     if session.as_json:
         session.emit({"id": document_id, "tags": list(stored)})
     session.say(f"document {document_id}: " + (f"tags {', '.join(stored)}" if stored else "no tags"))
 
 
-def _status_of_nothing(path: Path) -> dict[str, Any]:
-    """The status of a database that does not exist, without making it."""
+def _split_all(values: list[str] | None) -> tuple[str, ...]:
+    """The tags in the values of a repeated option, in one line each, without duplicates."""
+    return tuple(dict.fromkeys(" ".join(tag.split()) for value in values or () for tag in split_tags(value)))
+
+
+def _change_tags(
+    engine: Engine, document_id: int, added: tuple[str, ...], removed: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Add and remove tags in one write transaction.
+
+    Returns the stored tags and those of `removed` that the document did not have. Raises NotFoundError,
+    InvalidFieldError.
+    """
+    from shoal.formats.drafts import checked_tags
+    from shoal.storage import document_writer
+
+    with engine.database.write() as connection:
+        if not document_writer.exists(connection, document_id):
+            raise NotFoundError(f"there is no document {document_id}")
+        _, _, before = document_writer.summary(connection, document_id)
+        kept = [tag for tag in before if tag not in removed]
+        after = checked_tags([*kept, *added], engine.settings) if added else kept
+        if set(after) != set(before):
+            document_writer.set_tags(connection, document_id, after, now=timestamp())
+        _, _, stored = document_writer.summary(connection, document_id)
+    return stored, tuple(tag for tag in removed if tag not in before)
+
+
+def _status_without_database(path: Path) -> dict[str, Any]:
+    """The status of an empty library, for a database that does not exist and is not created."""
     from shoal.engine import Engine
 
     with (
         tempfile.TemporaryDirectory(prefix="shoal-") as folder,
         Engine(db_path=Path(folder, "empty.db")) as engine,
     ):
-        found: dict[str, Any] = json_form(engine.status())
-    return {**found, "db_path": str(path), "db_bytes": 0, "exists": False}
+        values: dict[str, Any] = json_form(engine.status())
+    return {**values, "db_path": str(path), "db_bytes": 0, "exists": False}

@@ -1,7 +1,7 @@
-"""The service on one machine: the API and the worker as child processes that live and die together.
+"""The service on one machine: the API and the worker as supervised child processes.
 
-Every child leads a process group of its own, so that a Ctrl-C at the terminal reaches the supervisor alone and
-whatever a child started can be ended with it. A child that dies is started again, later each time it dies young.
+Every child leads its own process group, so Ctrl-C at the terminal reaches only the supervisor, and the
+processes that a child started can be killed with it. A dead child is restarted with exponential backoff.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from shoal.settings import PREFIX, Settings
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
-"""Seconds before a dead child is started again; doubled from the first to the longest while it dies young."""
-GROWN_UP = 30.0
-"""A child that lived this many seconds died of something else than its start: the pause begins anew."""
-MOST_FAILED_STARTS = 3
-"""Before the service has ever been ready: a child that dies this often will not get well by itself."""
+"""Seconds before a dead child is restarted. Doubled after each early death, up to the longest pause."""
+STABLE_SECONDS = 30.0
+"""A child that ran this long started successfully: the next pause is the first again."""
+MAX_FAILED_STARTS = 3
+"""Deaths of a child before the service was ever ready, after which the start fails."""
 STOP_SECONDS = 40.0
-"""How long children may finish what they have in hand. The API gives its requests 30 s, a worker needs less."""
-DYING_SECONDS = 2.0
-"""How long to see the killed out: the kernel takes a moment, and init another to collect them."""
+"""Time for children to finish current work. The API gives its requests 30 s; a worker needs less."""
+KILL_WAIT_SECONDS = 2.0
+"""Time for the kernel to end killed processes and for init to collect them."""
 READY_SECONDS = 120.0
-"""How long the start may take. It takes two seconds on an idle machine."""
+"""Time limit for the start, which takes two seconds on an idle machine."""
 POLL_SECONDS = 0.1
 
-ANY_IPV4 = "0.0.0.0"  # noqa: S104 - recognised here, never chosen
+ANY_IPV4 = "0.0.0.0"  # noqa: S104 - only compared with, never a default
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 Log = Callable[[str], None]
 
 
 class PortTakenError(ShoalError):
-    """Something else listens on the port."""
+    """Another process listens on the port."""
 
 
 @dataclass
 class Child:
-    """One kind of process to keep alive, and the process that is alive now, if any."""
+    """A process to keep running, and its current process, if any."""
 
     name: str
     command: Sequence[str]
@@ -61,27 +61,27 @@ class Child:
 
 
 class Supervisor:
-    """Keeps children running until it is told to stop."""
+    """Keeps child processes running until `stop` is called."""
 
     def __init__(
         self, children: Mapping[str, Sequence[str]], environment: Mapping[str, str], log: Log
     ) -> None:
-        """`children`: command by name. `log` is told every start, death and end in a line."""
+        """`children`: commands by name. `log` is called with a line for every restart and death."""
         self._children = [Child(name, command, FIRST_PAUSE) for name, command in children.items()]
         self._environment = dict(environment)
         self._log = log
-        # Plain flags: a lock taken in a signal handler could be held already by what it interrupted.
+        # Plain flags: the code that a signal handler interrupts could already hold a lock.
         self._stopping = False
         self._hurried = False
 
     def stop(self) -> None:
-        """End everything. Called a second time, without waiting for work in hand. Safe in a signal handler."""
+        """Stop the children; on a second call, without waiting for their work. Safe in a signal handler."""
         self._hurried = self._stopping
         self._stopping = True
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Children are started at the beginning of the block and all gone at its end."""
+        """Run the children during the block. All of them have ended after it."""
         handlers = {
             number: signal.signal(number, lambda _number, _frame: self.stop())
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -91,22 +91,22 @@ class Supervisor:
                 self._start(child)
             yield
         finally:
-            self._end_all()
+            self._stop_all()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def wait_until_ready(self, host: str, port: int) -> bool:
-        """Watch the children until `/ready` answers 200; False if told to stop before.
+        """Keep the children running until `/ready` returns 200; False if stopped before.
 
-        Raises ShoalError when a child keeps dying or READY_SECONDS have passed.
+        Raises ShoalError if a child keeps dying or READY_SECONDS have passed.
         """
         deadline = time.monotonic() + READY_SECONDS
         while not self._stopping:
             if is_ready(host, port):
                 return True
-            self._revive()
+            self._restart_dead()
             for child in self._children:
-                if child.deaths >= MOST_FAILED_STARTS:
+                if child.deaths >= MAX_FAILED_STARTS:
                     raise ShoalError(f"the {child.name} does not start; its log above says why")
             if time.monotonic() > deadline:
                 raise ShoalError(
@@ -116,9 +116,9 @@ class Supervisor:
         return False
 
     def watch(self) -> None:
-        """Keep the children alive until `stop`."""
+        """Keep the children running until `stop` is called."""
         while not self._stopping:
-            self._revive()
+            self._restart_dead()
             time.sleep(POLL_SECONDS)
 
     def _start(self, child: Child) -> None:
@@ -133,31 +133,29 @@ class Supervisor:
         )
         child.started = time.monotonic()
 
-    def _revive(self) -> None:
+    def _restart_dead(self) -> None:
         now = time.monotonic()
         for child in self._children:
             if child.process is None:
                 if now >= child.due:
                     self._start(child)
-                    self._log(
-                        f"{child.name} started again, process {child.process.pid if child.process else ''}"
-                    )
+                    self._log(f"{child.name} restarted, process {child.process.pid if child.process else ''}")
                 continue
             code = child.process.poll()
             if code is None:
                 continue
-            # What the dead one left behind would go on working, or hold the port.
+            # Processes that the dead child has left behind could continue working or hold the port.
             _kill_group(child.process.pid)
             child.process = None
             child.deaths += 1
-            if now - child.started >= GROWN_UP:
+            if now - child.started >= STABLE_SECONDS:
                 child.pause = FIRST_PAUSE
             child.due = now + child.pause
-            self._log(f"{child.name} {_manner(code)}; it is started again in {child.pause:g} s")
+            self._log(f"{child.name} {_describe_exit(code)}; restart in {child.pause:g} s")
             child.pause = min(child.pause * 2, LONGEST_PAUSE)
 
-    def _end_all(self) -> None:
-        """Ask every child to end, wait, and kill what is left of its group."""
+    def _stop_all(self) -> None:
+        """Terminate every child, wait, and kill the rest of its process group."""
         alive = [child.process for child in self._children if child.process is not None]
         for process in alive:
             with contextlib.suppress(ProcessLookupError):
@@ -170,7 +168,7 @@ class Supervisor:
         for process in alive:
             _kill_group(process.pid)
             process.wait()
-        deadline = time.monotonic() + DYING_SECONDS
+        deadline = time.monotonic() + KILL_WAIT_SECONDS
         while any(_kill_group(process.pid) for process in alive) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS / 2)
         for child in self._children:
@@ -178,7 +176,7 @@ class Supervisor:
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """The environment for a child that is to see exactly `settings`."""
+    """The environment of a child that must use exactly `settings`."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -188,13 +186,16 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 def reserve_port(host: str, port: int) -> int:
-    """`port`, or a free one where it is 0. Raises PortTakenError, ShoalError if `host` is not of this machine."""
+    """Return `port`, or a free port for 0.
+
+    Raises PortTakenError, and ShoalError if `host` is not an address of this machine.
+    """
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, kind, protocol) as probe:
-            # As the server does: a port that is only waiting out old connections is free.
+            # As the server does: a port in TIME_WAIT counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             return int(probe.getsockname()[1])
@@ -205,14 +206,14 @@ def reserve_port(host: str, port: int) -> int:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortTakenError(
-                f"port {port} on {host} is taken, perhaps by a `shoal up` that runs already; "
-                "choose another with --port, or --port 0 for any free one"
+                f"port {port} on {host} is taken, perhaps by another `shoal up`; "
+                "choose another with --port, or --port 0 for any free port"
             ) from error
         raise ShoalError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
 def is_ready(host: str, port: int) -> bool:
-    """Whether the service there answers that it can do its work."""
+    """Whether `/ready` of the service returns 200."""
     connection = http.client.HTTPConnection(reachable(host), port, timeout=5)
     try:
         connection.request("GET", "/ready")
@@ -224,12 +225,12 @@ def is_ready(host: str, port: int) -> bool:
 
 
 def reachable(host: str) -> str:
-    """An address that leads to a server which listens on `host`."""
+    """An address to connect to a server that listens on `host`."""
     return {ANY_IPV4: "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _die_with_parent() -> None:
-    """In the child: ask the kernel for a SIGTERM when the supervisor is gone, even if it was killed."""
+    """In the child: let the kernel send SIGTERM when the supervisor dies, even by SIGKILL."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -243,12 +244,12 @@ def _load_libc() -> ctypes.CDLL | None:
         return None
 
 
-# Loaded before any fork: a child between fork and exec should do as little as can be.
+# Loaded before any fork, because a child should do as little as possible between fork and exec.
 _libc = _load_libc()
 
 
 def _kill_group(group: int) -> bool:
-    """Kill what is left of a child and of what it started; whether there was anything."""
+    """Kill the remaining processes of a child's group. False if there were none."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -256,9 +257,9 @@ def _kill_group(group: int) -> bool:
     return True
 
 
-def _manner(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with code {code}"
     with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"was ended by signal {-code}"
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"

@@ -1,4 +1,4 @@
-"""The command that lets a library follow a folder."""
+"""The command that synchronizes a library with a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import one_line, quantity
 from shoal.formats.folder_listing import no_texts_line, passed_over_line
 
 if TYPE_CHECKING:
@@ -33,54 +33,58 @@ def sync(
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="Folder of texts.")
     ],
     tags: Annotated[
-        str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document of the folder.")
+        str | None,
+        typer.Option(
+            "--tags", metavar="A,B", help="Tags for every document of the folder, separated by commas."
+        ),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Also remove documents whose files are gone.")
+        bool, typer.Option("--delete", help="Also delete documents whose files are gone.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="With --delete: also where a folder is empty, or no document would be left."
+            "--force", help="With --delete: also if a folder is empty or no document would be left."
         ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail also for files that hold no text to be stored.")
+        bool, typer.Option("--strict", help="Also fail for files without text to store.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
 ) -> None:
-    """Make the library follow a folder.
+    """Synchronize the library with a folder.
 
-    Takes in new .md, .markdown and .txt files, gives documents whose files have changed the new content under their old
-    number, and lets documents follow files that were renamed or moved. Files with other extensions and symbolic links are
-    passed over and counted, names that begin with a dot are passed over. Run it as often as you like: only what differs
-    is touched.
+    Stores new .md, .markdown and .txt files, replaces the content of documents whose files have changed, and
+    updates the paths of files that were renamed or moved. Documents keep their numbers. Files with other
+    extensions and symbolic links are skipped and counted; names that begin with a dot are skipped. Repeated
+    runs change only what differs.
 
-    What is gone stays, unless --delete is given. A file is gone where the system says so, not where it can't be read
-    now or is no text any more. Of a folder that is there but empty nothing is deleted, as its disk may not be mounted,
-    and never all documents, unless --force is given.
+    Documents of missing files stay unless --delete is given. A file is missing if the system says so, not if
+    it cannot be read or is no longer text. Without --force, nothing is deleted for an empty folder, whose
+    disk may not be mounted, and never all documents.
 
-    Files are known by their absolute paths; a document with a relative one gets that of the file whose path ends so and
-    whose text it has. Exit code 1 if a file could not be read or stored; the others are. A file that was read but is empty or no text is told, and fails the
-    command only with --strict.
+    Files are identified by absolute path. A document with a relative path gets the absolute path of the file
+    that has the same text and a path with this ending. Exit code 1 if a file could not be read or stored; all
+    other files are stored. A file that is empty or not text is reported and fails the command only with
+    --strict.
 
     \b
-        shoal sync notes --dry-run         what would change
-        shoal sync notes --tags mine       let the library follow
-        shoal sync notes --delete          and forget what is gone
+        shoal sync notes --dry-run         show what would change
+        shoal sync notes --tags mine       synchronize
+        shoal sync notes --delete          also delete documents of missing files
     """
     from shoal.cli.progress import bar
-    from shoal.maintenance.sync import sync as follow
+    from shoal.maintenance.sync import sync as sync_folder
     from shoal.service.garbage_collection import relax_collector
 
     relax_collector()
     with (
-        _telling_if_interrupted(),
+        _report_interruption(),
         session.engine(must_exist=False) as engine,
-        bar(session.err, "sync", bytes_total=0) as drawn,
+        bar(session.err, "sync", bytes_total=0) as progress_bar,
     ):
-        done = follow(
+        result = sync_folder(
             engine,
             folder,
             tags=split_tags(tags),
@@ -88,100 +92,101 @@ def sync(
             force=force,
             dry_run=dry_run,
             processes=workers,
-            watch=drawn.follow,
-            watch_reading=lambda n_bytes: drawn.advance(n_bytes, 1),
+            watch=progress_bar.follow,
+            watch_reading=lambda n_bytes: progress_bar.advance(n_bytes, 1),
         )
-    _warn(session, folder, done, force=force)
+    _warn(session, folder, result, force=force)
     if session.as_json:
-        session.emit(json_form(done))
-    _print_changes(session, done)
-    session.say(_summary(done))
-    if any(strict or not one.is_refused for one in done.failed):
+        session.emit(json_form(result))
+    _print_changes(session, result)
+    session.say(_summary(result))
+    if any(strict or not failure.is_refused for failure in result.failed):
         raise typer.Exit(1)
 
 
 @contextmanager
-def _telling_if_interrupted() -> Iterator[None]:
-    """Where Ctrl-C ends the block, tell how far it came. Raises InterruptedCommandError then."""
+def _report_interruption() -> Iterator[None]:
+    """On Ctrl-C in the block, raise InterruptedCommandError that says what was done."""
     from shoal.jobs.ingestion import IngestInterrupted
 
     try:
         yield
     except IngestInterrupted as error:
+        verb = "is" if error.n_stored == 1 else "are"
         raise InterruptedCommandError(
-            f"interrupted: of {counted(error.n, 'new or changed file')} {error.n_stored:,} "
-            f"{'is' if error.n_stored == 1 else 'are'} stored, and nothing is deleted; running it again goes on"
+            f"interrupted: of {quantity(error.n, 'new or changed file')} {error.n_stored:,} {verb} stored, "
+            "and nothing is deleted; running it again continues"
         ) from None
     except KeyboardInterrupt:
         raise InterruptedCommandError(
-            "interrupted; what was done so far stays, and running it again goes on"
+            "interrupted; changes so far are kept, and running it again continues"
         ) from None
 
 
-def _warn(session: Session, folder: Path, done: Synced, *, force: bool) -> None:
-    for failed in done.failed:
-        session.warn(
-            f"{'not stored' if failed.is_refused else 'failed'}: {one_line(failed.name)}: {one_line(failed.reason)}"
-        )
-    for doubtful in done.warnings:
+def _warn(session: Session, folder: Path, result: Synced, *, force: bool) -> None:
+    for failure in result.failed:
+        label = "not stored" if failure.is_refused else "failed"
+        session.warn(f"{label}: {one_line(failure.name)}: {one_line(failure.reason)}")
+    for doubtful in result.warnings:
         session.warn(f"warning: {one_line(doubtful.name)}: {doubtful.warning}")
-    for empty, n in _kept_of(done).items():
+    for empty_folder, n in _missing_by_empty_folder(result).items():
         if not force:
             session.warn(
-                f"warning: {one_line(empty)} is empty, but the library has {counted(n, 'document')} of it: is it mounted? "
-                "--delete removes them only with --force"
+                f"warning: {one_line(empty_folder)} is empty, but the library has "
+                f"{quantity(n, 'document')} of it: is it mounted? --delete removes them only with --force"
             )
-    if not (done.new or done.changed or done.renamed or done.same or done.unchanged or done.failed):
-        session.warn(f"warning: {no_texts_line(folder, done.passed_over)}")
-    elif done.passed_over:
-        session.warn(passed_over_line(done.passed_over))
+    files = (result.new, result.changed, result.renamed, result.same, result.unchanged, result.failed)
+    if not any(files):
+        session.warn(f"warning: {no_texts_line(folder, result.passed_over)}")
+    elif result.passed_over:
+        session.warn(passed_over_line(result.passed_over))
 
 
-def _print_changes(session: Session, done: Synced) -> None:
-    for what, changes in (
-        ("new", done.new),
-        ("changed", done.changed),
-        ("renamed", done.renamed),
-        ("deleted", done.deleted),
-        ("gone", done.vanished),
-        ("same text", done.same),
+def _print_changes(session: Session, result: Synced) -> None:
+    for label, changes in (
+        ("new", result.new),
+        ("changed", result.changed),
+        ("renamed", result.renamed),
+        ("deleted", result.deleted),
+        ("gone", result.vanished),
+        ("same text", result.same),
     ):
         for change in changes:
-            session.say(f"{what:<10} {_described(change)}")
+            session.say(f"{label:<10} {_change_line(change)}")
 
 
-def _kept_of(done: Synced) -> Counter[str]:
-    """How many documents of gone files belong to each folder that is empty and may be a disk that is missing."""
+def _missing_by_empty_folder(result: Synced) -> Counter[str]:
+    """The number of documents with missing files by empty folder, which may be an unmounted disk."""
     from shoal.maintenance.sync.folder import folder_above
 
-    empty = frozenset(done.empty)
-    above = (folder_above(change.name, empty) for change in done.vanished)
-    return Counter(folder for folder in above if folder is not None)
+    empty = frozenset(result.empty)
+    folders = (folder_above(change.name, empty) for change in result.vanished)
+    return Counter(folder for folder in folders if folder is not None)
 
 
-def _described(change: Change) -> str:
+def _change_line(change: Change) -> str:
     number = "" if change.document_id is None else f" (document {change.document_id})"
     before = f", before {one_line(change.before)}" if change.before else ""
     return f"{one_line(change.name)}{number}{before}"
 
 
-def _summary(done: Synced) -> str:
+def _summary(result: Synced) -> str:
+    n_refused = sum(failure.is_refused for failure in result.failed)
     counts = [
-        f"{len(done.new):,} new",
-        f"{len(done.changed):,} changed",
-        f"{len(done.renamed):,} renamed",
-        f"{len(done.deleted):,} deleted",
-        f"{done.unchanged:,} unchanged",
-        f"{sum(not one.is_refused for one in done.failed):,} failed",
+        f"{len(result.new):,} new",
+        f"{len(result.changed):,} changed",
+        f"{len(result.renamed):,} renamed",
+        f"{len(result.deleted):,} deleted",
+        f"{result.unchanged:,} unchanged",
+        f"{len(result.failed) - n_refused:,} failed",
     ]
-    refused = sum(one.is_refused for one in done.failed)
-    if refused:
-        counts.append(f"{refused:,} not stored")
-    if done.tagged:
-        counts.append(f"{done.tagged:,} tagged")
+    if n_refused:
+        counts.append(f"{n_refused:,} not stored")
+    if result.tagged:
+        counts.append(f"{result.tagged:,} tagged")
     text = ", ".join(counts)
-    if done.vanished:
-        text += f"; the files of {counted(len(done.vanished), 'document')} are gone"
-        if len(done.vanished) > _kept_of(done).total():
+    if result.vanished:
+        text += f"; the files of {quantity(len(result.vanished), 'document')} are gone"
+        if len(result.vanished) > _missing_by_empty_folder(result).total():
             text += ": --delete removes them"
-    return f"nothing was done; it would be {text}" if done.dry_run else text
+    return f"nothing was changed; it would be {text}" if result.dry_run else text

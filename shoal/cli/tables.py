@@ -1,11 +1,12 @@
-"""Documents, jobs and states as tables for people. Input is the JSON form."""
+"""Documents, jobs and status values as tables for people. The input is the JSON form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.terminal import counted, one_line, plain, shown_path
+from shoal.cli.job_lines import pace, summary, with_reason
+from shoal.cli.terminal import display_path, one_line, plain, quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,7 @@ STATUS_STYLES = {
 def print_documents(
     console: Console, documents: Sequence[Mapping[str, Any]], *, total: int, offset: int = 0
 ) -> None:
-    """Documents, one to a line where it is wide enough."""
+    """Print documents, one per line if the terminal is wide enough."""
     from rich.text import Text
 
     if not documents:
@@ -34,8 +35,8 @@ def print_documents(
     table = _table(header=True)
     for name in ("document", "passages", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, share in (("title", 3), ("tags", 1), ("path", 3)):
-        table.add_column(name, overflow="fold", ratio=share)
+    for name, ratio in (("title", 3), ("tags", 1), ("path", 3)):
+        table.add_column(name, overflow="fold", ratio=ratio)
     for document in documents:
         table.add_row(
             str(document["id"]),
@@ -43,7 +44,7 @@ def print_documents(
             f"{document['n_bytes']:,}",
             Text(one_line(document["title"]), style="bold cyan"),
             Text(", ".join(one_line(tag) for tag in document["tags"])),
-            Text(shown_path(document["source_path"] or ""), style="dim"),
+            Text(display_path(document["source_path"] or ""), style="dim"),
         )
     console.print(table)
     _print_rest(console, len(documents), total)
@@ -57,7 +58,7 @@ def print_document(
     reefs: int,
     with_text: bool = False,
 ) -> None:
-    """A document with these of its passages, section by section."""
+    """Print a document with the given passages, section by section."""
     from rich.text import Text
 
     document, report = detail["document"], detail["report"]
@@ -65,14 +66,14 @@ def print_document(
     facts = [
         f"document {document['id']}",
         document["format"],
-        counted(document["n_bytes"], "byte"),
-        counted(document["n_sentences"], "sentence"),
-        counted(document["n_chunks"], "passage"),
+        quantity(document["n_bytes"], "byte"),
+        quantity(document["n_sentences"], "sentence"),
+        quantity(document["n_chunks"], "passage"),
         f"{document['coverage']:.0%} of the words known",
     ]
     console.print(Text(" · ".join(facts), style="dim"))
     if document["source_path"]:
-        console.print(Text(f"from {shown_path(document['source_path'])}", style="dim"))
+        console.print(Text(f"from {display_path(document['source_path'])}", style="dim"))
     if document["tags"]:
         console.print(Text("tags " + ", ".join(one_line(tag) for tag in document["tags"]), style="dim"))
     _print_passages(console, chunks, reefs=reefs, with_text=with_text)
@@ -106,7 +107,7 @@ def _print_passages(
         if with_text:
             console.print(table)
             table = _passage_table()
-            # Not wrapped: whoever copies a passage wants its lines as they are.
+            # Not wrapped, so that a copied passage keeps its own lines.
             console.print(Text(plain(chunk["text"]).rstrip() + "\n"), soft_wrap=True)
     if table.row_count:
         console.print(table)
@@ -132,12 +133,13 @@ def _print_left_out(console: Console, spans: Sequence[Mapping[str, Any]]) -> Non
 
 
 def print_status(console: Console, state: Mapping[str, Any]) -> None:
-    """Name and value, one to a line."""
+    """Print names and values, one per line. Chunks are called passages."""
     table = _table(header=False)
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("value", overflow="fold")
     for name, value in state.items():
-        table.add_row(one_line(name.replace("_", " ")), _value(value))
+        label = name.replace("chunks", "passages").replace("_", " ")
+        table.add_row(one_line(label), _value(value))
     console.print(table)
 
 
@@ -186,41 +188,15 @@ def print_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], *, total: in
 def print_job(console: Console, job: Mapping[str, Any]) -> None:
     from rich.text import Text
 
-    from shoal.cli.jobs import summary
-
     console.print(Text(summary(job), style=STATUS_STYLES.get(job["status"], "")))
     times = [
         f"{name} {job[name + '_at']}" for name in ("created", "started", "finished") if job[name + "_at"]
     ]
     console.print(Text(", ".join(times), style="dim"))
-    if pace := _pace(job["progress"]):
-        console.print(Text(pace, style="dim"))
+    if pace_line := pace(job["progress"]):
+        console.print(Text(pace_line, style="dim"))
     if job["error"]:
         console.print(Text(one_line(job["error"]), style="red"))
-
-
-def progress_line(job: Mapping[str, Any]) -> str:
-    """How far a job is, in one line for where no bar can be drawn."""
-    progress = job["progress"]
-    items = f"{progress['done']:,} of {counted(progress['total'], 'item')}"
-    texts = f"{progress['bytes_done'] / 1e6:,.1f} of {progress['bytes_total'] / 1e6:,.1f} MB"
-    parts = [items, texts, _pace(progress)]
-    return f"job {job['id']} {job['stage'] or job['status']}: {', '.join(part for part in parts if part)}"
-
-
-def _pace(progress: Mapping[str, Any]) -> str:
-    """How quickly a job goes and how long it will take, as far as the service tells."""
-    parts = []
-    if progress.get("fraction") is not None and progress["done"] < progress["total"]:
-        parts.append(f"{progress['fraction']:.0%} of the work done")
-    if progress.get("bytes_per_second"):
-        parts.append(f"{progress['bytes_per_second'] / 1e6:.2f} MB/s")
-    if progress.get("items_per_second"):
-        parts.append(f"{progress['items_per_second']:,.1f} documents/s")
-    if progress.get("seconds_left"):
-        minutes, seconds = divmod(round(progress["seconds_left"]), 60)
-        parts.append(f"about {minutes:,} min {seconds} s left" if minutes else f"about {seconds} s left")
-    return ", ".join(parts)
 
 
 def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: int) -> None:
@@ -238,7 +214,7 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
             Text(item["status"], style=STATUS_STYLES.get(item["status"], "")),
             "" if item["document_id"] is None else str(item["document_id"]),
             f"{item['bytes']:,}",
-            Text(_named(item)),
+            Text(_item_line(item)),
         )
         for warning in item.get("warnings", ()):
             table.add_row("", "", "", "", Text(f"warning: {one_line(warning)}", style="yellow"))
@@ -247,20 +223,15 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]], *, total: 
     _print_rest(console, len(items), total)
 
 
-def _named(item: Mapping[str, Any]) -> str:
-    """An item by its title, and by the file it came from where that says something else; with why it failed."""
-    title, path = one_line(item["title"] or ""), shown_path(item["source_path"] or "")
-    says_it = path == title or path.endswith(f"/{title}")
-    name = f"{title} ({path})" if title and path and not says_it else path or title
+def _item_line(item: Mapping[str, Any]) -> str:
+    """The title of an item, its path if that differs from the title, and its error."""
+    title, path = one_line(item["title"] or ""), display_path(item["source_path"] or "")
+    path_has_title = path == title or path.endswith(f"/{title}")
+    name = f"{title} ({path})" if title and path and not path_has_title else path or title
     reason = one_line(item["error"] or "")
-    if not reason or any(reason.startswith(f"{one}: ") for one in (title, path)):
+    if not reason or any(reason.startswith(f"{prefix}: ") for prefix in (title, path)):
         return reason or name
     return with_reason(name, reason)
-
-
-def with_reason(name: str, reason: str) -> str:
-    """A name and what is wrong with it; said once where the reason begins with the name, as that of a line does."""
-    return reason if reason.startswith(f"{name}: ") else f"{name}: {reason}"
 
 
 def _print_rest(console: Console, shown: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The files that `upload` sends: what was named, the texts of folders, and what was passed over."""
+"""Selection of the files that `upload` sends: named files and the texts of named folders."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is sent. `unreadable`: how many files and folders cannot be read; `passed_over`: how many files in folders
-    are no texts by their names, by extension, the most frequent first."""
+class UploadSelection:
+    """The files to send.
+
+    `unreadable` is the number of files and folders that cannot be read. `passed_over` counts the skipped
+    files of folders by extension, most frequent first.
+    """
 
     files: tuple[UploadFile, ...]
     unreadable: int
     passed_over: Mapping[str, int]
 
 
-def choose(session: Session, paths: list[Path]) -> Chosen:
-    """The files to send; what cannot be read, and a folder without texts, is told at once."""
+def choose(session: Session, paths: list[Path]) -> UploadSelection:
+    """Select the files to send. Prints a line for each unreadable path and each folder without texts."""
     from shoal.client import UploadFile
 
     files: list[UploadFile] = []
     passed_over: Counter[str] = Counter()
     unreadable = 0
 
-    def unread(path: Path, reason: str) -> None:
+    def report_unreadable(path: Path, reason: str) -> None:
         nonlocal unreadable
         session.warn(f"failed: {one_line(str(path))}: {reason}")
         unreadable += 1
 
     def texts_of(folder: Path) -> Iterator[Path]:
         listing = list_folder(folder)
-        for one in listing.unreadable:
-            unread(one.path, one.reason)
+        for entry in listing.unreadable:
+            report_unreadable(entry.path, entry.reason)
         if not listing.texts and not listing.unreadable:
-            # Without what is passed over, which is told once of all folders.
+            # Without the skipped files: the caller prints them once for all folders.
             session.warn(f"warning: {no_texts_line(folder, {})}")
         passed_over.update(listing.passed_over)
         yield from listing.texts
@@ -55,5 +58,5 @@ def choose(session: Session, paths: list[Path]) -> Chosen:
             try:
                 files.append(UploadFile.of(file, folder=folder))
             except OSError as error:
-                unread(file, reason_of(error))
-    return Chosen(tuple(files), unreadable, dict(passed_over.most_common()))
+                report_unreadable(file, reason_of(error))
+    return UploadSelection(tuple(files), unreadable, dict(passed_over.most_common()))

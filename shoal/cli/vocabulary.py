@@ -1,4 +1,4 @@
-"""The command on the words that a library has learned."""
+"""The command that shows learned words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command
-from shoal.cli.terminal import counted, one_line
+from shoal.cli.terminal import one_line, quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,18 +25,19 @@ def register(app: typer.Typer) -> None:
 def vocabulary(
     session: Session,
     word: Annotated[
-        str | None, typer.Argument(metavar="[WORD]", help="One word, or a compound in quotes: all about it.")
+        str | None, typer.Argument(metavar="[WORD]", help="Show this learned word; a compound in quotes.")
     ] = None,
     containing: Annotated[
-        str | None, typer.Option("--containing", metavar="TEXT", help="Only words that hold this.")
+        str | None, typer.Option("--containing", metavar="TEXT", help="Only words that contain TEXT.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="How many to pass over.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="How many to skip.")] = 0,
 ) -> None:
     """Show the words that were learned from the documents.
 
-    These are words that the dictionary lacks: names, jargon, new words. Each has reefs of its own, learned from the
-    company it keeps. Those met most often come first. With WORD, that one with the documents it was learned from.
+    These are words that the dictionary lacks: names, jargon, new words. Each has its own reefs, learned from
+    its contexts. The most frequent come first. With WORD, shows that word and the documents it was learned
+    from.
 
     \b
         shoal vocabulary --limit 50
@@ -59,7 +60,7 @@ def vocabulary(
 
 
 def print_words(console: Console, words: Sequence[Mapping[str, Any]], *, total: int) -> None:
-    """Words with their strongest reefs, one to a line."""
+    """Print words with their strongest reefs, one per line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -76,7 +77,7 @@ def print_words(console: Console, words: Sequence[Mapping[str, Any]], *, total: 
             Text(one_line(word["word"])),
             f"{word['n_occurrences']:,}",
             f"{word['n_documents']:,}",
-            Text(_reefs(word["reefs"], REEFS_SHOWN)),
+            Text(_reef_list(word["reefs"], REEFS_SHOWN)),
         )
     console.print(table)
     if total > len(words):
@@ -84,7 +85,7 @@ def print_words(console: Console, words: Sequence[Mapping[str, Any]], *, total: 
 
 
 def print_word(console: Console, word: Mapping[str, Any]) -> None:
-    """All about one word."""
+    """Print a word with its evidence and all its reefs."""
     from rich.text import Text
 
     head = Text(one_line(word["word"]), style="bold cyan")
@@ -93,27 +94,27 @@ def print_word(console: Console, word: Mapping[str, Any]) -> None:
     console.print(head)
     console.print(evidence_line(word))
     for document in word["evidence"]["documents"]:
-        times = "" if document["n_occurrences"] is None else counted(document["n_occurrences"], "occurrence")
-        place = f"in {counted(document['n_chunks'], 'passage')}"
-        where = f"  {one_line(document['title'])} (document {document['document_id']})"
-        console.print(Text(f"{where}: {' '.join(part for part in (times, place) if part)}", style="dim"))
-    console.print(f"at home in {counted(len(word['reefs']), 'reef')} (specificity {word['specificity']}):")
+        times = "" if document["n_occurrences"] is None else quantity(document["n_occurrences"], "occurrence")
+        passages = f"in {quantity(document['n_chunks'], 'passage')}"
+        title = f"  {one_line(document['title'])} (document {document['document_id']})"
+        console.print(Text(f"{title}: {' '.join(part for part in (times, passages) if part)}", style="dim"))
+    console.print(f"{quantity(len(word['reefs']), 'reef')} (specificity {word['specificity']}):")
     for reef in word["reefs"]:
-        console.print(Text(f"  {reef['strength']:.2f}  {_name(reef)}"))
+        console.print(Text(f"  {reef['strength']:.2f}  {_reef_name(reef)}"))
 
 
 def evidence_line(word: Mapping[str, Any]) -> str:
-    """What a word was learned from, in one line."""
+    """The evidence of a learned word in one line."""
     return (
-        f"learned from {counted(word['n_occurrences'], 'occurrence')} in "
-        f"{counted(word['n_documents'], 'document')}"
+        f"learned from {quantity(word['n_occurrences'], 'occurrence')} in "
+        f"{quantity(word['n_documents'], 'document')}"
     )
 
 
-def _reefs(reefs: Sequence[Mapping[str, Any]], most: int) -> str:
-    names = " · ".join(f"{_name(reef)} {reef['strength']:.2f}" for reef in reefs[:most])
-    return names if len(reefs) <= most else f"{names} and {len(reefs) - most} more"
+def _reef_list(reefs: Sequence[Mapping[str, Any]], limit: int) -> str:
+    names = " · ".join(f"{_reef_name(reef)} {reef['strength']:.2f}" for reef in reefs[:limit])
+    return names if len(reefs) <= limit else f"{names} and {len(reefs) - limit} more"
 
 
-def _name(reef: Mapping[str, Any]) -> str:
+def _reef_name(reef: Mapping[str, Any]) -> str:
     return one_line(reef["reef_name"] or f"reef {reef['reef_id']}")

@@ -181,14 +181,14 @@ def test_a_part_that_is_killed_is_started_again(service: Service, texts: Path, m
     until(lambda: not any(is_alive(pid) for pid in left))
     ran = shoal("upload", texts, "--server", service.url, "--wait")
     assert ran.returncode == 0, ran.stderr
-    assert "was ended by SIGKILL; it is started again in" in service.log.read_text()
+    assert "was killed by SIGKILL; restart in" in service.log.read_text()
 
 
 def test_ctrl_c_ends_everything_that_was_started(tmp_path: Path) -> None:
     service = Service(tmp_path)
     started = descendants(service.process.pid)
     assert service.stop(signal.SIGINT) == 0
-    assert "ending; work in progress is finished first" in service.log.read_text()
+    assert "stopping; work in progress is finished first" in service.log.read_text()
     until(lambda: not any(is_alive(pid) for pid in started))
     assert "Traceback" not in service.log.read_text()
 
@@ -222,7 +222,7 @@ def test_an_address_that_lets_strangers_in_is_refused_before_anything_is_started
 def test_uploading_to_nobody_says_how_to_start_the_service(texts: Path) -> None:
     ran = shoal("upload", texts, "--server", "http://127.0.0.1:9")
     assert ran.returncode == 1
-    assert "`shoal up` starts one" in ran.stderr
+    assert "`shoal up --port 9`" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
@@ -250,6 +250,6 @@ def test_the_demo_runs_from_start_to_end(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "16 stored, 0 duplicates, 0 failed" in ran.stdout
     assert ran.stdout.count("The query is about:") == 3
-    assert "chunk z" in ran.stdout
-    assert "Everything that was started has ended." in ran.stdout
+    assert "passage z" in ran.stdout
+    assert "All processes have stopped." in ran.stdout
     assert list(tmp_path.iterdir()) == []

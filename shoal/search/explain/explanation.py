@@ -306,7 +306,7 @@ def _place(ranking: Ranking, request: SearchRequest, aimed: Ranked) -> tuple[int
     most = request.max_per_document
     rank = ranking.rank_of(aimed.chunk_id, most)
     if rank is None:
-        message = f"{most} better chunks of the same document come before it, and a document may have no more"
+        message = f"{most} better passages of the same document come before it, and a document may have no more"
         return None, [KeptOut("max_per_document", message)]
     last = request.offset + request.top_k
     if rank > last:

@@ -365,6 +365,6 @@ def test_the_commands_tell_what_they_did(
     assert run(["--db", str(library), "--json", "backup", str(copy), "--force"]) == 0
     assert json.loads(capsys.readouterr().out)["documents"] == 3
     assert run(["--db", str(library), "restore", str(copy)]) == 0
-    assert "as it was before" in capsys.readouterr().out
+    assert "the previous library is in" in capsys.readouterr().out
     assert run(["--db", str(library), "--json", "restore", str(copy)]) == 0
     assert Path(json.loads(capsys.readouterr().out)["aside"]).exists()

@@ -568,7 +568,7 @@ def test_the_command_says_what_is_wrong_and_what_to_do(
     harm(learned, "DELETE FROM reef_postings")
     code, text = doctor("--quick")
     assert code == 1
-    for said in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can mend 1"):
+    for said in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can repair 1"):
         assert said in text
     code, text = doctor("--json")
     told: dict[str, Any] = json.loads(text)

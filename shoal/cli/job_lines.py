@@ -1,0 +1,57 @@
+"""One-line texts about jobs and items. The input is the JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.cli.terminal import quantity
+
+
+def summary(job: Mapping[str, Any]) -> str:
+    """The status of a job and the number of its items by outcome."""
+    progress = job["progress"]
+    # `done` counts all ended items: stored, duplicate, failed and canceled.
+    stored = progress["done"] - progress["failed"] - progress["duplicate"] - progress["canceled"]
+    parts = [
+        f"{stored:,} stored",
+        quantity(progress["duplicate"], "duplicate"),
+        f"{progress['failed']:,} failed",
+    ]
+    if progress["canceled"]:
+        parts.append(f"{progress['canceled']:,} canceled")
+    if progress.get("skipped"):
+        parts.append(f"{progress['skipped']:,} skipped")
+    open_items = progress["total"] - progress["done"]
+    if open_items:
+        parts.append(f"{open_items:,} to do")
+    return f"job {job['id']} {job['status']}: {', '.join(parts)}"
+
+
+def progress_line(job: Mapping[str, Any]) -> str:
+    """The progress of a job, for output without a progress bar."""
+    progress = job["progress"]
+    items = f"{progress['done']:,} of {quantity(progress['total'], 'item')}"
+    megabytes = f"{progress['bytes_done'] / 1e6:,.1f} of {progress['bytes_total'] / 1e6:,.1f} MB"
+    parts = [items, megabytes, pace(progress)]
+    return f"job {job['id']} {job['stage'] or job['status']}: {', '.join(part for part in parts if part)}"
+
+
+def pace(progress: Mapping[str, Any]) -> str:
+    """The share of the work done, the speed and the remaining time, as far as the service reports them."""
+    parts = []
+    if progress.get("fraction") is not None and progress["done"] < progress["total"]:
+        parts.append(f"{progress['fraction']:.0%} of the work done")
+    if progress.get("bytes_per_second"):
+        parts.append(f"{progress['bytes_per_second'] / 1e6:.2f} MB/s")
+    if progress.get("items_per_second"):
+        parts.append(f"{progress['items_per_second']:,.1f} documents/s")
+    if progress.get("seconds_left"):
+        minutes, seconds = divmod(round(progress["seconds_left"]), 60)
+        parts.append(f"about {minutes:,} min {seconds} s left" if minutes else f"about {seconds} s left")
+    return ", ".join(parts)
+
+
+def with_reason(name: str, reason: str) -> str:
+    """A name and an error. The name is not repeated if the error already begins with it."""
+    return reason if reason.startswith(f"{name}: ") else f"{name}: {reason}"
