@@ -1,4 +1,4 @@
-"""Generate docs/cli.md from the code: `python tests/docs/cli_page.py` writes it."""
+"""Generate docs/cli.md from the code: `python tests/docs/cli_page.py`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-`shoal COMMAND --help` prints the same texts. Every command takes three options, before or after its name:
-
-- `--db PATH`: the database file. The default is `SHOAL_DATABASE_URL`, then `shoal.db`.
-- `--json`: print one JSON document on stdout and nothing else.
-- `--debug`: show tracebacks and the library's own log.
-
-Logs go to stderr. Exit codes are 0 for success, 1 for failure with the reason on stderr, and 2 for wrong usage.
+`shoal COMMAND --help` shows the same text. Every command takes `--db PATH` (the database file; default:
+`SHOAL_DATABASE_URL`, or `shoal.db`), `--json` (one JSON document on stdout and nothing else) and `--debug` (show
+tracebacks and the log of the library), before or after its name. Logs go to stderr. Exit codes: 0 success, 1 failure
+with the reason on stderr, 2 wrong usage, 130 interrupted.
 
 """
 
 
 COMMON = {"--db", "--json", "--debug", "--help"}
-"""Options of every command, described in the introduction."""
+"""Options of every command. The introduction describes them."""
 
 
 KINDS = {"StringParamType": "TEXT", "IntParamType": "N", "IntRange": "N", "FloatParamType": "X", "FloatRange": "X",
@@ -79,15 +76,15 @@ def _meaning(option: Any) -> str:
 
 
 def _help(command: Any) -> str:
-    """Return the help text as Markdown; preformatted text (after a line with \\b) becomes a block of code."""
+    """The help text as Markdown: a preformatted paragraph (after a line with \\b) becomes a block of code."""
     text = inspect.cleandoc(command.help or "").replace("\r", "")
-    parts = re.split(r"^\x08\n", text, flags=re.MULTILINE)
-    shown = [parts[0].strip()]
-    for part in parts[1:]:
-        block, _, rest = part.partition("\n\n")
-        shown.append("```text\n" + inspect.cleandoc(block).rstrip() + "\n```")
-        shown.append(rest.strip())
-    return "\n\n".join(part for part in shown if part)
+    paragraphs = re.split(r"^\x08\n", text, flags=re.MULTILINE)
+    markdown = [paragraphs[0].strip()]
+    for paragraph in paragraphs[1:]:
+        block, _, rest = paragraph.partition("\n\n")
+        markdown.append("```text\n" + inspect.cleandoc(block).rstrip() + "\n```")
+        markdown.append(rest.strip())
+    return "\n\n".join(part for part in markdown if part)
 
 
 def _cell(text: str) -> str:
