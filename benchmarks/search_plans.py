@@ -20,7 +20,7 @@ from typing import Any
 from shoal import Engine
 from shoal.models import SearchFilters
 from shoal.search import field_boost, lexical_ranking, postings, reef_ranking, results
-from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.search.filters import compile_filters
 from shoal.search.query_analysis import analyze_query
 from shoal.search.request import make_request
 from shoal.storage.database import Snapshot, listed
@@ -30,7 +30,16 @@ BEST_THOUSAND = """
     SELECT rowid, rank FROM chunk_fts
     WHERE chunk_fts MATCH :expression AND rank MATCH :weights ORDER BY rank LIMIT 1000
 """
-EVERY_OVERLAP = "WITH {scored} SELECT group_concat(chunk_id), group_concat(overlap) FROM scored"
+EVERY_OVERLAP = """
+    WITH query_reefs (reef_id, z) AS (VALUES {query_reefs}),
+    scored AS (
+        SELECT p.chunk_id, SUM(p.weight * q.z) AS overlap, COUNT(*) AS n_shared
+        FROM query_reefs q CROSS JOIN reef_postings p
+        WHERE p.reef_id = q.reef_id
+        GROUP BY p.chunk_id
+    )
+    SELECT group_concat(chunk_id), group_concat(overlap) FROM scored
+"""
 NEW_CHUNKS = 1_000
 
 
@@ -93,8 +102,9 @@ def main() -> int:
         reefs, in_query = listed("reef", (one.reef_id for one in what.reefs))
         tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer)
         drawn = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=reefs)
-        nothing = CompiledFilters({}, {})
-        scored = EVERY_OVERLAP.format(scored=reef_ranking._scored(what.reefs, nothing))
+        pairs = ", ".join(
+            f"({reef.reef_id}, {round(reef.z_score * reef_ranking.MILLIONTHS)})" for reef in what.reefs
+        )
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
             "every match by words": (lexical_ranking.MATCHES, by_words),
             "the best thousand of them, as rows": (BEST_THOUSAND, by_words),
@@ -103,7 +113,7 @@ def main() -> int:
                 {"expression": lexical_ranking.expression(terms[0], field_boost.PLACES)},
             ),
             "every posting of the query's reefs": (drawn, in_query),
-            "every overlap, added up in SQL": (scored, reef_ranking._parameters(what.reefs, nothing)),
+            "every overlap, added up in SQL": (EVERY_OVERLAP.format(query_reefs=pairs), {}),
             "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
             "ten citations": (results.CITE.format(ids=ids), cited),
             "their shared reefs": (

@@ -1,7 +1,7 @@
-"""The values that pass between the rooms: what is asked, what is stored, what is answered.
+"""The values that pass between packages: documents, chunks, requests, results and job states.
 
-All frozen: computing functions take values and return values. Character offsets are Unicode code points
-into `documents.content`, end exclusive; lines are 1-based and inclusive.
+All dataclasses are frozen. Character offsets are Unicode code points into `documents.content`, end exclusive;
+lines count from 1, end inclusive.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from shoal.support.columns import Columns
 
 
 class DocFormat(enum.StrEnum):
-    """How a document's text is to be read."""
+    """How a document's text is parsed."""
 
     markdown = "markdown"
     plaintext = "plaintext"
 
 
 class SearchMode(enum.StrEnum):
-    """Which signals rank a search: words, reefs, or both."""
+    """The signals that rank a search: words, reefs, or both."""
 
     hybrid = "hybrid"
     reef = "reef"
@@ -30,7 +30,7 @@ class SearchMode(enum.StrEnum):
 
 
 class TagsMatch(enum.StrEnum):
-    """Whether a document must carry all the tags of a filter or any one of them."""
+    """Whether a document must have all tags of a filter or any of them."""
 
     all = "all"
     any = "any"
@@ -38,11 +38,11 @@ class TagsMatch(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
-    """A document as it was handed in, validated, not yet parsed.
+    """A validated document that is not yet parsed.
 
-    `content` is the decoded text with newlines untouched; NUL and control characters are already
-    replaced by spaces. `content_hash` is the SHA-256 (hex) of its UTF-8. `warnings` say what is doubtful about
-    the text as it came; they end in the document's report.
+    `content` is the decoded text with its original newlines; NUL and control characters are replaced by
+    spaces. `content_hash` is the SHA-256 (hex) of its UTF-8. `warnings` describe problems of the submitted
+    text; they become part of the document's report.
     """
 
     title: str
@@ -58,7 +58,7 @@ class DocumentDraft:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A span of the content that is in no chunk, and why (`front matter`, `heading`, `rule`, `comment`)."""
+    """A span of the content that is in no chunk. `reason`: `front matter`, `heading`, `rule` or `comment`."""
 
     start_char: int
     end_char: int
@@ -69,8 +69,8 @@ class LeftOut:
 class Section:
     """The text between two headings.
 
-    `path` holds the headings from the outermost to this section's own; empty before the first heading.
-    `heading_start` and `heading_end` are equal where there is no heading. `start_char:end_char` is the body.
+    `path` has the headings from the outermost to this section's own; it is empty before the first heading.
+    `heading_start` and `heading_end` are equal if there is no heading. `start_char:end_char` is the body.
     """
 
     path: tuple[str, ...]
@@ -86,7 +86,7 @@ class Section:
 
 
 class SentenceSpan(NamedTuple):
-    """A sentence (or a block kept whole) of the content; `section` is an index into the sections."""
+    """A sentence, or a block that is not split; `section` is an index into the sections."""
 
     start_char: int
     end_char: int
@@ -97,8 +97,8 @@ class SentenceSpan(NamedTuple):
 class ParsedDocument:
     """The structure of a document.
 
-    `masked` has the length of the content; what must not be scored is blanked with spaces there.
-    `sentences` are in order, do not overlap, and together with `left_out` hold every non-space character.
+    `masked` is the content with spaces in place of text that must not be scored; it has the same length.
+    `sentences` are in order, do not overlap, and cover, together with `left_out`, every non-space character.
     """
 
     sections: tuple[Section, ...]
@@ -126,9 +126,9 @@ class IslandScore(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A citation: `content[start_char:end_char] == text`, described by its reefs.
+    """A passage that can be cited, with its profile: `content[start_char:end_char] == text`.
 
-    `norm` is the Euclidean norm of the stored z-scores, 0.0 where there are none.
+    `norm` is the Euclidean norm of the stored z-scores, 0.0 if there are none.
     """
 
     chunk_index: int
@@ -154,7 +154,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDocument:
-    """A document ready to be written in one transaction. `coverage` is over all its words, 0..1."""
+    """A document ready to be stored in one transaction. `coverage` is over all its words, 0..1."""
 
     draft: DocumentDraft
     sections: tuple[Section, ...]
@@ -170,10 +170,10 @@ class ScoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What became of one document handed to the engine.
+    """The outcome of ingesting one document.
 
-    `duplicate` is the id of the document that has the same content already (then `id` is that id too).
-    `error` is None, or why the document was not taken; then `id` is None.
+    `duplicate` is the id of an existing document with the same content; `id` is then that id too. `error` is
+    the reason why the document was rejected; `id` is then None.
     """
 
     id: int | None
@@ -187,8 +187,11 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True)
 class RescoreResult:
-    """`failed`: titles of documents whose chunks could not be brought up to date, each with the reason.
-    `vocabulary_version` is the one that the others have now."""
+    """The outcome of a rescore.
+
+    `failed`: titles of documents whose chunks were not rescored, each with the reason. `vocabulary_version`
+    is that of the other documents now.
+    """
 
     n_documents: int
     failed: tuple[tuple[str, str], ...]
@@ -197,11 +200,13 @@ class RescoreResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """Conditions a result must meet. `document_ids`, `source_path`: None is no condition, () allows nothing.
+    """Conditions that a result must meet. `document_ids`, `source_path`: None is no condition, () matches
+    nothing.
 
-    `metadata` holds what a document's own must have at its top level: texts, numbers, truth values or None, equal in
-    type and value (1 is 1.0, but neither "1" nor True). `source_path`: any of these, to the letter.
-    `created_after` and `created_before` are UTC timestamps in ISO 8601 (`2026-01-31T00:00:00.000Z`).
+    `metadata` has keys that a document's metadata must have at the top level: strings, numbers, booleans or
+    None, equal in type and value (1 equals 1.0, but neither "1" nor True). `source_path`: any of these,
+    compared exactly. `created_after` and `created_before` are UTC timestamps in ISO 8601
+    (`2026-01-31T00:00:00.000Z`).
     """
 
     tags: tuple[str, ...] = ()
@@ -221,8 +226,8 @@ class SearchFilters:
 
 @dataclass(frozen=True, slots=True)
 class SharedReef:
-    """A reef that query and chunk have in common, with both z-scores. `share` is what it adds to the result's
-    `match_score`; 0 where reefs took no part in it."""
+    """A reef that the query and a chunk share. `share` is its part of the result's `match_score`, 0 in mode
+    `lexical`."""
 
     reef_id: int
     reef_name: str
@@ -233,8 +238,7 @@ class SharedReef:
 
 @dataclass(frozen=True, slots=True)
 class QueryReef:
-    """A reef of a query. `z_score` is what takes part in a search; `own_z` how much of it the query's own words say, the
-    rest being what its company is about."""
+    """A reef of a query. Of `z_score`, `own_z` comes from the query's own words and the rest from feedback."""
 
     reef_id: int
     reef_name: str
@@ -244,7 +248,7 @@ class QueryReef:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackChunk:
-    """A passage whose profile moves a query's. `share`: how much it counts among the companions, 0..1."""
+    """A chunk used for pseudo-relevance feedback. `share` is its weight among the feedback chunks, 0..1."""
 
     chunk_id: int
     document_id: int
@@ -254,7 +258,7 @@ class FeedbackChunk:
 
 @dataclass(frozen=True, slots=True)
 class ContextChunk:
-    """A neighbour of a result, on request: a citation like the result itself."""
+    """A neighbour of a result, included on request."""
 
     chunk_id: int
     chunk_index: int
@@ -267,11 +271,12 @@ class ContextChunk:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The parts of a result's score; a signal that took no part is None.
+    """The scores of a result by signal; None for a signal that the mode does not use.
 
-    `lexical`, `reef` and `field_boost` are 0..1: of the best in the library for this query, or by rank where rankings were
-    fused. Each times its weight (`SearchResponse.weights`) adds up to the `final` score of a hybrid search. `final` is
-    what results are ordered by. `lexical_raw` is BM25, `reef_raw` the overlap of the profiles.
+    `lexical`, `reef` and `field_boost` are 0..1: relative to the best in the library for this query, or by
+    rank if the fusion is `rrf`. Multiplied by their weights (`SearchResponse.weights`), they add up to the
+    `final` score of a hybrid search. Results are ordered by `final`. `lexical_raw` is BM25, `reef_raw` the
+    overlap of the profiles.
     """
 
     final: float
@@ -284,8 +289,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class MatchedTerm:
-    """A word, phrase or `title:` term of the query that a chunk holds, and where: `title`, `headings`, `text`, or
-    `tag` where its document carries it as one."""
+    """A word, phrase or `title:` term of the query that a chunk contains.
+
+    `places`: `title`, `headings`, `text`, or `tag` if it is a tag of the document.
+    """
 
     term: str
     places: tuple[str, ...]
@@ -293,9 +300,12 @@ class MatchedTerm:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`term_coverage`: the share of the query's terms that the passage holds in its title, headings or text, each weighed by
-    how rare it is in the library, 0..1; None where the query has none. Unlike `match_score`, which is relative to the best
-    that was found, it may be compared between queries."""
+    """A chunk found by a search, with its citation and scores.
+
+    `term_coverage`: the share of the query's terms in the chunk's title, headings or text, each weighted by
+    its rarity in the library, 0..1; None for a query without terms. Unlike `match_score`, which is relative
+    to the best match, it can be compared between queries.
+    """
 
     text: str
     match_score: float
@@ -327,9 +337,12 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """What a query was taken to be about. `top_reefs` are the strongest of the profile that takes part in the search, so
-    that of its own words and of its `feedback`; `confidence` is by how much the first of them leads the second.
-    `missing_terms` are the words and phrases, as typed, that no passage of the library holds."""
+    """The profile and the words of a query.
+
+    `top_reefs` are the strongest reefs of the profile used for ranking, which includes `feedback`;
+    `confidence` is the lead of the first reef over the second. `missing_terms` are the words and phrases, as
+    typed, that are in no chunk.
+    """
 
     top_reef: str | None
     confidence: float
@@ -342,7 +355,7 @@ class QueryInfo:
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
-    """`weights`: what each signal counted in the blend, adding up to 1; all 0 where there was nothing to search by."""
+    """The response to a search. `weights` add up to 1, or are 0 if there was nothing to search for."""
 
     results: Sequence[SearchResult]
     query_info: QueryInfo
@@ -360,7 +373,7 @@ class JobKind(enum.StrEnum):
 
 
 class JobStatus(enum.StrEnum):
-    """What a person sees of a job. An upload that is not complete is not a job yet (see below)."""
+    """The status of a job as users see it. An incomplete upload is not a job yet."""
 
     enqueued = "enqueued"
     processing = "processing"

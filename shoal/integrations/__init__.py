@@ -1,2 +1,2 @@
-"""Retrievers for frameworks that put passages before a language model. Each needs its framework, an optional
-extra: `shoal[langchain]`, `shoal[llamaindex]`."""
+"""Retrievers for frameworks that give passages to a language model. Each needs an optional extra:
+`shoal[langchain]` or `shoal[llamaindex]`."""

@@ -21,13 +21,13 @@ from shoal.integrations.passages import Passage, find_passages, find_passages_as
 
 
 class ShoalRetriever(BaseRetriever):
-    """Passages of a Shoal library as documents; `metadata` has the citation, `score`, `reefs` and what else a
-    `shoal.integrations.passages.Passage` has.
+    """Returns passages of a Shoal library as documents, with the metadata of
+    `shoal.integrations.passages.Passage`.
 
-    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `ainvoke` alone, a
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `ainvoke` only, a
     `shoal.client.AsyncClient`. `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and
-    so on); what is given to `invoke` comes on top of them. Results with less than `min_score` are left out,
-    and with `merge` those that adjoin are one document.
+    so on); arguments of `invoke` override them. Results below `min_score` are left out. With `merge`,
+    adjoining results become one document.
     """
 
     searcher: Any
@@ -63,4 +63,7 @@ class ShoalRetriever(BaseRetriever):
 
 
 def _documents(passages: Sequence[Passage]) -> list[Document]:
-    return [Document(id=one.id, page_content=one.text, metadata=dict(one.metadata)) for one in passages]
+    return [
+        Document(id=passage.id, page_content=passage.text, metadata=dict(passage.metadata))
+        for passage in passages
+    ]

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from shoal.client import AsyncClient, Client
     from shoal.engine import Engine
 
-SHOWN_TO_MODELS = frozenset({"document_title", "source_path", "section_path", "start_line", "end_line"})
-"""Metadata that LlamaIndex puts before a language model with the text; the rest stays with the node."""
+MODEL_METADATA = frozenset({"document_title", "source_path", "section_path", "start_line", "end_line"})
+"""Metadata that LlamaIndex gives to a language model with the text; the rest stays with the node."""
 
 
 class ShoalRetriever(BaseRetriever):
-    """Passages of a Shoal library as nodes with scores; `metadata` has the citation, `reefs` and what else a
-    `shoal.integrations.passages.Passage` has.
+    """Returns passages of a Shoal library as nodes with scores and the metadata of
+    `shoal.integrations.passages.Passage`.
 
-    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `aretrieve` alone, a
+    `searcher` is a `shoal.Engine`, a `shoal.client.Client` or, for `aretrieve` only, a
     `shoal.client.AsyncClient`. `arguments` are those of its search (`top_k`, `mode`, `filters`, `context` and
-    so on). Results with less than `min_score` are left out, and with `merge` those that adjoin are one node.
+    so on). Results below `min_score` are left out. With `merge`, adjoining results become one node.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ShoalRetriever(BaseRetriever):
         merge: bool = False,
         **options: Any,
     ) -> None:
-        """`options` are those of every LlamaIndex retriever."""
+        """`options` are passed to LlamaIndex's BaseRetriever."""
         super().__init__(**options)
         self._searcher: Any = searcher
         self._arguments = dict(arguments or {})
@@ -76,13 +76,13 @@ def _nodes(passages: Sequence[Passage]) -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(
-                id_=one.id,
-                text=one.text,
-                metadata=dict(one.metadata),
-                excluded_llm_metadata_keys=sorted(one.metadata.keys() - SHOWN_TO_MODELS),
-                excluded_embed_metadata_keys=sorted(one.metadata),
+                id_=passage.id,
+                text=passage.text,
+                metadata=dict(passage.metadata),
+                excluded_llm_metadata_keys=sorted(passage.metadata.keys() - MODEL_METADATA),
+                excluded_embed_metadata_keys=sorted(passage.metadata),
             ),
-            score=one.score,
+            score=passage.score,
         )
-        for one in passages
+        for passage in passages
     ]

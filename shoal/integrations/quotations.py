@@ -1,19 +1,19 @@
-"""Whether what a language model quotes is in the source, and where."""
+"""Quotations: checks whether a document contains what a language model quotes, and where."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-ALIKE = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
-"""Characters that models write for one another."""
+EQUIVALENT = ("'’‘‚`´", '"“”„«»', "-‐‑‒–—−", "…")
+"""Groups of characters that models use interchangeably."""
 ELLIPSIS = re.compile(r"(?:\[\s*+)?(?:\.{3,}|…|\. \. \.)(?:\s*+\])?")
-"""Where a quotation leaves something out."""
+"""An omission in a quotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A quotation in a document: `content[start_char:end_char]`, on these lines, from 1 and inclusive."""
+    """A quotation found in a document: `content[start_char:end_char]`; lines count from 1, end inclusive."""
 
     start_char: int
     end_char: int
@@ -26,45 +26,45 @@ class Found:
 
 
 def lines(first: int, last: int) -> str:
-    """Lines as people write them."""
+    """Format a range of lines for people."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
 def find_quotation(quotation: str, content: str) -> Found | None:
-    """The first place where a document says these words in this order; None if it does not.
+    """Return the first place where a document contains the quoted words in this order, or None.
 
-    White space, the kind of quotation marks and dashes, and small and capital letters don't matter, nor do
-    quotation marks and an ellipsis around it, and at an ellipsis within it something may be left out.
-    Everything else does: a word more, less or other is no quotation.
+    Ignored are white space, the kind of quotation marks and dashes, case, and quotation marks or an ellipsis
+    around the quotation. An ellipsis within it matches any text. Everything else must be equal: an added,
+    missing or different word is no match.
     """
     parts = [part for part in (_trimmed(part) for part in ELLIPSIS.split(quotation)) if part]
     if not parts:
         return None
     start, position = -1, 0
     for part in parts:
-        found = _pattern(part).search(content, position)
-        if found is None:
+        match = _pattern(part).search(content, position)
+        if match is None:
             return None
-        start = found.start() if start < 0 else start
-        position = found.end()
+        start = match.start() if start < 0 else start
+        position = match.end()
     return Found(start, position, _line(content, start), _line(content, position - 1))
 
 
 def _trimmed(part: str) -> str:
-    return part.strip().strip("".join(ALIKE[:2])).strip()
+    return part.strip().strip("".join(EQUIVALENT[:2])).strip()
 
 
 def _pattern(part: str) -> re.Pattern[str]:
-    text = r"\s++".join("".join(map(_either, word)) for word in part.split())
-    # Not in the middle of a word: "art" is no quotation of "part".
+    text = r"\s++".join("".join(map(_character_pattern, word)) for word in part.split())
+    # Only whole words match: "art" does not match in "part".
     before = r"(?<!\w)" if part[0].isalnum() else ""
     after = r"(?!\w)" if part[-1].isalnum() else ""
     return re.compile(before + text + after, re.IGNORECASE)
 
 
-def _either(character: str) -> str:
-    alike = next((group for group in ALIKE if character in group), "")
-    return f"[{re.escape(alike)}]" if alike else re.escape(character)
+def _character_pattern(character: str) -> str:
+    group = next((group for group in EQUIVALENT if character in group), "")
+    return f"[{re.escape(group)}]" if group else re.escape(character)
 
 
 def _line(content: str, position: int) -> int:

@@ -1,8 +1,8 @@
-"""A line of JSON for every search: what was asked, of which library, and how each result came by its place.
+"""The audit log: a line of JSON for every search, with the request, the state of the library and the scores.
 
-With the text of the query (`full`), a line is enough to ask the same again and, as long as the library is the same, to
-get the same ranking to the last digit (`arguments_of`). Without it (`summary`), it tells nothing that was typed but its
-hash. `docs/audit.md` describes the fields.
+A `full` line has the text of the query and is enough to repeat the search (`arguments_of`); in an unchanged
+library the ranking is the same to the last digit. A `summary` line has only a hash of the query.
+`docs/audit.md` describes the fields.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ if TYPE_CHECKING:
     from shoal.settings import Settings
     from shoal.storage.database import Snapshot
 
-MOST_CANDIDATES = 100
-"""Candidates of each signal that a full line names, the best of them."""
+MAX_CANDIDATES = 100
+"""Best candidates of each signal that a full line lists."""
 
 LIBRARY = """
-    SELECT (SELECT COUNT(*) FROM chunks) AS n_chunks, (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
+    SELECT (SELECT COUNT(*) FROM chunks) AS n_chunks,
+           (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
            (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents) AS revision
 """
 RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight")
-"""Settings that a ranking depends on besides what was asked."""
-ASKED = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document")
+"""Settings that a ranking depends on, besides the request."""
+REQUEST_FIELDS = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document")
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class AuditLevel(enum.StrEnum):
 
 
 class AuditLog:
-    """Where the lines go: to the end of a file, or to stderr. Safe to share between threads and processes."""
+    """Appends lines to a file, or to stderr. Safe to share between threads and processes."""
 
     def __init__(self, level: AuditLevel, path: Path | None) -> None:
         self.level = level
@@ -67,12 +68,12 @@ class AuditLog:
 
     @classmethod
     def of(cls, settings: Settings) -> AuditLog:
-        """As the settings want it."""
+        """Return the audit log that the settings describe."""
         path = Path(settings.audit_file).absolute() if settings.audit_file else None
         return cls(AuditLevel(settings.audit), path)
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Add a line. A search is answered also where that fails; the log says so then."""
+        """Append a line. A failure is logged and does not fail the search."""
         line = json.dumps(entry, ensure_ascii=True, separators=(",", ":")) + "\n"
         try:
             with self._lock:
@@ -85,7 +86,7 @@ class AuditLog:
             log.error("audit line of %s not written: %s", entry.get("trace_id"), error.strerror or error)
 
 
-def entry_of(
+def make_entry(
     level: AuditLevel,
     snapshot: Snapshot,
     scorer: Any,
@@ -95,7 +96,8 @@ def entry_of(
     ranking: Ranking,
     ranked: Sequence[Ranked],
 ) -> dict[str, Any]:
-    """What there is to say of a search; `ranked` are its results. Nothing of the query but its hash, unless `full`."""
+    """Return the entry of a search with the results `ranked`. Unless `full`, it has only a hash of the
+    query."""
     is_full = level is AuditLevel.full
     library = snapshot.first(LIBRARY)
     entry = {
@@ -103,7 +105,7 @@ def entry_of(
         "shoal": __version__,
         "query_sha256": hashlib.sha256(request.query.encode()).hexdigest(),
         **({"query": request.query} if is_full else {}),
-        **{name: getattr(request, name) for name in ASKED},
+        **{name: getattr(request, name) for name in REQUEST_FIELDS},
         "filters": _filters(request.filters),
         "weights_asked": None if request.weights is None else dict(request.weights),
         "weights": analyzed_query.weights._asdict(),
@@ -118,64 +120,65 @@ def entry_of(
             "results": int(ranking.order.is_result.sum()),
         },
         "results": [
-            {"rank": rank, **_result(one)} for rank, one in enumerate(ranked, start=request.offset + 1)
+            {"rank": rank, **_result(chunk)} for rank, chunk in enumerate(ranked, start=request.offset + 1)
         ],
     }
     if is_full:
         entry["query_reefs"] = [[reef.reef_id, reef.z_score] for reef in analyzed_query.reefs]
-        # They name words of the query.
+        # Warnings contain words of the query.
         entry["warnings"] = list(analyzed_query.warnings)
     return entry
 
 
-def finished(entry: dict[str, Any], response: SearchResponse) -> dict[str, Any]:
-    """The entry with what is known once the answer is: when, under which trace id, with whose key, and how long it
-    took."""
-    known = {"at": timestamp(), "trace_id": response.trace_id, "key": KEY_NAME.get()}
-    return {**known, **entry, "took_ms": response.took_ms}
+def complete_entry(entry: dict[str, Any], response: SearchResponse) -> dict[str, Any]:
+    """Add what is known after the search: the time, the trace id, the name of the key, and the duration."""
+    context = {"at": timestamp(), "trace_id": response.trace_id, "key": KEY_NAME.get()}
+    return {**context, **entry, "took_ms": response.took_ms}
 
 
 def arguments_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Engine.search` that ask for the same as a full entry."""
+    """Return the arguments of `Engine.search` that repeat the search of a full entry."""
     return {
         "query": entry["query"],
-        **{name: entry[name] for name in ASKED},
+        **{name: entry[name] for name in REQUEST_FIELDS},
         "weights": entry["weights_asked"],
         "filters": entry["filters"],
     }
 
 
 def _filters(filters: SearchFilters) -> dict[str, Any]:
-    """Those that were asked for."""
-    plain = SearchFilters()
-    asked = {field.name: getattr(filters, field.name) for field in dataclasses.fields(filters)}
+    """The filters that were set, as JSON."""
+    defaults = SearchFilters()
+    values = {field.name: getattr(filters, field.name) for field in dataclasses.fields(filters)}
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in asked.items()
-        if value != getattr(plain, name)
+        for name, value in values.items()
+        if value != getattr(defaults, name)
     }
 
 
 def _candidates(ranking: Ranking, score: str, is_full: bool) -> dict[str, Any]:
-    """How many chunks a signal found, its best score, which is 1 in a blend, and, if `full`, the best chunks."""
+    """The number of chunks that a signal matched, its best raw score and, if `full`, the best chunks."""
     raw: NDArray[np.int64] = getattr(ranking, score)
-    found = np.flatnonzero(raw > 0)
-    first = found[np.argsort(-raw[found], kind="stable")][: MOST_CANDIDATES if is_full else 1]
-    scored = [[one, getattr(ranking.of(one, 0), score)] for one in ranking.chunk_ids[first].tolist()]
-    entry: dict[str, Any] = {"n": len(found), "best": scored[0][1] if scored else 0.0}
+    matches = np.flatnonzero(raw > 0)
+    first = matches[np.argsort(-raw[matches], kind="stable")][: MAX_CANDIDATES if is_full else 1]
+    scored = [
+        [chunk_id, getattr(ranking.of(chunk_id, 0), score)] for chunk_id in ranking.chunk_ids[first].tolist()
+    ]
+    entry: dict[str, Any] = {"n": len(matches), "best": scored[0][1] if scored else 0.0}
     return {**entry, "first": scored} if is_full else entry
 
 
-def _result(one: Ranked) -> dict[str, Any]:
+def _result(chunk: Ranked) -> dict[str, Any]:
     names = ("chunk_id", "document_id", "score", "lexical", "reef", "field_boost", "lexical_raw", "reef_raw")
-    return {name: getattr(one, name) for name in names}
+    return {name: getattr(chunk, name) for name in names}
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Add to a file, which is made readable for its owner only. It may be moved away at any time, as log rotation does."""
+    """Append to a file, created readable for its owner only. Log rotation may move it away at any time."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        # In one piece: lines of other processes do not come between.
+        # A single write, so that lines of other processes do not interleave.
         if os.write(descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:

@@ -1,11 +1,11 @@
-"""A query in the light of the library: what the passages that match its words best are about.
+"""Pseudo-relevance feedback: moves a query's profile towards the chunks that match its words best.
 
-The dictionary says what words are about anywhere; the library says what they are about here. The query's profile is
-moved towards the mean profile of its companions, the passages with the highest BM25, as relevance feedback moves a query
-(Rocchio, 1971), but between reefs instead of words: the words searched for stay those that were typed. Companions are
-taken from the whole library before any filter, so a filtered search is the search, filtered; they hold what the query
-demands and nothing that it excludes. benchmarks/hybrid.py measures it against doing without, and against the company of
-each word by itself.
+A word's reefs in the vocabulary say what it means in general; the feedback chunks say what it means in this
+library. The query's profile is moved towards the weighted mean profile of the chunks with the highest BM25
+(Rocchio, 1971), in the space of reefs: the lexical signal still uses only the typed words. Feedback chunks
+come from the whole library, before filters, so filters do not change scores. They contain what the query
+requires and nothing that it excludes. benchmarks/hybrid.py compares this with no feedback, and with feedback
+for each word by itself.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from shoal.search.reef_ranking import other_data
 from shoal.storage.database import Snapshot, listed
 
 N_COMPANIONS = 3
-"""nDCG@10 by reefs, mean of four collections: 0.53 with 2 or 3, 0.51 with 5, 0.50 with 10 (benchmarks/hybrid.py)."""
+"""nDCG@10 by reefs, mean of four collections: 0.53 with 2 or 3, 0.51 with 5, 0.50 with 10
+(benchmarks/hybrid.py)."""
 MAX_TIED = 30
-"""Passages that match as well as the last companion are companions too, so that none is chosen by its id; but no more
-than this."""
+"""Most feedback chunks. Chunks tied with the last one are included up to this number, so that ids decide
+nothing."""
 STEEPNESS = 3
-"""Companions count by this power of their BM25: a match far better than the others says nearly all."""
+"""Feedback chunks are weighted by this power of their BM25, so a far better match gets nearly all of the
+weight."""
 MAX_REEFS = 60
-"""Strongest reefs kept of the whole."""
+"""Strongest reefs of the moved profile that are kept."""
 
 PROFILES = """
     SELECT r.chunk_id, r.reef_id, r.reef_name, p.weight
@@ -42,13 +44,15 @@ PROFILES = """
     ORDER BY r.chunk_id, r.reef_id
 """
 DOCUMENTS = """
-    SELECT c.id, c.document_id, d.title FROM chunks c JOIN documents d ON d.id = c.document_id WHERE c.id IN ({ids})
+    SELECT c.id, c.document_id, d.title
+    FROM chunks c JOIN documents d ON d.id = c.document_id
+    WHERE c.id IN ({ids})
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """`reefs` is the whole profile, the query's own and that of its companions, strongest first."""
+    """`reefs` is the moved profile, strongest first."""
 
     feedback_chunks: tuple[FeedbackChunk, ...]
     reefs: tuple[QueryReef, ...]
@@ -63,15 +67,16 @@ def apply_feedback(
     share: float,
     other_data_than: str | None,
 ) -> Feedback:
-    """A query's profile moved towards that of its companions, whose length is `share` times its own.
+    """Move a query's profile towards that of its feedback chunks, scaled to `share` times the query's own
+    length.
 
-    `own` has at least one reef: nothing says that words without reefs mean what the passages are about. `matches` are
-    those of the query's terms. Chunks scored with `other_data_than` this checksum are no companions.
+    `own` has at least one reef; without one, feedback is not justified. `matches` are those of the query's
+    terms. Chunks scored with data other than that of the checksum `other_data_than` are not used.
     """
-    found = _fit(snapshot, parsed, matches, other_data_than)
-    if not len(found.chunk_ids):
+    eligible = _eligible(snapshot, parsed, matches, other_data_than)
+    if not len(eligible.chunk_ids):
         return Feedback((), tuple(own))
-    shares = choose(found)
+    shares = choose(eligible)
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
     names: dict[int, str] = {}
@@ -83,34 +88,34 @@ def apply_feedback(
         for row in snapshot.rows(DOCUMENTS.format(ids=ids), parameters)
     )
     return Feedback(
-        tuple(sorted(feedback_chunks, key=lambda one: (-one.share, one.chunk_id))),
+        tuple(sorted(feedback_chunks, key=lambda chunk: (-chunk.share, chunk.chunk_id))),
         adapt(own, profile, names, share=share),
     )
 
 
 def choose(matches: Matches, *, n: int = N_COMPANIONS, steepness: float = STEEPNESS) -> dict[int, float]:
-    """The companions among some matches, by id, and how much each counts of all, adding up to 1."""
+    """Choose the feedback chunks among the matches; returns their shares by chunk id, adding up to 1."""
     n = min(n, len(matches.scores))
-    least = np.partition(matches.scores, len(matches.scores) - n)[len(matches.scores) - n]
-    places = np.flatnonzero(matches.scores >= least)
+    threshold = np.partition(matches.scores, len(matches.scores) - n)[len(matches.scores) - n]
+    places = np.flatnonzero(matches.scores >= threshold)
     places = places[np.argsort(-matches.scores[places], kind="stable")][:MAX_TIED]
-    counts = (matches.scores[places] / matches.scores[places[0]]) ** steepness
-    return dict(zip(matches.chunk_ids[places].tolist(), (counts / counts.sum()).tolist(), strict=True))
+    weights = (matches.scores[places] / matches.scores[places[0]]) ** steepness
+    return dict(zip(matches.chunk_ids[places].tolist(), (weights / weights.sum()).tolist(), strict=True))
 
 
 def adapt(
     own: Sequence[QueryReef], feedback: Mapping[int, float], names: Mapping[int, str], *, share: float
 ) -> tuple[QueryReef, ...]:
-    """A profile and `share` times its length in the direction of another one, by reef; z-scores with six digits."""
+    """Add `share` times a profile's length in the direction of the feedback; z-scores have six digits."""
     own_z = {reef.reef_id: reef.z_score for reef in own}
     z = dict(own_z)
-    called = {**names, **{reef.reef_id: reef.reef_name for reef in own}}
+    all_names = {**names, **{reef.reef_id: reef.reef_name for reef in own}}
     length = _length(feedback.values())
     scale = share * _length(z.values()) / length if length else 0.0
     for reef_id, weight in feedback.items():
         z[reef_id] = z.get(reef_id, 0.0) + scale * weight
     rounded = (
-        QueryReef(reef_id, called[reef_id], round(value, 6), own_z.get(reef_id, 0.0))
+        QueryReef(reef_id, all_names[reef_id], round(value, 6), own_z.get(reef_id, 0.0))
         for reef_id, value in z.items()
     )
     return tuple(
@@ -118,15 +123,19 @@ def adapt(
     )
 
 
-def _fit(snapshot: Snapshot, parsed: ParsedQuery, matches: Matches, other_data_than: str | None) -> Matches:
-    """The matches that may be companions: with all that the query demands, whatever the mode of the search."""
-    fit: NDArray[np.bool_] = np.ones(len(matches.chunk_ids), dtype=np.bool_)
-    demands = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
-    if demands:
-        fit &= demands.met_by(snapshot, matches.chunk_ids)
+def _eligible(
+    snapshot: Snapshot, parsed: ParsedQuery, matches: Matches, other_data_than: str | None
+) -> Matches:
+    """The matches that meet the query's own conditions, which apply here in every search mode."""
+    is_eligible: NDArray[np.bool_] = np.ones(len(matches.chunk_ids), dtype=np.bool_)
+    conditions = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
+    if conditions:
+        is_eligible &= conditions.met_by(snapshot, matches.chunk_ids)
     if other_data_than is not None:
-        fit &= ~np.isin(matches.chunk_ids, other_data(snapshot, other_data_than))
-    return matches if fit.all() else Matches(matches.chunk_ids[fit], matches.scores[fit])
+        is_eligible &= ~np.isin(matches.chunk_ids, other_data(snapshot, other_data_than))
+    if is_eligible.all():
+        return matches
+    return Matches(matches.chunk_ids[is_eligible], matches.scores[is_eligible])
 
 
 def _length(values: Iterable[float]) -> float:

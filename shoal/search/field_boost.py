@@ -1,7 +1,7 @@
-"""What a chunk gets for where the query's words stand: in its title or headings, or as a tag of its document.
+"""The field boost: a signal for query terms in a chunk's title or headings, or among its document's tags.
 
-bonus = the share of the query's terms that stand in title or headings, by the stems of the full-text index, or are a tag,
-as typed or in another case. Deterministic and 0..1.
+field boost = share of the query's terms that are in title or headings, by the stems of the full-text index,
+or equal a tag, as typed or in another case. 0..1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLACED = "SELECT group_concat(rowid) FROM chunk_fts WHERE chunk_fts MATCH :expre
 TAGGED = """
     SELECT c.id FROM document_tags t JOIN chunks c ON c.document_id = t.document_id WHERE t.tag IN ({tags})
 """
-ANY_TAGGED = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
+TAGS_IN_USE = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 
 PLACES = "title headings"
 
@@ -29,39 +29,39 @@ PLACES = "title headings"
 def field_boosts(
     snapshot: Snapshot, term_statistics: TermStatistics, chunk_ids: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The bonus of each of the chunks, whose ids ascend, for the terms of the spread."""
+    """Return the field boost of each chunk. `chunk_ids` ascend; the terms are those of `term_statistics`."""
     counts = np.zeros(len(chunk_ids), dtype=np.int64)
     terms = tuple(term_statistics.counts)
     if not terms:
         return counts.astype(np.float64)
     tags = matching_tags(snapshot, terms)
-    for term, n_holding in term_statistics.counts.items():
+    for term, n_chunks in term_statistics.counts.items():
         placed = np.empty(0, np.int64)
-        if n_holding:
+        if n_chunks:
             placed = packed_columns(snapshot, PLACED, {"expression": expression(term, PLACES)})[0]
         if term in tags:
             names, parameters = listed("tag", tags[term])
             placed = np.concatenate([placed, packed_ids(snapshot, TAGGED.format(tags=names), parameters)])
-        counts[_places(chunk_ids, placed)] += 1
+        counts[_places_of(placed, chunk_ids)] += 1
     return counts / len(terms)
 
 
 def matching_tags(snapshot: Snapshot, terms: Sequence[Term]) -> dict[Term, tuple[str, ...]]:
-    """The tags in use that a term of the query is the name of."""
-    spelt = {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
-    names, parameters = listed("tag", spelt)
-    found: dict[Term, tuple[str, ...]] = {}
-    for (tag,) in snapshot.rows(ANY_TAGGED.format(tags=names), parameters):
-        found[spelt[tag]] = (*found.get(spelt[tag], ()), tag)
-    return found
+    """Return, for each term that names tags in use, these tags."""
+    term_of = {spelling: term for term in terms if not term.in_title for spelling in _spellings(term.text)}
+    names, parameters = listed("tag", term_of)
+    tags: dict[Term, tuple[str, ...]] = {}
+    for (tag,) in snapshot.rows(TAGS_IN_USE.format(tags=names), parameters):
+        tags[term_of[tag]] = (*tags.get(term_of[tag], ()), tag)
+    return tags
 
 
-def _places(chunk_ids: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where those of the wanted ids that are there stand, each once."""
+def _places_of(ids: NDArray[np.int64], chunk_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places in `chunk_ids` of those `ids` that it contains, each once."""
     if not len(chunk_ids):
         return np.empty(0, np.int64)
-    places = np.minimum(np.searchsorted(chunk_ids, wanted), len(chunk_ids) - 1)
-    return np.unique(places[chunk_ids[places] == wanted])
+    places = np.minimum(np.searchsorted(chunk_ids, ids), len(chunk_ids) - 1)
+    return np.unique(places[chunk_ids[places] == ids])
 
 
 def _spellings(text: str) -> set[str]:

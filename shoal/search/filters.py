@@ -1,6 +1,7 @@
-"""Filters as SQL: the subquery of the chunks that may be results at all.
+"""Filters compiled to SQL: a subquery of the eligible chunks.
 
-Each filter is one condition on a chunk `c`, so that an explanation can ask which of them kept a chunk out.
+Each filter is one condition on a chunk `c`, so that an explanation can name the filters that a chunk does not
+meet.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"
 WITH_TAGS = """c.document_id IN (
     SELECT t.document_id FROM document_tags t WHERE t.tag IN ({tags})
     GROUP BY t.document_id HAVING COUNT(*) >= :n_tags)"""
-# By the index of documents that have any. Metadata is stored as `compact_json` writes it, so what is looked for stands in
-# its text; only where it does is the JSON read, which takes far longer.
+# Uses the index of documents with metadata. Metadata is stored as `compact_json` writes it, so the text
+# search rules out most documents; only the others are parsed as JSON, which takes far longer.
 WITH_METADATA = """c.document_id IN (
     SELECT d.id FROM documents d
     WHERE d.metadata <> '{{}}' AND INSTR(d.metadata, :{name}_text) > 0
       AND EXISTS (SELECT 1 FROM json_each(d.metadata) m WHERE m.key = :{name}_key AND {value}))"""
 CURRENT_DATA = "current data"
-"""Stands among the filters for the condition that no one asked for."""
+"""Name, among the filters, of the condition on lagoon's data, which the user does not set."""
 OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
 
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
-"""Stand among the filters for what the query itself demands."""
+"""Names, among the filters, of the conditions that the query itself sets."""
 WITH_TERMS = "c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :{name})"
-LEFT_OUT = "SELECT rowid AS id FROM chunk_fts WHERE chunk_fts MATCH :excluded"
-WITHOUT_TERMS = f"c.id NOT IN ({LEFT_OUT})"
+CHUNKS_EXCLUDED = "SELECT rowid AS id FROM chunk_fts WHERE chunk_fts MATCH :excluded"
+WITHOUT_TERMS = f"c.id NOT IN ({CHUNKS_EXCLUDED})"
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilters:
-    """Conditions on a chunk `c` by the name of their filter, and the parameters they use."""
+    """Conditions on a chunk `c` by the name of their filter, and their parameters."""
 
     by_filter: Mapping[str, str]
     parameters: Mapping[str, Any]
@@ -54,37 +55,37 @@ class CompiledFilters:
 
     @property
     def eligible(self) -> str:
-        """A query of the ids of the chunks that meet all conditions."""
+        """A SELECT of the ids of the chunks that meet all conditions."""
         return "SELECT c.id FROM chunks c WHERE " + " AND ".join(self.by_filter.values())
 
     def met_by(self, snapshot: Snapshot, chunk_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the chunks meet all conditions."""
-        met = np.ones(len(chunk_ids), dtype=np.bool_)
-        demanding = {name: one for name, one in self.by_filter.items() if name != EXCLUDED}
-        if demanding:
-            met &= np.isin(
-                chunk_ids, packed_ids(snapshot, CompiledFilters(demanding, {}).eligible, self.parameters)
+        """Return, for each of the chunks, whether it meets all conditions."""
+        is_met = np.ones(len(chunk_ids), dtype=np.bool_)
+        others = {name: condition for name, condition in self.by_filter.items() if name != EXCLUDED}
+        if others:
+            is_met &= np.isin(
+                chunk_ids, packed_ids(snapshot, CompiledFilters(others, {}).eligible, self.parameters)
             )
         if EXCLUDED in self.by_filter:
-            # The few that go, rather than all that stay.
-            met &= ~np.isin(chunk_ids, packed_ids(snapshot, LEFT_OUT, self.parameters))
-        return met
+            # Reads the few excluded chunks rather than all others.
+            is_met &= ~np.isin(chunk_ids, packed_ids(snapshot, CHUNKS_EXCLUDED, self.parameters))
+        return is_met
 
     def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> CompiledFilters:
-        """These, and what a query demands: without its excluded terms and, if so wanted, with its phrases and title
+        """Add the conditions of the query: its excluded terms and, if `with_required`, its phrases and title
         terms."""
-        found, parameters = dict(self.by_filter), dict(self.parameters)
+        conditions, parameters = dict(self.by_filter), dict(self.parameters)
         phrases = [term for term in parsed.required if not term.in_title]
         titles = [term for term in parsed.required if term.in_title]
         for name, terms in ((PHRASE, phrases), (TITLE, titles)):
             if terms and with_required:
-                found[name], parameters[name] = WITH_TERMS.format(name=name), all_of(terms)
+                conditions[name], parameters[name] = WITH_TERMS.format(name=name), all_of(terms)
         if parsed.excluded:
-            found[EXCLUDED], parameters[EXCLUDED] = WITHOUT_TERMS, any_of(parsed.excluded)
-        return CompiledFilters(found, parameters)
+            conditions[EXCLUDED], parameters[EXCLUDED] = WITHOUT_TERMS, any_of(parsed.excluded)
+        return CompiledFilters(conditions, parameters)
 
     def and_current_data(self, data_checksum: str) -> CompiledFilters:
-        """These, and that the chunk was scored with the build of lagoon's data that has this checksum."""
+        """Add the condition that the chunk was scored with the lagoon data of this checksum."""
         return CompiledFilters(
             {**self.by_filter, CURRENT_DATA: OF_CURRENT_DATA},
             {**self.parameters, "data_checksum": data_checksum},
@@ -92,12 +93,12 @@ class CompiledFilters:
 
 
 def compile_filters(filters: SearchFilters, scorer: Any) -> CompiledFilters:
-    """The conditions of filters. Raises QueryError for a reef or island that lagoon's data doesn't have."""
-    found: dict[str, str] = {}
+    """Compile filters to conditions. Raises QueryError for a reef or island that does not exist."""
+    conditions: dict[str, str] = {}
     parameters: dict[str, Any] = {}
 
     def require(name: str, condition: str, **values: Any) -> None:
-        found[name] = condition
+        conditions[name] = condition
         parameters.update(values)
 
     if filters.tags:
@@ -118,14 +119,14 @@ def compile_filters(filters: SearchFilters, scorer: Any) -> CompiledFilters:
         reefs, values = listed("island_reef", (r.id for r in scorer.reefs if r.island_id in islands))
         require("island_ids", f"c.top_reef_id IN ({reefs})", **values)
     if filters.archipelago is not None:
-        require("archipelago", _strongest(filters.archipelago))
+        require("archipelago", _is_strongest(filters.archipelago))
     for name, condition, values in _of_documents(filters):
         require(name, condition, **values)
-    return CompiledFilters(found, parameters)
+    return CompiledFilters(conditions, parameters)
 
 
 def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Conditions on a chunk's document, by the name of their filter, with the parameters of each."""
+    """Yield (name of the filter, condition, parameters) for each filter on a chunk's document."""
     if filters.document_ids is not None:
         documents, values = listed("document", filters.document_ids)
         yield "document_ids", f"c.document_id IN ({documents})", values
@@ -140,12 +141,12 @@ def _of_documents(filters: SearchFilters) -> Iterator[tuple[str, str, dict[str, 
     if filters.source_path is not None:
         paths, values = listed("source_path", filters.source_path)
         yield "source_path", OF_DOCUMENT.format(f"d.source_path IN ({paths})"), values
-    yield from of_metadata(filters.metadata or {})
+    yield from metadata_conditions(filters.metadata or {})
 
 
-def of_metadata(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """A condition for each key, which an explanation names."""
-    for i, (key, value) in enumerate(wanted.items()):
+def metadata_conditions(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield (name, condition, parameters) for each key, so that an explanation can name the key."""
+    for i, (key, value) in enumerate(metadata.items()):
         name = f"metadata_{i}"
         pair = f"{compact_json(key)}:"
         values: dict[str, Any] = {f"{name}_key": key}
@@ -156,15 +157,17 @@ def of_metadata(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str,
             test, values[f"{name}_value"] = f"m.type = 'text' AND m.atom = :{name}_value", value
             pair += compact_json(value)
         else:
-            # Read from its digits as what is stored is, so that both are rounded alike. 1 may be stored as 1.0.
+            # Parsed by SQLite from its digits, like the stored number, so that both are rounded alike. 1
+            # equals 1.0.
             test = f"m.type IN ('integer', 'real') AND m.atom = CAST(:{name}_value AS NUMERIC)"
             values[f"{name}_value"] = repr(value)
         values[f"{name}_text"] = pair
         yield f"metadata.{key}", WITH_METADATA.format(name=name, value=test), values
 
 
-def _strongest(archipelago: int) -> str:
-    """That no other archipelago is as strong; of a tie, or a chunk without known words, none is."""
+def _is_strongest(archipelago: int) -> str:
+    """The condition that every other archipelago has a lower score; false for ties and without known
+    words."""
     others = (other for other in range(N_ARCHIPELAGOS) if other != archipelago)
     return " AND ".join(f"c.arch_score_{archipelago} > c.arch_score_{other}" for other in others)
 

@@ -1,4 +1,5 @@
-"""Where chunks have the words of a query, in any inflection, and its phrases, each as one span."""
+"""Highlights: spans of a chunk with the words of a query, in any inflection, and its phrases, each as one
+span."""
 
 from __future__ import annotations
 
@@ -12,16 +13,19 @@ from shoal.models import SearchMode
 from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
 
 Spans = tuple[tuple[int, int], ...]
-"""Starts and ends, code points, end exclusive, in order, none touching another."""
+"""Starts and ends in code points, end exclusive, in order, not overlapping."""
 
-# As the full-text index cuts words: runs of letters and digits with the accents on them.
+# Words as in the full-text index: runs of letters and digits with the accents on them.
 _WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f])*")
 
 
 @dataclass(frozen=True, slots=True)
 class Highlighter:
-    """What to highlight. `words`: stems by which the full-text index knows words; `lemmas`: stems by which lagoon
-    does, which differ for a few; `phrases`: stems of words side by side."""
+    """What to highlight.
+
+    `words`: stems of the full-text index; `lemmas`: stems of lagoon, which differ for a few words; `phrases`:
+    stems of words side by side.
+    """
 
     words: frozenset[str]
     lemmas: frozenset[str]
@@ -29,42 +33,44 @@ class Highlighter:
 
 
 def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
-    """What a query looks for. The words of a phrase count by themselves only where reefs alone rank."""
-    single = [token for term in parsed.terms if len(term.tokens) == 1 for token in term.tokens]
+    """Return what to highlight for a query. The words of a phrase count by themselves only in mode `reef`."""
+    words = [token for term in parsed.terms if len(term.tokens) == 1 for token in term.tokens]
     if mode is SearchMode.reef:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
-        single += [token for token in about if folded(token) not in STOP_WORDS]
+        words += [token for token in about if folded(token) not in STOP_WORDS]
     return Highlighter(
-        words=frozenset(stems_of(single)),
-        lemmas=frozenset(stem_many([folded(token) for token in single])),
+        words=frozenset(stems_of(words)),
+        lemmas=frozenset(stem_many([folded(token) for token in words])),
         phrases=tuple(stems_of(term.tokens) for term in parsed.terms if len(term.tokens) > 1),
     )
 
 
-def find_highlights(texts: Sequence[str], marked: Highlighter) -> list[Spans]:
-    """For each text the spans of what is marked in it."""
+def find_highlights(texts: Sequence[str], highlighter: Highlighter) -> list[Spans]:
+    """Return the highlighted spans of each text."""
     in_texts = [_WORD.findall(text) for text in texts]
     forms = {form: folded(form) for form in set().union(*in_texts)}
-    known = list(set(forms.values()))
-    stems = dict(zip(known, stems_of(known), strict=True))
-    lemmas = dict(zip(known, stem_many(known), strict=True))
-    meant = {one for one in known if stems[one] in marked.words or lemmas[one] in marked.lemmas}
-    wanted = {form for form, one in forms.items() if one in meant}
-    found = []
+    distinct = list(set(forms.values()))
+    stems = dict(zip(distinct, stems_of(distinct), strict=True))
+    lemmas = dict(zip(distinct, stem_many(distinct), strict=True))
+    matches = {
+        word for word in distinct if stems[word] in highlighter.words or lemmas[word] in highlighter.lemmas
+    }
+    highlighted = {form for form, word in forms.items() if word in matches}
+    highlights = []
     for text, words in zip(texts, in_texts, strict=True):
-        in_order = [stems[forms[form]] for form in words] if marked.phrases else []
-        phrases = _in_phrases(in_order, marked.phrases)
+        in_order = [stems[forms[form]] for form in words] if highlighter.phrases else []
+        phrases = _find_phrases(in_order, highlighter.phrases)
         spans = []
-        if phrases or not wanted.isdisjoint(words):
+        if phrases or not highlighted.isdisjoint(words):
             places = [match.span() for match in _WORD.finditer(text)]
-            spans = [place for place, form in zip(places, words, strict=True) if form in wanted]
+            spans = [place for place, form in zip(places, words, strict=True) if form in highlighted]
             spans += [(places[first][0], places[last][1]) for first, last in phrases]
-        found.append(_merged(spans))
-    return found
+        highlights.append(_merge_spans(spans))
+    return highlights
 
 
-def _in_phrases(in_order: Sequence[str], phrases: Iterable[tuple[str, ...]]) -> list[tuple[int, int]]:
-    """The first and last word of each phrase in a text, given by the stems of its words."""
+def _find_phrases(in_order: Sequence[str], phrases: Iterable[tuple[str, ...]]) -> list[tuple[int, int]]:
+    """The first and last word of each phrase in a text, which is given by its stems."""
     return [
         (i, i + len(phrase) - 1)
         for phrase in phrases
@@ -73,7 +79,7 @@ def _in_phrases(in_order: Sequence[str], phrases: Iterable[tuple[str, ...]]) -> 
     ]
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> Spans:
+def _merge_spans(spans: Iterable[tuple[int, int]]) -> Spans:
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:

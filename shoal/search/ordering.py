@@ -1,4 +1,4 @@
-"""The order of results: greater keys first, equal ones by chunk id, at most so many of a document."""
+"""The order of results: greater keys first, equal keys by chunk id, with a limit per document."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIRST_DEPTH = 200
-"""Chunks looked at in the first go; the limit a document has rarely needs more for a page of ten."""
-DEEPER = 16
-"""How many times as many are looked at when those were not enough."""
+"""Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
+DEPTH_FACTOR = 16
+"""Growth of the depth per round when a round yields too few results."""
 
 DocumentsOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Order:
-    """Chunks with a key each.
+    """Chunks with a sort key each.
 
     chunk_ids     i64 (n,), ascending
     keys          f64 (n,)
-    is_result     bool (n,): what may be a result at all
-    documents_of  the documents of some of these chunks, by their ids
+    is_result     bool (n,): whether the chunk may be a result
+    documents_of  maps ids of these chunks to document ids
     """
 
     chunk_ids: NDArray[np.int64]
@@ -32,30 +32,32 @@ class Order:
     documents_of: DocumentsOf
 
     def first(self, n: int, max_per_document: int | None) -> NDArray[np.int64]:
-        """Where the first `n` results are, best first. Sorts no more than it must."""
+        """Return the places of the first `n` results, best first. Sorts only as many chunks as necessary."""
         eligible = np.flatnonzero(self.is_result)
         keys = self.keys[eligible]
-        most = n if max_per_document is None else max_per_document
+        limit = n if max_per_document is None else max_per_document
         depth = max(FIRST_DEPTH, 2 * n)
         while True:
             if depth < len(keys):
-                least = np.partition(keys, len(keys) - depth)[len(keys) - depth]
-                some = np.flatnonzero(keys >= least)
+                threshold = np.partition(keys, len(keys) - depth)[len(keys) - depth]
+                candidates = np.flatnonzero(keys >= threshold)
             else:
-                some = np.arange(len(keys))
-            # Stable, so equal keys stay in the order of their ids.
-            places = eligible[some[np.argsort(-keys[some], kind="stable")]]
+                candidates = np.arange(len(keys))
+            # A stable sort keeps equal keys in the order of their ids.
+            places = eligible[candidates[np.argsort(-keys[candidates], kind="stable")]]
             documents = self.documents_of(self.chunk_ids[places])
-            results = places[_places_in_document(documents) < most][:n]
+            results = places[_places_in_document(documents) < limit][:n]
             if len(results) == n or len(places) == len(eligible):
                 return results
-            depth *= DEEPER
+            depth *= DEPTH_FACTOR
 
     def rank(
         self, place: int, max_per_document: int | None, *, among: NDArray[np.bool_] | None = None
     ) -> int | None:
-        """The rank from 1 that a chunk has or would have among the results, or `among` these; None where as many better
-        ones of its document are there as may be."""
+        """Return the rank, from 1, that a chunk has or would have among the results, or among `among`.
+
+        None if `max_per_document` better chunks of its document come before it.
+        """
         key = self.keys[place]
         ahead = np.flatnonzero((self.is_result if among is None else among) & (self.keys >= key))
         ahead = ahead[(self.keys[ahead] > key) | (ahead < place)]
@@ -69,7 +71,7 @@ class Order:
 
 
 def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each element how many before it have the same value."""
+    """Count, for each element, the elements before it with the same value."""
     by_document = np.argsort(document_ids, kind="stable")
     in_order = document_ids[by_document]
     firsts = np.searchsorted(in_order, in_order, side="left")

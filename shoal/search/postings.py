@@ -1,11 +1,12 @@
-"""The postings of a library in the memory of a process that searches again and again.
+"""The reef postings of a library, cached in memory.
 
-Derived from the table `reef_postings` and giving the ranking of `shoal.search.reef_ranking`, whose SQL is the definition:
-sums of whole numbers are exact here as there. 27,000 chunks of 38 reefs take 9 MB.
+Read from the table `reef_postings`; overlaps equal those of `shoal.search.reef_ranking`, because sums of
+whole numbers are exact. 27,000 chunks of 38 reefs take 9 MB.
 
-Postings are kept in blocks. New chunks and chunks with new scores make new blocks, and small blocks are merged, so
-that keeping up costs little more than what is new. This rests on two promises of the store: ids are never used again,
-and documents whose chunks get new scores are noted in `rescored_documents`, each time under a greater revision.
+Postings are held in blocks. New and rescored chunks form new blocks, and small blocks are merged, so an
+update costs little more than reading what is new. This relies on two guarantees of the storage: ids are never
+reused, and documents whose chunks are rescored are listed in `rescored_documents`, each time with a greater
+revision.
 """
 
 from __future__ import annotations
@@ -23,36 +24,36 @@ from numpy.typing import NDArray
 
 from shoal.errors import StorageError
 from shoal.models import QueryReef
-from shoal.search.filters import CompiledFilters
-from shoal.search.ordering import Order
-from shoal.search.reef_ranking import MILLIONTHS, Overlaps, Ranked
+from shoal.search.reef_ranking import MILLIONTHS, Overlaps
 from shoal.storage.database import Database, Snapshot
 
 SEARCHES_BEFORE_LOADING = 3
-"""Loading costs as much as a few searches in SQL, so whoever searches once should not wait for it."""
+"""Loading costs as much as a few searches in SQL, so a process that searches once does not load."""
 MAX_CHUNKS = 500_000
-"""Larger libraries are searched in SQL; these take 160 MB."""
+"""Larger libraries are searched in SQL. This many chunks take 160 MB."""
 MAX_NEW_CHUNKS = 1_000
-"""More new chunks than this are read by a thread of their own (27,000 take a second or two), and searched in SQL
-until then. Reading so many takes a sixth of the time of a search in SQL (benchmarks/search_plans.py)."""
+"""More new chunks than this are read by a background thread (27,000 take a second or two); until then,
+searches use SQL. Reading this many takes a sixth of the time of a search in SQL
+(benchmarks/search_plans.py)."""
 MAX_MERGED_CHUNKS = 5_000
-"""Larger blocks are merged by a thread of their own: 50,000 chunks take as long as a search."""
+"""Larger blocks are merged by a background thread: merging 50,000 chunks takes as long as a search."""
 MAX_SMALL_BLOCKS = 12
-"""Blocks that may be left before that thread is started; each costs a search a tenth of a millisecond."""
+"""More blocks than this start that thread; each block costs a search a tenth of a millisecond."""
 
-ADDED_AT_ONCE = 250_000
-"""Postings, which take 7 MB then. All postings of 60 reefs in 90,000 chunks would take 30 MB, and no less time."""
+MAX_POSTINGS_PER_SUM = 250_000
+"""Postings summed in one step, which take 7 MB. All postings of 60 reefs in 90,000 chunks would take 30 MB
+and no less time."""
 
-# With ids that are never used again, number and largest id tell one set of chunks from every earlier one: what is
-# new has a larger id than anything before, and without anything new, fewer means less. The revision tells one set of
-# scores from every earlier one.
+# Ids are never reused, so the count and the largest id identify a set of chunks: new chunks have larger ids
+# than all before, and deletion alone lowers the count. The revision identifies a set of scores.
 FINGERPRINT = """
     SELECT (SELECT COUNT(*) FROM chunks), (SELECT COALESCE(MAX(id), 0) FROM chunks),
            (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents)
 """
 NEW_CHUNKS = "SELECT id, document_id FROM chunks WHERE id > :last_id ORDER BY id"
 NEW_POSTINGS = """
-    SELECT chunk_id, weight FROM reef_postings WHERE reef_id = :reef_id AND chunk_id > :last_id ORDER BY chunk_id
+    SELECT chunk_id, weight FROM reef_postings
+    WHERE reef_id = :reef_id AND chunk_id > :last_id ORDER BY chunk_id
 """
 RESCORED = "SELECT document_id FROM rescored_documents WHERE revision > :revision"
 COUNT_RESCORED = """
@@ -78,7 +79,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Postings of n chunks, grouped by reef.
+    """The postings of n chunks, grouped by reef.
 
     chunk_ids     i64 (n,)
     document_ids  i64 (n,)
@@ -95,7 +96,7 @@ class Block:
 
 
 class State(NamedTuple):
-    """What tells the states of a library apart."""
+    """A state of the library. `last_id` is or was its newest chunk; `revision` is that of the scores."""
 
     n_chunks: int
     last_id: int
@@ -104,8 +105,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Postings:
-    """The postings of one state of the library: `n_chunks` chunks, of which `last_id` is or was the newest, with the
-    scores as of `revision`."""
+    """The postings of one state of the library."""
 
     blocks: tuple[Block, ...]
     state: State
@@ -113,62 +113,62 @@ class Postings:
     @functools.cached_property
     def chunk_ids(self) -> NDArray[np.int64]:
         """The ids of all chunks, ascending."""
-        return self._together("chunk_ids")[self._order]
+        return self._concatenated("chunk_ids")[self._order]
 
     @functools.cached_property
     def document_ids(self) -> NDArray[np.int64]:
-        """The document of each of these chunks."""
-        return self._together("document_ids")[self._order]
+        """The document of each chunk in `chunk_ids`."""
+        return self._concatenated("document_ids")[self._order]
 
     @functools.cached_property
     def places_of_blocks(self) -> tuple[NDArray[np.int64], ...]:
-        """For each block the places of its chunks in `chunk_ids`."""
+        """For each block, the places of its chunks in `chunk_ids`."""
         return tuple(np.searchsorted(self.chunk_ids, block.chunk_ids) for block in self.blocks)
 
     @property
     def n_bytes(self) -> int:
-        """What they take in memory."""
+        """Memory used, in bytes."""
         arrays = [getattr(block, name) for block in self.blocks for name in Block.__slots__]
-        in_order = [self.chunk_ids, self.document_ids, self._order, *self.places_of_blocks]
-        return sum(array.nbytes for array in (*arrays, *in_order))
+        derived = [self.chunk_ids, self.document_ids, self._order, *self.places_of_blocks]
+        return sum(array.nbytes for array in (*arrays, *derived))
 
     def documents_of(self, chunk_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The documents of chunks that are all here."""
+        """The document of each of `chunk_ids`, all of which must have postings here."""
         return self.document_ids[np.searchsorted(self.chunk_ids, chunk_ids)]
 
     @functools.cached_property
     def _order(self) -> NDArray[np.int64]:
-        return np.argsort(self._together("chunk_ids"), kind="stable")
+        return np.argsort(self._concatenated("chunk_ids"), kind="stable")
 
-    def _together(self, name: str) -> NDArray[np.int64]:
+    def _concatenated(self, name: str) -> NDArray[np.int64]:
         arrays = [getattr(block, name) for block in self.blocks]
         return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
-NOTHING = Postings((), State(0, 0, 0))
+NO_POSTINGS = Postings((), State(0, 0, 0))
 
 
 class PostingsCache:
-    """The newest postings that a search of this process has seen. Safe to share between threads.
+    """The newest postings that a search in this process has read. Thread-safe.
 
-    No search waits for another one's reading: it is served by SQL meanwhile.
+    A search never waits for another search's reading; it uses SQL meanwhile.
     """
 
     def __init__(self, database: Database | None = None) -> None:
-        """With a `database`, a lot of new chunks is read by a thread of its own; else by the search that sees it."""
+        """With a `database`, a background thread reads many new chunks; without, the search does."""
         self._database = database
-        self._kept: Postings | None = None
+        self._cached: Postings | None = None
         self._reading = threading.Lock()
         self._n_searches = 0
 
     @property
     def in_memory(self) -> tuple[int, int]:
-        """Chunks whose postings are kept at the moment, and the bytes they take."""
-        kept = self._kept
-        return (0, 0) if kept is None else (kept.state.n_chunks, kept.n_bytes)
+        """The number of chunks whose postings are cached now, and the bytes they take."""
+        cached = self._cached
+        return (0, 0) if cached is None else (cached.state.n_chunks, cached.n_bytes)
 
     def load(self, snapshot: Snapshot, n_reefs: int) -> None:
-        """Read the postings now, however little has been searched so far."""
+        """Read the postings now, however few searches there were."""
         self._n_searches = SEARCHES_BEFORE_LOADING
         state = _state(snapshot)
         if state.n_chunks <= MAX_CHUNKS:
@@ -176,112 +176,98 @@ class PostingsCache:
                 self._refresh(snapshot, n_reefs, state)
 
     def of(self, snapshot: Snapshot, n_reefs: int) -> Postings | None:
-        """The postings as of this snapshot; None where SQL does better: a library that is too large, a process
-        that has searched too little, postings that are being read just now, or a snapshot that is older than what
-        is kept."""
+        """Return the postings as of this snapshot, or None if SQL should be used instead.
+
+        SQL is used for a library that is too large, in a process with too few searches, while another thread
+        reads postings, and for a snapshot older than the cached postings.
+        """
         state = _state(snapshot)
         if state.n_chunks > MAX_CHUNKS:
-            self._kept = None
+            self._cached = None
             return None
         self._n_searches += 1
         if self._n_searches <= SEARCHES_BEFORE_LOADING:
             return None
-        kept = self._kept
-        if kept is not None and kept.state == state:
-            return kept
+        cached = self._cached
+        if cached is not None and cached.state == state:
+            return cached
         if not self._reading.acquire(blocking=False):
             return None
-        found, more_to_do = None, True
+        postings, is_incomplete = None, True
         try:
             if self._database is None:
                 return self._refresh(snapshot, n_reefs, state)
-            if _count_new(snapshot, kept or NOTHING, state) <= MAX_NEW_CHUNKS:
-                found = self._refresh(snapshot, n_reefs, state, most_merged=MAX_MERGED_CHUNKS)
-                more_to_do = found is not None and len(found.blocks) > MAX_SMALL_BLOCKS
+            if _count_new(snapshot, cached or NO_POSTINGS, state) <= MAX_NEW_CHUNKS:
+                postings = self._refresh(snapshot, n_reefs, state, max_merged=MAX_MERGED_CHUNKS)
+                is_incomplete = postings is not None and len(postings.blocks) > MAX_SMALL_BLOCKS
         finally:
             self._reading.release()
-        if more_to_do:
-            threading.Thread(target=self._load_aside, args=(n_reefs,), name="postings", daemon=True).start()
-        return found
+        if is_incomplete:
+            threading.Thread(
+                target=self._load_in_background, args=(n_reefs,), name="postings", daemon=True
+            ).start()
+        return postings
 
-    def _load_aside(self, n_reefs: int) -> None:
-        assert self._database is not None, "only a database can be read aside"
+    def _load_in_background(self, n_reefs: int) -> None:
+        assert self._database is not None, "a background thread needs the database"
         if not self._reading.acquire(blocking=False):
             return
         try:
             with self._database.snapshot(limited=False) as snapshot:
                 self._refresh(snapshot, n_reefs, _state(snapshot))
         except StorageError as error:
-            # The next search that finds them old tries again.
+            # The next search that finds the postings outdated tries again.
             log.warning("postings not read: %s", error)
         finally:
             self._reading.release()
 
     def _refresh(
-        self, snapshot: Snapshot, n_reefs: int, state: State, *, most_merged: int = MAX_CHUNKS
+        self, snapshot: Snapshot, n_reefs: int, state: State, *, max_merged: int = MAX_CHUNKS
     ) -> Postings | None:
-        """Bring what is kept to the state of the snapshot, merging blocks of up to so many chunks together; None if
-        the snapshot is older than what is kept."""
-        kept = self._kept or NOTHING
-        if kept.state != state:
-            kept = _refreshed(snapshot, kept, n_reefs, state)
-            if kept.state != state:
+        """Update the cached postings to the state of the snapshot and merge blocks of up to `max_merged`
+        chunks.
+
+        Returns None if the snapshot is older than the cached postings.
+        """
+        cached = self._cached or NO_POSTINGS
+        if cached.state != state:
+            cached = _refreshed(snapshot, cached, n_reefs, state)
+            if cached.state != state:
                 return None
-        blocks = tuple(_merged(kept.blocks, most_merged))
-        if kept is not self._kept or len(blocks) < len(kept.blocks):
-            self._kept = kept = Postings(blocks, kept.state)
-        return kept
-
-
-def rank(
-    snapshot: Snapshot,
-    postings: Postings,
-    reefs: Sequence[QueryReef],
-    compiled_filters: CompiledFilters,
-    *,
-    n: int,
-    max_per_document: int | None,
-) -> list[Ranked]:
-    """As `shoal.search.reef_ranking.rank`."""
-    found = overlaps(postings, reefs)
-    keys = found.overlaps.astype(np.float64)
-    eligible = found.n_shared > 0
-    if compiled_filters:
-        eligible &= compiled_filters.met_by(snapshot, found.chunk_ids)
-    order = Order(found.chunk_ids, keys, eligible, postings.documents_of)
-    best = order.first(n, max_per_document)
-    documents = postings.documents_of(found.chunk_ids[best])
-    return [
-        Ranked(int(found.chunk_ids[i]), int(document), int(found.overlaps[i]), int(found.n_shared[i]))
-        for i, document in zip(best.tolist(), documents.tolist(), strict=True)
-    ]
+        blocks = tuple(_merge_blocks(cached.blocks, max_merged))
+        if cached is not self._cached or len(blocks) < len(cached.blocks):
+            self._cached = cached = Postings(blocks, cached.state)
+        return cached
 
 
 def overlaps(postings: Postings, reefs: Sequence[QueryReef]) -> Overlaps:
-    """As `shoal.search.reef_ranking.overlaps`, with all chunks: those that share nothing have 0."""
+    """Return the overlaps of all chunks; those that share no reef have 0. See
+    `shoal.search.reef_ranking.overlaps`."""
     n = len(postings.chunk_ids)
     sums, n_shared = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    for block, where in zip(postings.blocks, postings.places_of_blocks, strict=True):
+    for block, block_places in zip(postings.blocks, postings.places_of_blocks, strict=True):
         length = len(block.chunk_ids)
         block_sums, block_shared = np.zeros(length), np.zeros(length, dtype=np.int64)
-        for runs in _in_groups(block, reefs):
+        for runs in _grouped_runs(block, reefs):
             places = np.concatenate([block.places[start:end] for start, end, _ in runs])
             # Whole numbers below 2**53: floating-point addition is exact.
             products = np.concatenate([block.weights[start:end] * z for start, end, z in runs])
             block_shared += np.bincount(places, minlength=length)
             block_sums += np.bincount(places, weights=products, minlength=length)
-        n_shared[where], sums[where] = block_shared, block_sums
+        n_shared[block_places], sums[block_places] = block_shared, block_sums
     return Overlaps(postings.chunk_ids, sums, n_shared)
 
 
-def _in_groups(block: Block, reefs: Sequence[QueryReef]) -> Iterator[list[tuple[int, int, float]]]:
-    """Start and end of each reef's postings, and the reef's z-score in millionths, in groups of up to `ADDED_AT_ONCE`
-    postings or one reef."""
+def _grouped_runs(block: Block, reefs: Sequence[QueryReef]) -> Iterator[list[tuple[int, int, float]]]:
+    """Yield groups of (start, end, z-score in millionths), one for each reef's posting list.
+
+    A group has up to `MAX_POSTINGS_PER_SUM` postings, or one reef.
+    """
     group: list[tuple[int, int, float]] = []
     n_postings = 0
     for reef in reefs:
         start, end = int(block.starts[reef.reef_id]), int(block.starts[reef.reef_id + 1])
-        if group and n_postings + end - start > ADDED_AT_ONCE:
+        if group and n_postings + end - start > MAX_POSTINGS_PER_SUM:
             yield group
             group, n_postings = [], 0
         group.append((start, end, float(round(reef.z_score * MILLIONTHS))))
@@ -294,19 +280,21 @@ def _state(snapshot: Snapshot) -> State:
     return State(*snapshot.first(FINGERPRINT))
 
 
-def _count_new(snapshot: Snapshot, kept: Postings, state: State) -> int:
-    """About how many chunks are to be read."""
-    n_rescored = snapshot.value(COUNT_RESCORED, {"revision": kept.state.revision}) if kept.blocks else 0
-    return int(state.last_id - kept.state.last_id + n_rescored)
+def _count_new(snapshot: Snapshot, cached: Postings, state: State) -> int:
+    """Estimate how many chunks an update reads."""
+    n_rescored = snapshot.value(COUNT_RESCORED, {"revision": cached.state.revision}) if cached.blocks else 0
+    return int(state.last_id - cached.state.last_id + n_rescored)
 
 
-def _refreshed(snapshot: Snapshot, kept: Postings, n_reefs: int, state: State) -> Postings:
-    """`kept` brought to the state of the snapshot. Where the snapshot is older and shows chunks that are gone by
-    now, or other scores, the result is of another state."""
-    before = kept.state
+def _refreshed(snapshot: Snapshot, cached: Postings, n_reefs: int, state: State) -> Postings:
+    """Return the postings updated to the state of the snapshot.
+
+    If the snapshot is older and shows deleted chunks or former scores, the result has a different state.
+    """
+    before = cached.state
     if state.revision < before.revision:
-        return kept
-    blocks = list(kept.blocks)
+        return cached
+    blocks = list(cached.blocks)
     if blocks and state.revision > before.revision:
         since = {"revision": before.revision, "last_id": before.last_id}
         rescored = _ids(snapshot, RESCORED, {"revision": before.revision})
@@ -314,16 +302,16 @@ def _refreshed(snapshot: Snapshot, kept: Postings, n_reefs: int, state: State) -
         blocks.append(_read_rescored(snapshot, n_reefs, since))
     if state.last_id > before.last_id:
         blocks.append(_read_block(snapshot, n_reefs, before.last_id))
-    # Something was removed, or the snapshot is older than what is kept.
+    # Chunks were deleted, or the snapshot is older than the cached postings.
     if sum(len(block.chunk_ids) for block in blocks) != state.n_chunks or state.last_id < before.last_id:
         ids = _ids(snapshot, ALL_IDS, {})
         blocks = [_without(block, ~np.isin(block.chunk_ids, ids)) for block in blocks]
-    n_known = sum(len(block.chunk_ids) for block in blocks)
-    return Postings(tuple(blocks), State(n_known, state.last_id, state.revision))
+    n_chunks = sum(len(block.chunk_ids) for block in blocks)
+    return Postings(tuple(blocks), State(n_chunks, state.last_id, state.revision))
 
 
 def _read_block(snapshot: Snapshot, n_reefs: int, last_id: int) -> Block:
-    """The postings of the chunks with larger ids than `last_id`."""
+    """Read the postings of the chunks with ids above `last_id`."""
     chunk_ids, document_ids = _columns(snapshot, NEW_CHUNKS, {"last_id": last_id})
     runs = [
         _columns(snapshot, NEW_POSTINGS, {"reef_id": reef_id, "last_id": last_id})
@@ -341,7 +329,7 @@ def _read_block(snapshot: Snapshot, n_reefs: int, last_id: int) -> Block:
 
 
 def _read_rescored(snapshot: Snapshot, n_reefs: int, since: dict[str, int]) -> Block:
-    """The postings of the known chunks that have other scores by now."""
+    """Read the postings of the cached chunks that were rescored."""
     chunk_ids, document_ids = _columns(snapshot, RESCORED_CHUNKS, since)
     rows = chain.from_iterable(snapshot.tuples(RESCORED_POSTINGS, since))
     reefs, ids, weights = np.fromiter(rows, dtype=np.int64).reshape(-1, 3).T
@@ -355,26 +343,28 @@ def _read_rescored(snapshot: Snapshot, n_reefs: int, since: dict[str, int]) -> B
     )
 
 
-def _without(block: Block, goes: NDArray[np.bool_]) -> Block:
-    """The block without some of its chunks."""
-    stays = ~goes
+def _without(block: Block, is_removed: NDArray[np.bool_]) -> Block:
+    """Return the block without the removed chunks."""
+    stays = ~is_removed
     if stays.all():
         return block
-    kept = stays[block.places]
-    n_before = np.concatenate([[0], np.cumsum(kept)])
+    posting_stays = stays[block.places]
+    n_before = np.concatenate([[0], np.cumsum(posting_stays)])
     new_places = np.cumsum(stays) - 1
     return Block(
         chunk_ids=block.chunk_ids[stays],
         document_ids=block.document_ids[stays],
         starts=n_before[block.starts],
-        places=new_places[block.places[kept]].astype(np.int32),
-        weights=block.weights[kept],
+        places=new_places[block.places[posting_stays]].astype(np.int32),
+        weights=block.weights[posting_stays],
     )
 
 
-def _merged(blocks: Sequence[Block], most: int) -> list[Block]:
-    """Blocks of which each is more than twice as large as the next, or would have more than `most` chunks with it:
-    there are few, and each chunk is seldom moved."""
+def _merge_blocks(blocks: Sequence[Block], max_chunks: int) -> list[Block]:
+    """Merge neighbours until each block is more than twice as large as the next, or both exceed `max_chunks`.
+
+    This keeps the number of blocks small and copies each chunk rarely.
+    """
     merged: list[Block] = []
     for block in blocks:
         if not len(block.chunk_ids):
@@ -383,20 +373,20 @@ def _merged(blocks: Sequence[Block], most: int) -> list[Block]:
         while (
             len(merged) > 1
             and len(merged[-2].chunk_ids) <= 2 * len(merged[-1].chunk_ids)
-            and len(merged[-2].chunk_ids) + len(merged[-1].chunk_ids) <= most
+            and len(merged[-2].chunk_ids) + len(merged[-1].chunk_ids) <= max_chunks
         ):
             second = merged.pop()
-            merged.append(_joined(merged.pop(), second))
+            merged.append(_concatenate(merged.pop(), second))
     return merged
 
 
-def _joined(first: Block, second: Block) -> Block:
-    """Two blocks as one."""
+def _concatenate(first: Block, second: Block) -> Block:
+    """Merge two blocks into one."""
     n_reefs = len(first.starts) - 1
-    owners = np.concatenate(
+    reefs = np.concatenate(
         [np.repeat(np.arange(n_reefs), np.diff(block.starts)) for block in (first, second)]
     )
-    order = np.argsort(owners, kind="stable")
+    order = np.argsort(reefs, kind="stable")
     return Block(
         chunk_ids=np.concatenate([first.chunk_ids, second.chunk_ids]),
         document_ids=np.concatenate([first.document_ids, second.document_ids]),
@@ -409,7 +399,7 @@ def _joined(first: Block, second: Block) -> Block:
 def _columns(
     snapshot: Snapshot, statement: str, parameters: dict[str, Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The two columns of a statement's rows."""
+    """Read the two columns of a statement as arrays."""
     flat = np.fromiter(chain.from_iterable(snapshot.tuples(statement, parameters)), dtype=np.int64)
     return flat[::2].copy(), flat[1::2].copy()
 

@@ -1,4 +1,4 @@
-"""What a search is about: the query taken apart, its profile, what each signal counts, and what to tell its author."""
+"""Query analysis: the parsed query, its profile, the weights of the signals, and warnings for the user."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from shoal.learning.scorers import scorer_for
 from shoal.models import QueryInfo, QueryReef, SearchMode
 from shoal.search.feedback import Feedback, apply_feedback
-from shoal.search.fusion import DOUBTFUL, PRESETS, Weights, choose_weights, trust
+from shoal.search.fusion import LOW_TRUST, PRESETS, Weights, choose_weights, trust
 from shoal.search.lexical_ranking import Matches, match_scores
-from shoal.search.matched_terms import spelt
+from shoal.search.matched_terms import format_term
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
     ParsedQuery,
@@ -22,10 +22,10 @@ from shoal.search.query_language import (
     stems_of,
     tokens_of,
 )
-from shoal.search.query_profile import QueryProfile, make_profile, moved, named
+from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
 from shoal.search.reef_ranking import any_other_data, count_other_data
 from shoal.search.request import Fusion, SearchRequest
-from shoal.search.term_statistics import NO_SPREAD, TermStatistics, find_term_statistics
+from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
 
@@ -33,19 +33,21 @@ ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
     SearchMode.reef: Weights(lexical=0.0, reef=1.0, field_boost=0.0),
 }
-MUCH_MISSING = 0.5
-"""The share of a query that no passage holds from which an answer says so, where the words that are missing are known and
-so may be met by their reefs: in a small library any question has some."""
+MIN_MISSING_SHARE = 0.5
+"""Share of the query, in no chunk, from which missing words get a warning even if the scorer knows them.
+Known words still match by their reefs, and in a small library any question has a few that are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedQuery:
-    """scorer      knows the learned words of the query
-    weights     of the signals, adding up to 1, or all 0 where there is nothing to search by
-    other_data  the checksum of the scorer's data if some chunks were scored with other data, else None
-    matches     of the query's terms, once they were looked up
-    feedback     what moves the query's profile in this library; None where no reefs are compared
-    term_statistics      how many passages hold each of the query's terms
+    """A query with everything that a search needs to know about it.
+
+    scorer           knows the learned words of the query
+    weights          of the signals, adding up to 1; all 0 if there is nothing to search for
+    other_data       checksum of the scorer's data if some chunks were scored with other data, else None
+    matches          of the query's terms, if already looked up
+    feedback         pseudo-relevance feedback; None if it is not applied
+    term_statistics  how many chunks contain each of the query's terms
     """
 
     parsed: ParsedQuery
@@ -56,28 +58,28 @@ class AnalyzedQuery:
     warnings: tuple[str, ...]
     matches: Matches | None = None
     feedback: Feedback | None = None
-    term_statistics: TermStatistics = NO_SPREAD
+    term_statistics: TermStatistics = NO_STATISTICS
 
     @property
     def info(self) -> QueryInfo:
-        """What an answer says of the query: the profile is the one that takes part in the search."""
+        """The query info of a response; its profile is the one used for ranking."""
         info = dataclasses.replace(
-            self.profile.info, missing_terms=tuple(map(spelt, self.term_statistics.missing))
+            self.profile.info, missing_terms=tuple(map(format_term, self.term_statistics.missing))
         )
         if self.feedback is None or not self.feedback.feedback_chunks:
             return info
-        return dataclasses.replace(moved(info, self.reefs), feedback=self.feedback.feedback_chunks)
+        return dataclasses.replace(with_reefs(info, self.reefs), feedback=self.feedback.feedback_chunks)
 
     @property
     def reefs(self) -> tuple[QueryReef, ...]:
-        """The query's profile as it takes part in a search."""
+        """The profile used for ranking."""
         return self.profile.reefs if self.feedback is None else self.feedback.reefs
 
 
 def analyze_query(
     snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest
 ) -> AnalyzedQuery:
-    """Read a query in the state of the library that is to be searched."""
+    """Analyze a query in the state of the library that will be searched."""
     parsed = parse_query(request.query, max_words=settings.max_query_terms)
     query_scorer = scorer_for(parsed.about, snapshot, scorer)
     profile = make_profile(parsed.about, query_scorer, reefs_per_query=settings.reefs_per_query)
@@ -90,14 +92,14 @@ def analyze_query(
     warnings = _warnings(parsed, profile, request, weights, term_statistics)
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
-        chunks = (
-            f"{n:,} {'passage was' if n == 1 else 'passages were'} scored with other lagoon data and left out"
+        warning = (
+            f"{n:,} {'chunk was' if n == 1 else 'chunks were'} scored with other lagoon data and left out"
         )
-        warnings.append(chunks if request.mode is SearchMode.reef else f"{chunks} of the search by reefs")
+        warnings.append(warning if request.mode is SearchMode.reef else f"{warning} of the search by reefs")
     matches, feedback = None, None
     share = settings.feedback_weight if settings.learning else 0.0
     if by_reefs and profile.reefs and share:
-        matches = match_scores(snapshot, term_statistics.standing)
+        matches = match_scores(snapshot, term_statistics.present)
         feedback = apply_feedback(
             snapshot, profile.reefs, parsed, matches, share=share, other_data_than=other_data
         )
@@ -122,36 +124,38 @@ def _warnings(
     term_statistics: TermStatistics,
 ) -> list[str]:
     if parsed.excluded and not parsed.about.strip():
-        return ["the query only says what to leave out, so nothing can be found"]
+        return ["the query only says what to leave out, so there are no results"]
     if request.mode is SearchMode.reef:
         return [*_of_reefs(profile), *_of_limits(parsed, ranks_by_words=False)]
-    found = _of_missing(parsed, profile, request, weights, term_statistics)
+    warnings = _of_missing(parsed, profile, request, weights, term_statistics)
     if not parsed.terms:
-        found.append(
-            "the query holds only common words, which say nothing about a subject; "
-            "in quotation marks they are searched for side by side"
+        warnings.append(
+            "the query has only common words, which say nothing about a subject; "
+            "put them in quotation marks to search for the phrase"
         )
     if parsed.is_text:
-        found.append("the query is a long text, so quotation marks, minus and title: are taken as part of it")
-    found += _of_limits(parsed, ranks_by_words=True)
+        warnings.append(
+            "the query is a long text, so quotation marks, minus signs and title: have no special meaning"
+        )
+    warnings += _of_limits(parsed, ranks_by_words=True)
     if request.mode is SearchMode.hybrid and parsed.terms:
-        found += _of_hybrid(parsed, profile, request, term_statistics)
-    return found
+        warnings += _of_hybrid(parsed, profile, request, term_statistics)
+    return warnings
 
 
 def _of_limits(parsed: ParsedQuery, *, ranks_by_words: bool) -> list[str]:
-    """What to say of words beyond the limits of a query."""
-    found = []
+    """Warnings about words beyond the limits of a query."""
+    warnings = []
     if parsed.n_ignored and ranks_by_words:
-        found.append(f"only {_counted(parsed.terms)} of the query are searched for")
-    if parsed.n_allowed:
-        found.append(f"only {_counted(parsed.excluded)} that the query excludes are left out")
+        warnings.append(f"only {_describe_count(parsed.terms)} of the query are searched for")
+    if parsed.n_not_excluded:
+        warnings.append(f"only {_describe_count(parsed.excluded)} that the query excludes are left out")
     if parsed.is_cut:
-        found.append(f"only the first {MAX_PHRASE_WORDS} words of a phrase are searched for")
-    return found
+        warnings.append(f"only the first {MAX_PHRASE_WORDS} words of a phrase are searched for")
+    return warnings
 
 
-def _counted(terms: Sequence[Term]) -> str:
+def _describe_count(terms: Sequence[Term]) -> str:
     n_words = sum(len(term.tokens) for term in terms)
     n_phrases = sum(len(term.tokens) > 1 for term in terms)
     phrases = f", {n_phrases} phrases among them," if n_phrases else ""
@@ -165,63 +169,65 @@ def _of_missing(
     weights: Weights,
     term_statistics: TermStatistics,
 ) -> list[str]:
-    """What to say, before all else, of words that stand nowhere in the library."""
+    """Warnings about terms in no chunk; they come before all other warnings."""
     missing = term_statistics.missing
     if not missing or not term_statistics.n_chunks:
         return []
-    demanded = [term for term in missing if term in parsed.required]
-    if demanded:
-        what = f"what the query demands ({_spelt(demanded)})"
-        return [f"no passage of this library holds {what}, so nothing can be found"]
+    required = [term for term in missing if term in parsed.required]
+    if required:
+        what = f"what the query requires ({_join_terms(required)})"
+        return [f"no passage of this library contains {what}, so there are no results"]
     if len(missing) == len(parsed.terms):
-        end = "; what is found shares reefs with it" if weights.reef else ", so nothing can be found"
-        return [f"no passage of this library holds a word of the query ({_spelt(missing)}){end}"]
-    is_telling = (
+        end = "; the results share reefs with it" if weights.reef else ", so there are no results"
+        return [f"no passage of this library contains a word of the query ({_join_terms(missing)}){end}"]
+    is_relevant = (
         request.mode is SearchMode.lexical
-        or _nowhere(profile.info.unknown_words, term_statistics)
-        or math.fsum(term_statistics.weights[term] for term in missing) >= MUCH_MISSING
+        or _only_in_missing_terms(profile.info.unknown_words, term_statistics)
+        or math.fsum(term_statistics.weights[term] for term in missing) >= MIN_MISSING_SHARE
     )
-    return [f"in no passage of this library: {_spelt(missing)}"] if is_telling else []
+    return [f"in no passage of this library: {_join_terms(missing)}"] if is_relevant else []
 
 
-def _spelt(terms: Sequence[Term]) -> str:
-    return named([spelt(term) for term in terms])
+def _join_terms(terms: Sequence[Term]) -> str:
+    return join_words([format_term(term) for term in terms])
 
 
-def _nowhere(words: Iterable[str], term_statistics: TermStatistics) -> list[str]:
-    """Those of the words that are part of no term but missing ones."""
-    standing, missing = set[str](), set[str]()
+def _only_in_missing_terms(words: Iterable[str], term_statistics: TermStatistics) -> list[str]:
+    """The words that occur only in missing terms."""
+    present, missing = set[str](), set[str]()
     for term, count in term_statistics.counts.items():
-        (standing if count else missing).update(stems_of(term.tokens))
+        (present if count else missing).update(stems_of(term.tokens))
     stems = {word: set(stems_of(tokens_of(word))) for word in words}
-    return [word for word in words if stems[word] & missing and not stems[word] & standing]
+    return [word for word in words if stems[word] & missing and not stems[word] & present]
 
 
 def _of_reefs(profile: QueryProfile) -> list[str]:
     unknown = profile.info.unknown_words
     if not profile.matched_words and not unknown:
-        return ["the query holds only common words or numbers, which say nothing about a subject"]
+        return ["the query has only common words or numbers, which say nothing about a subject"]
     if not profile.matched_words:
-        return [f"no word of the query is known ({named(unknown)}), so nothing can be found by reefs"]
-    return [f"not known, and without effect on the ranking: {named(unknown)}"] if unknown else []
+        return [f"no word of the query is known ({join_words(unknown)}), so there are no results by reefs"]
+    return [f"not known, so without effect on the ranking: {join_words(unknown)}"] if unknown else []
 
 
 def _of_hybrid(
     parsed: ParsedQuery, profile: QueryProfile, request: SearchRequest, term_statistics: TermStatistics
 ) -> list[str]:
-    nowhere = _nowhere(profile.info.unknown_words, term_statistics)
-    unknown = [word for word in profile.info.unknown_words if word not in nowhere]
+    missing = _only_in_missing_terms(profile.info.unknown_words, term_statistics)
+    unknown = [word for word in profile.info.unknown_words if word not in missing]
     if not profile.matched_words:
         if term_statistics.n_chunks and len(term_statistics.missing) == len(parsed.terms):
-            return []  # Nothing can be found, and that has been said.
-        which = f" ({named(unknown)})" if unknown else ""
-        return [f"no word of the query is known{which}, so results are ranked by its words alone"]
-    found = [f"not known to the topic model, so found by spelling alone: {named(unknown)}"] if unknown else []
-    asked = PRESETS[request.preset]
-    if request.weights is None and request.fusion is Fusion.blend and asked.reef:
+            return []  # Another warning says that there are no results.
+        words = f" ({join_words(unknown)})" if unknown else ""
+        return [f"no word of the query is known{words}, so results are ranked by spelling alone"]
+    warnings = []
+    if unknown:
+        warnings.append(f"not known to the topic model, so found by spelling alone: {join_words(unknown)}")
+    if request.weights is None and request.fusion is Fusion.blend and PRESETS[request.preset].reef:
         trust_factor = trust(profile.strength)
-        if trust_factor < DOUBTFUL:
-            found.append(
-                f"the query says little about a subject, so shared reefs have {trust_factor:.0%} of their weight"
+        if trust_factor < LOW_TRUST:
+            warnings.append(
+                "the query says little about a subject, "
+                f"so shared reefs have {trust_factor:.0%} of their weight"
             )
-    return found
+    return warnings

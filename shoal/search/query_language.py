@@ -1,18 +1,19 @@
-"""What people type, taken apart: words, "exact phrases", -excluded, title:word.
+"""The query language: words, "exact phrases", -excluded, title:word.
 
-Nothing typed is an error. What does not read as one of these is plain text, and no character of the query reaches the
-full-text index but letters, digits and marks on them, each term in quotes.
+No text is an error. Everything outside this syntax is plain text. Only letters, digits and the marks on them
+reach the full-text index, each term in quotes.
 
-    words           rank; a passage need not hold them
-    "a phrase"      its words side by side, in any inflection; a passage must hold it
-    title:word      a word, or title:"a phrase", of the document's title; a passage must have it
-    -word           no passage that holds it; also -"a phrase", -title:word
+    words           rank; a chunk need not contain them
+    "a phrase"      its words side by side, in any inflection; a chunk must contain it
+    title:word      a word, or title:"a phrase", of the document's title; a chunk must have it
+    -word           excludes chunks that contain it; also -"a phrase", -title:word
 
-Signs count only at the start of a word, so 5"x3", well-known and a - b are plain text. In a text of more than
-`MAX_DEMANDING_WORDS` besides them nothing is a sign: quotation marks are those of an author then, and to demand what
-stands in them would leave nothing to find.
+Operators count only at the start of a word, so 5"x3", well-known and a - b are plain text. A query with more
+than `MAX_WORDS_WITH_OPERATORS` other words is a text and has no operators: quotation marks are its author's
+then, and requiring what they enclose would leave no results.
 
-The words that are searched for are limited, those of phrases and compounds included: each costs time.
+The number of words searched for is limited, including those of phrases and compounds, because each costs
+time.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ import Stemmer
 
 from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
 
-MAX_DEMANDING_WORDS = 16
-"""Longer queries are texts. In cacm, whose longest are paragraphs that cite titles, lexical nDCG@10 is 0.437 if these
-are demanded and 0.452 if not; whoever types signs types few words besides."""
+MAX_WORDS_WITH_OPERATORS = 16
+"""Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
+nDCG@10 is 0.437 if the citations are required and 0.452 if not. Queries that use operators have few words."""
 
 MAX_PHRASES = 8
-"""Phrases that are demanded, and as many that are excluded. A phrase of stop words takes as long as four plain words: eight
-of them, and as many excluded, take as long as 64 frequent words."""
+"""Most required phrases, and most excluded ones. A phrase of stop words takes as long as four plain words:
+eight required and eight excluded ones take as long as 64 frequent words."""
 MAX_PHRASE_WORDS = 32
-"""Words of a phrase that are looked for. The full-text index goes through the passages of each, so a phrase takes longer
-the more words it has and the more common they are. Hardly two passages have the same 32 words side by side."""
+"""Most words of a phrase that are searched for. The full-text index reads the posting list of each word, so a
+phrase takes longer the more words it has and the more common they are. Two chunks hardly ever share 32
+consecutive words."""
 
 _PIECE = re.compile(
     r"""[(\[{]+(?=-?(?:title:)?["“])                # brackets around what follows
       | (?<![^\s(\[{])                             # at the start of a word
         (?P<sign>-(?=["“\w]))? (?P<title>title:(?=["“\w]))?
         (?:"(?P<straight>[^"]*)" | “(?P<curly>[^“”]*)” | (?P<word>\S+))
-      | (?P<rest>\S+)                              # what stands behind a quotation mark
+      | (?P<rest>\S+)                              # text behind a quotation mark
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -54,7 +56,7 @@ _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Tokens that stand side by side, each a run of letters and digits; one of them is a word."""
+    """One token (a word), or several side by side (a phrase). A token is a run of letters and digits."""
 
     tokens: tuple[str, ...]
     in_title: bool = False
@@ -66,16 +68,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query taken apart.
+    """A parsed query.
 
-    about     as long as the query, blank where it says what to leave out, and instead of signs: what it is about
-    terms     distinct words, compounds, phrases and title terms, which rank; stop words only as parts of others
-    required  those of them that a passage must have
-    excluded  terms that no result holds
-    n_ignored terms beyond a limit, which do not rank and are not demanded
-    n_allowed terms beyond a limit, which are not excluded
-    is_cut    whether a phrase has more words than are looked for
-    is_text   whether it is so long that signs in it were not taken for signs
+    about           the query with operators and excluded parts replaced by spaces; same length as the query
+    terms           distinct words, compounds, phrases and title terms, which rank; stop words only in phrases
+    required        those terms that a result must contain
+    excluded        terms that no result contains
+    n_ignored       number of terms beyond a limit, which neither rank nor are required
+    n_not_excluded  number of terms beyond a limit, which are not excluded
+    is_cut          whether a phrase has more words than are searched for
+    is_text         whether the query is so long that operators count as plain text
     """
 
     about: str
@@ -83,14 +85,16 @@ class ParsedQuery:
     required: tuple[Term, ...]
     excluded: tuple[Term, ...]
     n_ignored: int = 0
-    n_allowed: int = 0
+    n_not_excluded: int = 0
     is_cut: bool = False
     is_text: bool = False
 
 
 def parse_query(query: str, *, max_words: int) -> ParsedQuery:
-    """Take a query apart. The terms that rank have at most `max_words` words together, and so have the excluded ones.
-    Never fails, linear in its length."""
+    """Parse a query. Its terms have at most `max_words` words in total, and so have its excluded terms.
+
+    Raises nothing; takes time linear in the length of the query.
+    """
     about = list(query)
     words: list[Term] = []
     required: list[Term] = []
@@ -113,7 +117,7 @@ def parse_query(query: str, *, max_words: int) -> ParsedQuery:
         else:
             words += _words(text, tokens)
             n_plain += len(tokens)
-    if n_plain > MAX_DEMANDING_WORDS and (required or excluded):
+    if n_plain > MAX_WORDS_WITH_OPERATORS and (required or excluded):
         plain = [term for text in query.split() for term in _words(text, tuple(tokens_of(text)))]
         return _parsed(query, plain, [], [], max_words, is_text=True)
     return _parsed("".join(about), words, required, excluded, max_words)
@@ -129,30 +133,30 @@ def _parsed(
     is_text: bool = False,
 ) -> ParsedQuery:
     longest = min(MAX_PHRASE_WORDS, max_words)
-    demanded = _distinct(_shortened(required, longest))
+    all_required = _distinct(_shortened(required, longest))
     all_excluded = _distinct(_shortened(excluded, longest))
-    within = _few_phrases(demanded)
-    all_terms = _distinct([*within, *_shortened(words, longest)])
+    limited = _limit_phrases(all_required)
+    all_terms = _distinct([*limited, *_shortened(words, longest)])
     terms = _first_words(all_terms, max_words)
-    kept_out = _first_words(_few_phrases(all_excluded), max_words)
+    limited_excluded = _first_words(_limit_phrases(all_excluded), max_words)
     return ParsedQuery(
         about=about,
         terms=terms,
-        required=terms[: len(within)],
-        excluded=kept_out,
-        n_ignored=len(demanded) - len(within) + len(all_terms) - len(terms),
-        n_allowed=len(all_excluded) - len(kept_out),
+        required=terms[: len(limited)],
+        excluded=limited_excluded,
+        n_ignored=len(all_required) - len(limited) + len(all_terms) - len(terms),
+        n_not_excluded=len(all_excluded) - len(limited_excluded),
         is_cut=any(len(term.tokens) > longest for term in (*required, *words, *excluded)),
         is_text=is_text,
     )
 
 
 def _shortened(terms: Iterable[Term], longest: int) -> Iterator[Term]:
-    """The terms, each with its first `longest` words."""
+    """The terms, each cut to its first `longest` words."""
     return (Term(term.tokens[:longest], term.in_title) for term in terms)
 
 
-def _few_phrases(terms: Sequence[Term]) -> list[Term]:
+def _limit_phrases(terms: Sequence[Term]) -> list[Term]:
     """The terms without the phrases after the first `MAX_PHRASES`."""
     n_phrases = itertools.accumulate(len(term.tokens) > 1 for term in terms)
     return [
@@ -160,49 +164,52 @@ def _few_phrases(terms: Sequence[Term]) -> list[Term]:
     ]
 
 
-def _first_words(terms: Sequence[Term], most: int) -> tuple[Term, ...]:
-    """The first of the terms, as many as have `most` words together."""
+def _first_words(terms: Sequence[Term], max_words: int) -> tuple[Term, ...]:
+    """The first terms, with at most `max_words` words in total."""
     n_words = itertools.accumulate(len(term.tokens) for term in terms)
-    return tuple(term for term, n in zip(terms, n_words, strict=True) if n <= most)
+    return tuple(term for term, n in zip(terms, n_words, strict=True) if n <= max_words)
 
 
 def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
-    """Tokens with case, diacritics and inflection taken off, as the full-text index does it."""
+    """Return the stems of tokens as the full-text index has them: without case, diacritics and inflection."""
     return tuple(_stemmer().stemWords([folded(token) for token in tokens]))
 
 
 def tokens_of(text: str) -> list[str]:
-    """Runs of letters and digits with the marks on them."""
-    found: list[str] = []
+    """Return the runs of letters and digits in a text, with the marks on them."""
+    tokens: list[str] = []
     start = None
     for i, character in enumerate(text):
         if character.isalnum() or (start is not None and unicodedata.category(character) in _MARKS):
             start = i if start is None else start
         elif start is not None:
-            found.append(text[start:i])
+            tokens.append(text[start:i])
             start = None
-    return found if start is None else [*found, text[start:]]
+    return tokens if start is None else [*tokens, text[start:]]
 
 
 def folded(token: str) -> str:
-    """A token in lower case without diacritics."""
+    """Return a token in lower case, without diacritics."""
     if token.isascii():
         return token.lower()
-    # One by one: of a whole token the marks would be put in order, in the square of their number, and then left out.
-    decomposed = (part for one in token.lower() for part in unicodedata.normalize("NFD", one))
+    # By character: normalizing the whole token sorts its marks, which takes time quadratic in their number.
+    decomposed = (part for character in token.lower() for part in unicodedata.normalize("NFD", character))
     return "".join(part for part in decomposed if not unicodedata.category(part).startswith("M"))
 
 
 @functools.cache
 def _stemmer() -> Stemmer.Stemmer:
-    # Without a cache of its own, which concurrent calls would share.
+    # Without its cache, which is not thread-safe.
     return Stemmer.Stemmer("porter", 0)
 
 
 def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
-    """The terms of plain text without white space: its words and, of codes such as `B-17`, `3.14` or `U.S.`, all of
-    them side by side too, which is more telling than each. Of other compounds (`well-known`) that ranks worse: nDCG@10
-    of lexical search is lower on scifact, cranfield, medline and cacm by 0.001 to 0.005."""
+    """Yield the terms of plain text without white space: its words and, for codes such as `B-17`, `3.14` or
+    `U.S.`, also the phrase of all of them, which is more specific.
+
+    For other compounds (`well-known`) the phrase ranks worse: nDCG@10 of lexical search is lower by 0.001 to
+    0.005 on scifact, cranfield, medline and cacm.
+    """
     form = text.translate(_APOSTROPHES).lower().strip("'\".,;:!?()[]{}")
     if is_stop_word(form) or is_stop_word(f"{form}."):
         return
@@ -212,17 +219,17 @@ def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:
     if len(tokens) > 1 and (any(map(str.isdigit, form)) or all(len(token) == 1 for token in tokens)):
         yield Term(tokens)
     for token in tokens:
-        # What a letter of "U.S." or "e-mail" says, it says beside the others.
+        # A single letter of "U.S." or "e-mail" counts only within the phrase.
         if token.lower() not in STOP_WORDS and (len(tokens) == 1 or len(token) > 1):
             yield Term((token,))
 
 
 def _distinct(terms: Iterable[Term]) -> list[Term]:
-    """The first of those that differ by no more than inflection."""
-    found: dict[tuple[tuple[str, ...], bool], Term] = {}
+    """The terms without those that differ from an earlier one only by inflection."""
+    distinct: dict[tuple[tuple[str, ...], bool], Term] = {}
     for term in terms:
-        found.setdefault((stems_of(term.tokens), term.in_title), term)
-    return list(found.values())
+        distinct.setdefault((stems_of(term.tokens), term.in_title), term)
+    return list(distinct.values())
 
 
 def _blank(characters: list[str], start: int, end: int) -> None:

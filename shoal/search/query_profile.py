@@ -1,4 +1,4 @@
-"""What a query is about: its reefs and the words that were understood."""
+"""The profile of a query: its reefs, and which of its words are known."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from shoal.models import QueryInfo, QueryReef
 
 N_INFO_REEFS = 10
-"""Reefs of the query that an answer names. All of `QueryProfile.reefs` take part in the search."""
+"""Reefs of the query that a response lists. A search uses all of `QueryProfile.reefs`."""
 
 MAX_NAMED_WORDS = 10
-"""Unknown words that a warning names; the answer lists all of them."""
+"""Unknown words that a warning names; the response lists all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryProfile:
-    """A query as the scorer sees it, by its words alone.
+    """The profile of a query from its words alone, without feedback.
 
     `reefs` have z > 0, strongest first, at most `reefs_per_query`.
     """
@@ -29,12 +29,12 @@ class QueryProfile:
 
     @property
     def strength(self) -> float:
-        """The z-score of the strongest reef, 0 without any."""
+        """The z-score of the strongest reef, 0 if there is none."""
         return self.reefs[0].z_score if self.reefs else 0.0
 
 
 def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
-    """Score a query with any object that has lagoon's public methods."""
+    """Score a query. `scorer` has the methods of lagoon's scorer."""
     topic = scorer.score(query, top_k=reefs_per_query)
     scored = ((r.reef_id, r.name, round(float(r.z_score), 6)) for r in topic.top_reefs)
     reefs = tuple(QueryReef(reef_id, name, z, own_z=z) for reef_id, name, z in scored if z > 0)
@@ -49,8 +49,8 @@ def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfi
     return QueryProfile(reefs, info, int(topic.matched_words))
 
 
-def moved(info: QueryInfo, reefs: Sequence[QueryReef]) -> QueryInfo:
-    """What is said of a query whose profile became this one, strongest first."""
+def with_reefs(info: QueryInfo, reefs: Sequence[QueryReef]) -> QueryInfo:
+    """Return `info` for a query whose profile was moved to `reefs`, strongest first."""
     first, second = (reefs[i].z_score if i < len(reefs) else 0.0 for i in (0, 1))
     return dataclasses.replace(
         info,
@@ -60,7 +60,7 @@ def moved(info: QueryInfo, reefs: Sequence[QueryReef]) -> QueryInfo:
     )
 
 
-def named(words: Sequence[str]) -> str:
-    """Some words, the first of them by name."""
+def join_words(words: Sequence[str]) -> str:
+    """Join the first words for a warning, and count the others."""
     shown = ", ".join(words[:MAX_NAMED_WORDS])
     return shown if len(words) <= MAX_NAMED_WORDS else f"{shown} and {len(words) - MAX_NAMED_WORDS} more"

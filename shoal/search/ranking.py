@@ -1,17 +1,18 @@
 """The ranking of a whole library for one query, with every part of every score.
 
-Each signal scores every chunk that it finds; filters come after that, so they change which chunks are results and nothing
-else. The reef signal comes from the postings a process keeps or from SQL, with the same numbers.
+Each signal scores every chunk it matches. Filters come afterwards: they decide which chunks are results and
+change no score. The reef signal reads postings in memory or SQL, with equal numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import SearchMode
+from shoal.models import QueryReef, SearchMode
 from shoal.search import postings, reef_ranking
 from shoal.search.field_boost import field_boosts
 from shoal.search.filters import CompiledFilters
@@ -19,7 +20,7 @@ from shoal.search.fusion import Weights, blend, parts
 from shoal.search.lexical_ranking import NO_MATCHES, UNIT, match_scores
 from shoal.search.ordering import DocumentsOf, Order
 from shoal.search.query_analysis import AnalyzedQuery
-from shoal.search.reef_ranking import MILLIONTHS, NO_OVERLAPS
+from shoal.search.reef_ranking import MILLIONTHS, NO_OVERLAPS, Overlaps
 from shoal.search.request import Fusion
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 
@@ -32,9 +33,12 @@ CHUNKS_OF = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY id"
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A chunk in a ranking. `score` is what it is ordered by: the blend in a hybrid search, else the raw score of the
-    signal. `lexical`, `reef` and `field_boost` are parts of a blend, 0..1; the raw ones BM25 and overlap. A signal that took
-    no part, or did not find the chunk, is 0."""
+    """A chunk in a ranking.
+
+    `score` is the sort key: the final score in a hybrid search, else the raw score of the signal. `lexical`,
+    `reef` and `field_boost` are normalized scores, 0..1; `lexical_raw` is BM25, `reef_raw` the overlap. A
+    signal that is not used or does not match the chunk has 0.
+    """
 
     chunk_id: int
     document_id: int
@@ -49,14 +53,14 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """All chunks that some signal found, by ascending id, each array with an element for each.
+    """All chunks that a signal matched, by ascending id; every array has one element per chunk.
 
-    lexical_raw  BM25, and
-    reef_raw     overlap, both in millionths of millionths
+    lexical_raw  BM25 in units of `lexical_ranking.UNIT`
+    reef_raw     overlap in millionths of millionths
     n_shared     reefs in common with the query
-    lexical, reef, bonus, final   0..1; final is 0 unless signals were blended
-    is_found     what would be a result if there were no filter
-    order        what is a result, and before what. A result is found by a signal: a bonus alone does not make one
+    lexical, reef, field_boost, final   0..1; final is 0 unless signals were blended
+    is_found     whether the chunk is a result without filters
+    order        the results and their order; a field boost alone makes no result
     """
 
     mode: SearchMode
@@ -73,7 +77,8 @@ class Ranking:
     order: Order
 
     def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
-        """The first results, best first, at most `max_per_document` of a document; equal scores by chunk id."""
+        """Return the first results, best first, at most `max_per_document` per document; equal scores by
+        chunk id."""
         places = self.order.first(n, max_per_document)
         documents = self.order.documents_of(self.chunk_ids[places])
         return [
@@ -82,23 +87,25 @@ class Ranking:
         ]
 
     def of(self, chunk_id: int, document_id: int) -> Ranked:
-        """One chunk, whether a result or not; all 0 where no signal found it."""
+        """Return one chunk, whether a result or not; all scores are 0 if no signal matched it."""
         place = self._place(chunk_id)
         if place is None:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         return self._ranked(place, document_id)
 
     def rank_of(self, chunk_id: int, max_per_document: int | None, *, filtered: bool = True) -> int | None:
-        """The place of a chunk among the results, from 1; if not `filtered`, among those of the same search without
-        filters, phrases and exclusions. None for a chunk that no signal found, or with that many better ones in its
-        document."""
+        """Return the rank of a chunk among the results, from 1.
+
+        Without `filtered`, the rank is that of the same search without filters, phrases and exclusions. None
+        if no signal matched the chunk, or if `max_per_document` better chunks of its document come before it.
+        """
         place = self._place(chunk_id)
         if place is None:
             return None
         return self.order.rank(place, max_per_document, among=None if filtered else self.is_found)
 
     def best_of(self, chunk_ids: Ints) -> int | None:
-        """The best of some chunks, whether results or not; None where no signal found any."""
+        """Return the best of these chunks, whether results or not; None if no signal matched any."""
         places = np.flatnonzero(np.isin(self.chunk_ids, chunk_ids))
         if not len(places):
             return None
@@ -135,14 +142,16 @@ def rank(
     mode: SearchMode,
     fusion: Fusion,
 ) -> Ranking:
-    """Rank a library. `loaded` are its postings in memory; without them SQL reads them."""
+    """Rank a library. `loaded` holds its postings in memory; if None, they are read in SQL."""
     by_reefs, by_words = NO_OVERLAPS, NO_MATCHES
     if mode is not SearchMode.lexical and analyzed_query.reefs:
-        by_reefs = _overlaps(snapshot, analyzed_query, loaded)
+        by_reefs = _comparable_overlaps(snapshot, analyzed_query, loaded)
     if mode is not SearchMode.reef:
-        known = analyzed_query.matches
-        by_words = match_scores(snapshot, analyzed_query.term_statistics.standing) if known is None else known
-    chunk_ids = _united(by_reefs.chunk_ids, by_words.chunk_ids)
+        matches = analyzed_query.matches
+        by_words = (
+            match_scores(snapshot, analyzed_query.term_statistics.present) if matches is None else matches
+        )
+    chunk_ids = _union(by_reefs.chunk_ids, by_words.chunk_ids)
     lexical_raw, reef_raw, n_shared = (np.zeros(len(chunk_ids), dtype=np.int64) for _ in range(3))
     lexical_raw[np.searchsorted(chunk_ids, by_words.chunk_ids)] = by_words.scores
     if chunk_ids is by_reefs.chunk_ids:
@@ -163,8 +172,7 @@ def rank(
         keys = final = blend(lexical, reefs, field_boost, weights)
     is_found = (n_shared if mode is SearchMode.reef else keys) > 0
     is_result = is_found & compiled_filters.met_by(snapshot, chunk_ids) if compiled_filters else is_found
-    documents_of = _documents_in(snapshot) if loaded is None else loaded.documents_of
-    order = Order(chunk_ids, keys, is_result, documents_of)
+    order = Order(chunk_ids, keys, is_result, documents_lookup(snapshot, loaded))
     return Ranking(
         mode,
         weights,
@@ -181,29 +189,39 @@ def rank(
     )
 
 
+def reef_overlaps(
+    snapshot: Snapshot, reefs: Sequence[QueryReef], loaded: postings.Postings | None
+) -> Overlaps:
+    """Return the overlaps with a profile, from postings in memory or in SQL; chunks that share no reef may be
+    included."""
+    return reef_ranking.overlaps(snapshot, reefs) if loaded is None else postings.overlaps(loaded, reefs)
+
+
+def documents_lookup(snapshot: Snapshot, loaded: postings.Postings | None) -> DocumentsOf:
+    """Return a function that maps chunk ids to document ids, in memory or in SQL."""
+    return _documents_in_sql(snapshot) if loaded is None else loaded.documents_of
+
+
 def chunks_of(snapshot: Snapshot, document_id: int) -> Ints:
-    """The ids of a document's chunks."""
+    """Return the ids of a document's chunks."""
     return np.array(
         [row[0] for row in snapshot.rows(CHUNKS_OF, {"document_id": document_id})], dtype=np.int64
     )
 
 
-def _overlaps(
+def _comparable_overlaps(
     snapshot: Snapshot, analyzed_query: AnalyzedQuery, loaded: postings.Postings | None
-) -> reef_ranking.Overlaps:
-    if loaded is None:
-        found = reef_ranking.overlaps(snapshot, analyzed_query.reefs)
-    else:
-        found = postings.overlaps(loaded, analyzed_query.reefs)
+) -> Overlaps:
+    """The overlaps without chunks of other lagoon data, whose reefs cannot be compared with the query's."""
+    overlaps = reef_overlaps(snapshot, analyzed_query.reefs, loaded)
     if analyzed_query.other_data is None:
-        return found
-    # Reefs of other data have nothing to do with those of the query.
-    comparable = ~np.isin(found.chunk_ids, reef_ranking.other_data(snapshot, analyzed_query.other_data))
-    return reef_ranking.Overlaps(*(array[comparable] for array in found))
+        return overlaps
+    comparable = ~np.isin(overlaps.chunk_ids, reef_ranking.other_data(snapshot, analyzed_query.other_data))
+    return Overlaps(*(array[comparable] for array in overlaps))
 
 
-def _united(first: Ints, second: Ints) -> Ints:
-    """The ids that are in one or both, ascending."""
+def _union(first: Ints, second: Ints) -> Ints:
+    """The ids in either array, ascending; `first` itself if it has all of them."""
     if not len(second) or not len(first):
         return first if len(first) else second
     places = np.searchsorted(first, second)
@@ -211,13 +229,13 @@ def _united(first: Ints, second: Ints) -> Ints:
     return np.union1d(first, missing) if len(missing) else first
 
 
-def _documents_in(snapshot: Snapshot) -> DocumentsOf:
+def _documents_in_sql(snapshot: Snapshot) -> DocumentsOf:
     def documents_of(chunk_ids: Ints) -> Ints:
-        found: dict[int, int] = {}
+        document_ids: dict[int, int] = {}
         ids = chunk_ids.tolist()
         for start in range(0, len(ids), IDS_PER_STATEMENT):
             names, parameters = listed("id", ids[start : start + IDS_PER_STATEMENT])
-            found.update(snapshot.tuples(DOCUMENTS_OF.format(ids=names), parameters))
-        return np.array([found[one] for one in ids], dtype=np.int64)
+            document_ids.update(snapshot.tuples(DOCUMENTS_OF.format(ids=names), parameters))
+        return np.array([document_ids[chunk_id] for chunk_id in ids], dtype=np.int64)
 
     return documents_of

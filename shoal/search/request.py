@@ -1,4 +1,4 @@
-"""A search as it was asked for: every argument checked, every mistake named by its argument."""
+"""Search requests: checks every argument; errors name the argument."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from shoal.storage.database import MAX_ID
 from shoal.support.clock import timestamp
 
 MAX_OFFSET = 10_000
-"""Deeper pages of a ranking are of no use to people, and cost as much as all the pages before them."""
+"""Deeper pages of a ranking are of no use to people and cost as much as all pages before them."""
 MAX_CONTEXT = 10
-"""Most neighbours to each side; whoever wants more wants the document."""
+"""Most neighbours on each side; for more, read the document."""
 MAX_PER_DOCUMENT = 10_000
 MAX_IDS = 10_000
-"""Most ids in one filter; every database takes this many parameters in one statement."""
+"""Most ids in one filter; every database accepts this many parameters in one statement."""
 MAX_METADATA = 16
-"""Most keys of a filter on metadata: each is looked for in the metadata of all documents."""
+"""Most keys in a metadata filter; each is searched in the metadata of all documents."""
 N_ARCHIPELAGOS = 4
 MAX_WEIGHT = 1_000_000
 MIN_WEIGHT = 1e-6
-"""Weights count in proportion. Between these their sums and quotients are numbers too."""
+"""Only the proportion of weights matters. Within these limits, their sums and quotients are finite."""
 
 
 class Preset(enum.StrEnum):
-    """Which signal a hybrid search leans on."""
+    """The signal that a hybrid search favours."""
 
     balanced = "balanced"
     precise = "precise"
@@ -41,7 +41,7 @@ class Preset(enum.StrEnum):
 
 
 class Fusion(enum.StrEnum):
-    """How a hybrid search makes one ranking of its signals."""
+    """How a hybrid search combines its signals into one ranking."""
 
     blend = "blend"
     rrf = "rrf"
@@ -52,10 +52,10 @@ SIGNALS = ("lexical", "reef", "field_boost")
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """The arguments of `Engine.search`, valid and in their final types.
+    """The arguments of `Engine.search`, validated and in their final types.
 
-    `preset`, `weights` and `fusion` say how signals are blended; a search by one signal does not use them. `weights`
-    stand in place of the preset; a signal without one has none.
+    `preset`, `weights` and `fusion` apply to hybrid searches only. `weights` replace those of the preset; a
+    signal missing from them has weight 0.
     """
 
     query: str
@@ -88,7 +88,7 @@ def make_request(
     weights: object = None,
     fusion: object = Fusion.blend,
 ) -> SearchRequest:
-    """Check the arguments of a search. Raises QueryError for the first that cannot be used."""
+    """Validate the arguments of a search. Raises QueryError for the first invalid one."""
     return SearchRequest(
         query=_query(query, settings),
         top_k=_whole("top_k", top_k, 1, settings.max_top_k),
@@ -109,7 +109,7 @@ def make_request(
 
 
 def make_filters(given: object, settings: Settings) -> SearchFilters:
-    """Filters from a mapping or a SearchFilters of any values. Raises QueryError for `filters.NAME`."""
+    """Validate filters from a mapping or an unchecked SearchFilters. Raises QueryError for `filters.NAME`."""
     if given is None:
         return SearchFilters()
     if isinstance(given, SearchFilters):
@@ -128,19 +128,19 @@ def make_filters(given: object, settings: Settings) -> SearchFilters:
 
 
 def check_id(field: str, value: object) -> int | None:
-    """An id, or None. Raises QueryError."""
+    """Validate an id, or None. Raises QueryError."""
     return None if value is None else _whole(field, value, 1, MAX_ID)
 
 
 def check_context(value: object) -> int:
-    """A number of neighbours to each side. Raises QueryError."""
+    """Validate a number of neighbours on each side. Raises QueryError."""
     return _whole("context", value, 0, MAX_CONTEXT)
 
 
 def _with_shorthands(
     filters: SearchFilters, tags: object, min_confidence: object, settings: Settings
 ) -> SearchFilters:
-    """The filters with the arguments that are short for two of them."""
+    """Add the arguments that are shorthands for filters."""
     if tags is not None:
         if filters.tags:
             raise QueryError("tags", "are given twice: as an argument and in the filters")
@@ -154,7 +154,7 @@ def _with_shorthands(
 
 def _query(query: object, settings: Settings) -> str:
     if not isinstance(query, str):
-        raise QueryError("query", "must be a text")
+        raise QueryError("query", "must be a string")
     if not query.strip():
         raise QueryError("query", "is empty")
     if len(query) > settings.max_query_chars:
@@ -163,9 +163,10 @@ def _query(query: object, settings: Settings) -> str:
 
 
 def whole_characters(field: str, text: str) -> str:
-    """`text`, which must have an encoding: half a character (a lone surrogate) has none. Raises QueryError."""
+    """Return `text`. Raises QueryError for a lone surrogate (half a character), which has no UTF-8
+    encoding."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise QueryError(field, "holds half a character (a lone surrogate)")
+        raise QueryError(field, "contains half a character (a lone surrogate)")
     return text
 
 
@@ -212,11 +213,11 @@ def _from_zero(field: str, value: object, _settings: Settings | None = None) -> 
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond the range of float
+    except OverflowError:  # an integer beyond the range of float
         return False
 
 
-def _share(field: str, value: object, _settings: Settings) -> float:
+def _fraction(field: str, value: object, _settings: Settings) -> float:
     number = _number(field, value)
     if not 0 <= number <= 1:
         raise QueryError(field, "must be between 0 and 1")
@@ -242,9 +243,9 @@ def _weights(weights: object) -> dict[str, float] | None:
     return checked
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+def _unknown(name: str, valid: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(valid), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(valid)}"
     return f"there is no {name[:40]!r}; {hint}"
 
 
@@ -258,14 +259,14 @@ def _tags(field: str, value: object, settings: Settings) -> tuple[str, ...]:
     tags: dict[str, None] = {}
     for tag in _items(field, value):
         if not isinstance(tag, str):
-            raise QueryError(field, "must be texts")
-        # As documents' tags are kept: on one line, without space around.
+            raise QueryError(field, "must be strings")
+        # Normalized like the tags of documents: one line, no surrounding space.
         name = " ".join(whole_characters(field, tag).split())
         if not name or len(name) > settings.max_tag_chars:
             raise QueryError(field, f"must have 1 to {settings.max_tag_chars} characters each")
         tags[name] = None
     if len(tags) > settings.max_tags:
-        raise QueryError(field, f"there are over {settings.max_tags}, which is the limit")
+        raise QueryError(field, f"must have at most {settings.max_tags} items")
     return tuple(tags)
 
 
@@ -273,13 +274,13 @@ def _ids(low: int) -> Callable[[str, object, Settings], tuple[int, ...]]:
     def check(field: str, value: object, _settings: Settings) -> tuple[int, ...]:
         ids = dict.fromkeys(_whole(field, item, low, MAX_ID) for item in _items(field, value))
         if len(ids) > MAX_IDS:
-            raise QueryError(field, f"there are over {MAX_IDS:,}, which is the limit")
+            raise QueryError(field, f"must have at most {MAX_IDS:,} items")
         return tuple(ids)
 
     return check
 
 
-def _moment(field: str, value: object, _settings: Settings) -> str:
+def _timestamp(field: str, value: object, _settings: Settings) -> str:
     if isinstance(value, str):
         try:
             return timestamp(datetime.fromisoformat(value))
@@ -287,43 +288,43 @@ def _moment(field: str, value: object, _settings: Settings) -> str:
             pass
     elif isinstance(value, datetime):
         return timestamp(value)
-    raise QueryError(field, "must be a date or a moment in ISO 8601, such as 2026-01-31T12:00:00Z")
+    raise QueryError(field, "must be a date or a time in ISO 8601, such as 2026-01-31T12:00:00Z")
 
 
 def _paths(field: str, value: object, settings: Settings) -> tuple[str, ...]:
-    """One path or several."""
+    """Validate one path or several."""
     paths = dict.fromkeys([value] if isinstance(value, str) else _items(field, value))
     for path in paths:
         if not isinstance(path, str):
-            raise QueryError(field, "must be a text, or a list of texts")
+            raise QueryError(field, "must be a string or a list of strings")
         if not 0 < len(path) <= settings.max_source_path_chars:
             raise QueryError(field, f"must have 1 to {settings.max_source_path_chars:,} characters each")
         whole_characters(field, path)
     if len(paths) > MAX_IDS:
-        raise QueryError(field, f"there are over {MAX_IDS:,}, which is the limit")
+        raise QueryError(field, f"must have at most {MAX_IDS:,} items")
     return tuple(paths)
 
 
 def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] | None:
-    """What a document's metadata must have: plain values by key. None for no condition."""
+    """Validate a metadata filter: scalar values by key. Returns None if it is empty."""
     if not isinstance(value, Mapping):
         raise QueryError(field, "must be an object")
     if len(value) > MAX_METADATA:
-        raise QueryError(field, f"has over {MAX_METADATA} keys, which is the limit")
-    for key, wanted in value.items():
+        raise QueryError(field, f"must have at most {MAX_METADATA} keys")
+    for key, scalar in value.items():
         if not isinstance(key, str):
-            raise QueryError(field, "must have texts as keys")
+            raise QueryError(field, "must have strings as keys")
         name = f"{field}.{whole_characters(field, key)}"
         if len(key) > settings.max_metadata_bytes:
             raise QueryError(field, f"has a key of over {settings.max_metadata_bytes:,} characters")
-        if isinstance(wanted, str):
-            whole_characters(name, wanted)
-            if len(wanted) > settings.max_metadata_bytes:
+        if isinstance(scalar, str):
+            whole_characters(name, scalar)
+            if len(scalar) > settings.max_metadata_bytes:
                 raise QueryError(name, f"is longer than {settings.max_metadata_bytes:,} characters")
-        elif wanted is not None and not isinstance(wanted, bool):
-            if not isinstance(wanted, int | float):
-                raise QueryError(name, "must be a text, a number, true, false or null")
-            if not _is_finite(wanted) or (abs(wanted) > MAX_ID and isinstance(wanted, int)):
+        elif scalar is not None and not isinstance(scalar, bool):
+            if not isinstance(scalar, int | float):
+                raise QueryError(name, "must be a string, a number, true, false or null")
+            if not _is_finite(scalar) or (abs(scalar) > MAX_ID and isinstance(scalar, int)):
                 raise QueryError(name, "is too large a number")
     return dict(value) or None
 
@@ -332,14 +333,14 @@ _FILTERS: dict[str, Callable[[str, object, Settings], Any]] = {
     "tags": _tags,
     "tags_match": lambda field, value, _: _choice(field, value, TagsMatch),
     "min_confidence": _from_zero,
-    "min_coverage": _share,
+    "min_coverage": _fraction,
     "reef_ids": _ids(0),
     "island_ids": _ids(0),
     "archipelago": lambda field, value, _: _whole(field, value, 0, N_ARCHIPELAGOS - 1),
     "document_ids": _ids(1),
     "format": lambda field, value, _: _choice(field, value, DocFormat),
-    "created_after": _moment,
-    "created_before": _moment,
+    "created_after": _timestamp,
+    "created_before": _timestamp,
     "source_path": _paths,
     "metadata": _metadata,
 }

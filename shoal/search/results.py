@@ -1,4 +1,4 @@
-"""Ranked chunks made into citations: the text, where it stands, and what it shares with the query."""
+"""Results: ranked chunks with their text, citation, highlights, and what they share with the query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from shoal.models import MatchedTerm, QueryReef, Scores, SearchMode, SearchResult, SharedReef
 from shoal.search.field_boost import matching_tags
 from shoal.search.highlights import find_highlights, make_highlighter
-from shoal.search.matched_terms import Citable, find_matched_terms
+from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reef_ranking import MILLIONTHS
@@ -20,14 +20,15 @@ from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
 
 CITE = """
-    SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char, c.end_char,
-           c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage, c.top_reef_name
+    SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
+           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage, c.top_reef_name
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
-# Reefs of other data have nothing to do with those of a query. By chunk: no index on the other columns would help.
+# Chunks of other lagoon data are left out: their reefs cannot be compared with the query's. The unary + keeps
+# SQLite from using indexes other than that on the chunk.
 SHARED_REEFS = """
     SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, p.weight
     FROM chunks c
@@ -44,38 +45,39 @@ def build_results(
     request: SearchRequest,
     data_checksum: str,
 ) -> list[SearchResult]:
-    """The results of a search, in the order of the ranking."""
+    """Return the results of a search, in the order of the ranking."""
     if not ranked:
         return []
-    ids, parameters = listed("id", (one.chunk_id for one in ranked))
+    chunk_ids = [chunk.chunk_id for chunk in ranked]
+    ids, parameters = listed("id", chunk_ids)
     rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
-    tags = tags_of(snapshot, sorted({one.document_id for one in ranked}))
+    tags = tags_of(snapshot, sorted({chunk.document_id for chunk in ranked}))
     shared: dict[int, tuple[SharedReef, ...]] = {}
-    # A search by words has not looked at reefs so far.
+    # A lexical search has not read the reefs of its results so far.
     if request.include_scores or request.mode is SearchMode.lexical:
-        parts = {one.chunk_id: reef_part(one, request.mode, analyzed_query) for one in ranked}
+        parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query) for chunk in ranked}
         shared = find_shared_reefs(snapshot, parts, analyzed_query.reefs, data_checksum)
-    terms = (
-        matched_terms(snapshot, analyzed_query, [rows[one.chunk_id] for one in ranked], tags)
+    terms_by_chunk = (
+        matched_terms(snapshot, analyzed_query, [rows[chunk_id] for chunk_id in chunk_ids], tags)
         if request.include_scores
         else [None] * len(ranked)
     )
-    held = analyzed_query.term_statistics.held(snapshot, [one.chunk_id for one in ranked])
-    texts = [rows[one.chunk_id]["text"] for one in ranked]
+    coverage = analyzed_query.term_statistics.term_coverage(snapshot, chunk_ids)
+    texts = [rows[chunk_id]["text"] for chunk_id in chunk_ids]
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode))
     return [
         _result(
             snapshot,
-            one,
-            rows[one.chunk_id],
+            chunk,
+            rows[chunk.chunk_id],
             tags,
-            shared.get(one.chunk_id, ()),
-            terms_of_one,
-            held.get(one.chunk_id),
+            shared.get(chunk.chunk_id, ()),
+            terms,
+            coverage.get(chunk.chunk_id),
             spans,
             request,
         )
-        for one, terms_of_one, spans in zip(ranked, terms, highlights, strict=True)
+        for chunk, terms, spans in zip(ranked, terms_by_chunk, highlights, strict=True)
     ]
 
 
@@ -85,9 +87,11 @@ def matched_terms(
     rows: Sequence[Any],
     tags: Mapping[int, tuple[str, ...]],
 ) -> list[tuple[MatchedTerm, ...]]:
-    """The terms that each chunk holds; `rows` have its document_id, title, section_path and text."""
+    """Return the matched terms of each chunk. `rows` have document_id, title, section_path and text."""
     chunks = [
-        Citable(row["title"], json.loads(row["section_path"]), row["text"], tags.get(row["document_id"], ()))
+        ChunkTexts(
+            row["title"], json.loads(row["section_path"]), row["text"], tags.get(row["document_id"], ())
+        )
         for row in rows
     ]
     terms = analyzed_query.parsed.terms
@@ -95,14 +99,14 @@ def matched_terms(
 
 
 def reef_part(ranked: Ranked, mode: SearchMode, analyzed_query: AnalyzedQuery) -> float:
-    """What reefs add to a chunk's score."""
+    """Return the part of a chunk's score that comes from reefs."""
     if mode is SearchMode.reef:
         return ranked.score
     return analyzed_query.weights.reef * ranked.reef if mode is SearchMode.hybrid else 0.0
 
 
 def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
-    """The parts of a chunk's score; None for the signal that a mode does not use."""
+    """Return a chunk's scores by signal; None for a signal that the mode does not use."""
     by_words, by_reefs = mode is not SearchMode.reef, mode is not SearchMode.lexical
     return Scores(
         final=ranked.score,
@@ -117,25 +121,25 @@ def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
 def find_shared_reefs(
     snapshot: Snapshot, parts: Mapping[int, float], reefs: Sequence[QueryReef], data_checksum: str
 ) -> dict[int, tuple[SharedReef, ...]]:
-    """The reefs that each chunk has in common with the query, those that add most to its score first.
+    """Return the reefs that each chunk shares with the query, largest share of the score first.
 
-    `parts`, by chunk id, is what reefs add to its score: the shares of its reefs add up to that.
+    `parts` maps chunk ids to the part of the score that comes from reefs; the shares of a chunk's reefs add
+    up to it.
     """
     if not reefs or not parts:
         return {}
     ids, parameters = listed("id", parts)
     reef_ids, reef_parameters = listed("reef", (reef.reef_id for reef in reefs))
-    asked = {**parameters, **reef_parameters, "data_checksum": data_checksum}
-    query = {reef.reef_id: reef for reef in reefs}
-    found: dict[int, list[tuple[int, SharedReef]]] = {}
-    for chunk_id, reef_id, name, z, weight in snapshot.rows(
-        SHARED_REEFS.format(ids=ids, reefs=reef_ids), asked
+    parameters = {**parameters, **reef_parameters, "data_checksum": data_checksum}
+    query_z = {reef.reef_id: reef.z_score for reef in reefs}
+    by_chunk: dict[int, list[tuple[int, SharedReef]]] = {}
+    for chunk_id, reef_id, name, chunk_z, weight in snapshot.rows(
+        SHARED_REEFS.format(ids=ids, reefs=reef_ids), parameters
     ):
-        in_query = query[reef_id]
-        overlap = weight * round(in_query.z_score * MILLIONTHS)
-        shared = SharedReef(reef_id, name, z, in_query.z_score)
-        found.setdefault(chunk_id, []).append((overlap, shared))
-    return {chunk_id: _with_shares(shared, parts[chunk_id]) for chunk_id, shared in found.items()}
+        overlap = weight * round(query_z[reef_id] * MILLIONTHS)
+        shared = SharedReef(reef_id, name, chunk_z, query_z[reef_id])
+        by_chunk.setdefault(chunk_id, []).append((overlap, shared))
+    return {chunk_id: _with_shares(shared, parts[chunk_id]) for chunk_id, shared in by_chunk.items()}
 
 
 def _with_shares(shared: Sequence[tuple[int, SharedReef]], part: float) -> tuple[SharedReef, ...]:
@@ -145,9 +149,9 @@ def _with_shares(shared: Sequence[tuple[int, SharedReef]], part: float) -> tuple
 
 
 def provenance_of(ranked: Ranked) -> tuple[str, ...]:
-    """The signals that found a chunk."""
-    found = (("lexical", ranked.lexical_raw > 0), ("reef", ranked.n_shared > 0))
-    return tuple(name for name, has_part in found if has_part)
+    """Return the names of the signals that matched a chunk."""
+    signals = (("lexical", ranked.lexical_raw > 0), ("reef", ranked.n_shared > 0))
+    return tuple(name for name, is_match in signals if is_match)
 
 
 def _result(

@@ -1,20 +1,26 @@
-"""Chunks elsewhere that are about the same: a chunk's own profile takes the place of a query's."""
+"""Similar chunks: chunks of other documents, ranked by a chunk's own profile in place of a query's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoal.errors import NotFoundError
 from shoal.models import QueryReef
-from shoal.search import postings, reef_ranking
 from shoal.search.filters import CompiledFilters
+from shoal.search.ordering import Order
+from shoal.search.postings import PostingsCache
+from shoal.search.ranking import documents_lookup, reef_overlaps
+from shoal.search.reef_ranking import MILLIONTHS
 from shoal.storage.chunk_queries import reefs_of
 from shoal.storage.database import Database, Snapshot, listed
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
-ELSEWHERE = "c.document_id <> :own_document"
-ABOUT = """
+OTHER_DOCUMENTS = "c.document_id <> :own_document"
+DESCRIPTIONS = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_name,
            SUBSTR(c.text, 1, :n_chars) AS beginning
     FROM chunks c JOIN documents d ON d.id = c.document_id
@@ -25,7 +31,8 @@ BEGINNING_CHARS = 240
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
-    """`likeness` is the cosine of the two stored profiles, 0..1. `beginning`: the first characters of its text."""
+    """`likeness` is the cosine of the two stored profiles, 0..1. `beginning` holds the first characters of
+    the text."""
 
     chunk_id: int
     chunk_index: int
@@ -39,49 +46,55 @@ class SimilarChunk:
 
 
 def similar(
-    database: Database, kept: postings.PostingsCache, chunk_id: int, *, n_reefs: int, top_k: int
+    database: Database, postings_cache: PostingsCache, chunk_id: int, *, n_reefs: int, top_k: int
 ) -> Sequence[SimilarChunk]:
-    """The chunks of other documents whose profiles are most like a chunk's, at most one of a document, best first.
+    """Return the chunks of other documents with the most similar profiles, one per document, most similar
+    first.
 
-    Chunks scored with other data than it are left out. Raises NotFoundError.
+    Leaves out chunks scored with other lagoon data. Raises NotFoundError.
     """
     with database.snapshot() as snapshot:
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
         stored = reefs_of(snapshot, [chunk_id]).get(chunk_id, ())
-        norm = sum(one.z_score**2 for one in stored) ** 0.5
+        norm = sum(reef.z_score**2 for reef in stored) ** 0.5
         if not norm:
             return ()
-        profile = [QueryReef(one.reef_id, one.reef_name, one.z_score / norm) for one in stored]
-        elsewhere = CompiledFilters({"elsewhere": ELSEWHERE}, {"own_document": chunk["document_id"]})
-        compiled_filters = elsewhere.and_current_data(chunk["data_checksum"])
-        current = kept.of(snapshot, n_reefs)
-        if current is None:
-            ranked = reef_ranking.rank(snapshot, profile, compiled_filters, n=top_k, max_per_document=1)
-        else:
-            ranked = postings.rank(snapshot, current, profile, compiled_filters, n=top_k, max_per_document=1)
-        return _described(snapshot, ranked)
+        profile = [QueryReef(reef.reef_id, reef.reef_name, reef.z_score / norm) for reef in stored]
+        other_documents = CompiledFilters(
+            {"other_documents": OTHER_DOCUMENTS}, {"own_document": chunk["document_id"]}
+        )
+        compiled_filters = other_documents.and_current_data(chunk["data_checksum"])
+        postings = postings_cache.of(snapshot, n_reefs)
+        overlaps = reef_overlaps(snapshot, profile, postings)
+        is_result = (overlaps.n_shared > 0) & compiled_filters.met_by(snapshot, overlaps.chunk_ids)
+        keys = overlaps.overlaps.astype(np.float64)
+        order = Order(overlaps.chunk_ids, keys, is_result, documents_lookup(snapshot, postings))
+        places = order.first(top_k, max_per_document=1)
+        return _describe(snapshot, overlaps.chunk_ids[places], overlaps.overlaps[places])
 
 
-def _described(snapshot: Snapshot, ranked: Sequence[reef_ranking.Ranked]) -> tuple[SimilarChunk, ...]:
-    ids, parameters = listed("id", (one.chunk_id for one in ranked))
+def _describe(
+    snapshot: Snapshot, chunk_ids: NDArray[np.int64], overlaps: NDArray[np.int64]
+) -> tuple[SimilarChunk, ...]:
+    ids, parameters = listed("id", chunk_ids.tolist())
     rows = {
         row["id"]: row
-        for row in snapshot.rows(ABOUT.format(ids=ids), {**parameters, "n_chars": BEGINNING_CHARS})
+        for row in snapshot.rows(DESCRIPTIONS.format(ids=ids), {**parameters, "n_chars": BEGINNING_CHARS})
     }
     return tuple(
         SimilarChunk(
-            chunk_id=one.chunk_id,
+            chunk_id=chunk_id,
             chunk_index=row["chunk_index"],
-            document_id=one.document_id,
+            document_id=row["document_id"],
             document_title=row["title"],
             start_line=row["start_line"],
             end_line=row["end_line"],
             top_reef_name=row["top_reef_name"],
             beginning=row["beginning"],
-            likeness=round(min(1.0, one.score), 4),
+            likeness=round(min(1.0, overlap / MILLIONTHS**2), 4),
         )
-        for one in ranked
-        for row in (rows[one.chunk_id],)
+        for chunk_id, overlap in zip(chunk_ids.tolist(), overlaps.tolist(), strict=True)
+        for row in (rows[chunk_id],)
     )

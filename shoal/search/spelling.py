@@ -1,14 +1,14 @@
-"""Words that may have been meant, for one that nobody knows: one slip away, and known or found in the library.
+"""Spelling suggestions for unknown words: words one edit away that are known or occur in the library.
 
-A slip is a letter too many, too few, another one, or two in the wrong order, which is what four typing errors of five
-are (Damerau, "A technique for computer detection and correction of spelling errors", CACM 7(3), 1964). All words a
-slip away are few, so they are made and looked up, rather than compared with all words there are.
+An edit inserts, deletes or replaces a letter, or swaps two neighbours, which covers four of five typing
+errors (Damerau, "A technique for computer detection and correction of spelling errors", CACM 7(3), 1964). A
+word has few neighbours one edit away, so they are generated and looked up, rather than comparing the word
+with the whole vocabulary.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
 from typing import Any
 
 from shoal.search.lexical_ranking import expression
@@ -16,65 +16,70 @@ from shoal.search.query_language import MAX_PHRASE_WORDS, Term, stems_of, tokens
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Snapshot
 
-MOST = 3
-"""Suggestions for a word."""
+MAX_SUGGESTIONS = 3
+"""Most suggestions for a word."""
 SHORTEST, LONGEST = 4, 32
-"""Of shorter words any three letters are a slip away; of longer ones there would be thousands."""
+"""Lengths of words that get suggestions. A shorter word is one edit away from too many others; a longer one
+has thousands of candidates."""
 
-COUNT_WITH = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH :word"
-HAS = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
+COUNT_WITH_WORD = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH :word"
+HAS_WORD = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
 
 
 def suggest(word: str, snapshot: Snapshot, scorer: Any) -> tuple[str, ...]:
-    """Words for an unknown one in its normal form: those in most chunks of the library first, then known ones. Of
-    several inflections of a word, one."""
+    """Return suggestions for an unknown word in its normal form: those in most chunks first, then known
+    words.
+
+    Of several inflections of a word, one is returned.
+    """
     if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
         return ()
-    near = sorted(one_edit_away(word), key=lambda one: (len(one), one))
-    unknown = set(scorer.filter_unknown(near))
+    candidates = sorted(one_edit_away(word), key=lambda candidate: (len(candidate), candidate))
+    unknown = set(scorer.filter_unknown(candidates))
     version = vocabulary_queries.newest(snapshot).number
     learned = {
-        one.word for one in vocabulary_queries.find_words(snapshot, near, version) if one.learned is not None
+        entry.word
+        for entry in vocabulary_queries.find_words(snapshot, candidates, version)
+        if entry.learned is not None
     }
     by_stem: dict[str, tuple[bool, str]] = {}
-    for one in near:
-        is_known = one not in unknown or one in learned
-        if not is_known and snapshot.first(HAS, {"word": f'"{one}"'}) is None:
+    for candidate in candidates:
+        is_known = candidate not in unknown or candidate in learned
+        if not is_known and snapshot.first(HAS_WORD, {"word": f'"{candidate}"'}) is None:
             continue
-        # The form that dictionaries have, rather than an inflection of it that nobody writes.
-        is_form = one in learned or (is_known and _headword(one, scorer) == one)
-        (stem,) = stems_of((one,))
-        if stem not in by_stem or (is_form and not by_stem[stem][0]):
-            by_stem[stem] = (is_form, one)
-    counted = [(count_chunks(snapshot, one), is_form, one) for is_form, one in by_stem.values()]
-    in_order = sorted(counted, key=lambda each: (-each[0], not each[1], each[2]))
-    return tuple(one for _, _, one in in_order[:MOST])
+        # Prefer the dictionary form to a rare inflection.
+        is_headword = candidate in learned or (is_known and _headword(candidate, scorer) == candidate)
+        (stem,) = stems_of((candidate,))
+        if stem not in by_stem or (is_headword and not by_stem[stem][0]):
+            by_stem[stem] = (is_headword, candidate)
+    counted = [
+        (-count_chunks(snapshot, candidate), not is_headword, candidate)
+        for is_headword, candidate in by_stem.values()
+    ]
+    return tuple(candidate for _, _, candidate in sorted(counted)[:MAX_SUGGESTIONS])
 
 
 def _headword(word: str, scorer: Any) -> str | None:
     matches = scorer.explain_words(word)
-    found: str | None = matches[0].word if matches else None
-    return found
+    headword: str | None = matches[0].word if matches else None
+    return headword
 
 
 def count_chunks(snapshot: Snapshot, words: str) -> int:
-    """How many chunks hold these words, the first MAX_PHRASE_WORDS of them, side by side and in any inflection."""
+    """Count the chunks with these words side by side, in any inflection; only the first MAX_PHRASE_WORDS
+    count."""
     term = Term(tuple(tokens_of(words)[:MAX_PHRASE_WORDS]))
-    count: int = snapshot.value(COUNT_WITH, {"word": expression(term)})
+    count: int = snapshot.value(COUNT_WITH_WORD, {"word": expression(term)})
     return count
 
 
 def one_edit_away(word: str) -> set[str]:
-    """All strings of small letters that one slip makes of a word, without the word."""
+    """Return all strings of lower-case letters one edit away from a word, without the word itself."""
     splits = [(word[:i], word[i:]) for i in range(len(word) + 1)]
     letters = string.ascii_lowercase
-    found: set[str] = set()
-    found.update(_less(splits))
-    found.update(a + b[1] + b[0] + b[2:] for a, b in splits if len(b) > 1)
-    found.update(a + c + b[1:] for a, b in splits if b for c in letters)
-    found.update(a + c + b for a, b in splits for c in letters)
-    return found - {word}
-
-
-def _less(splits: Iterable[tuple[str, str]]) -> Iterable[str]:
-    return (a + b[1:] for a, b in splits if b)
+    edits: set[str] = set()
+    edits.update(a + b[1:] for a, b in splits if b)
+    edits.update(a + b[1] + b[0] + b[2:] for a, b in splits if len(b) > 1)
+    edits.update(a + c + b[1:] for a, b in splits if b for c in letters)
+    edits.update(a + c + b for a, b in splits for c in letters)
+    return edits - {word}

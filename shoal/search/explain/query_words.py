@@ -1,4 +1,4 @@
-"""A query word by word: what each is, which reefs it adds to, and what may have been meant instead."""
+"""A query word by word: the status of each word, the reefs it adds to, and spelling suggestions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from shoal.search.spelling import count_chunks, suggest
 from shoal.storage.database import Snapshot
 
 REEFS_PER_WORD = 5
-"""Reefs named for each word; a word has up to a dozen, of which the last say little."""
+"""Reefs listed for each word; a word has up to a dozen, and the weakest matter little."""
 MAX_LOOKED_UP = 64
-"""Different words of a query that are looked up in the library, and unknown ones that something is suggested for: a
-query that is a whole page would take seconds."""
-MAX_SUGGESTED_FOR = 5
+"""Different words of a query that are looked up in the library; without a limit, a query of a whole page
+takes seconds."""
+MAX_WORDS_WITH_SUGGESTIONS = 5
 
 CUSTOM, LEARNED = "custom", "learned"
-"""What the scorer calls a word it was given, and what people call it."""
+"""Status of a learned word in lagoon, and in Shoal."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordReef:
-    """What a word adds to a reef; comparable within one query."""
+    """The contribution of a word to a reef; comparable within one query."""
 
     reef_id: int
     reef_name: str
@@ -34,10 +34,10 @@ class WordReef:
 class Word:
     """A word of the query. `query[start_char:end_char] == text`.
 
-    `status`: `known`, `learned`, `unknown`, `stop` (too common to say anything) or `number`. `word` is the form it
-    was found under in the vocabulary. `reefs`: strongest first. `learned`: what is known of a learned word, None for
-    others. `n_chunks`: how many chunks hold it, in any inflection; None for stop words, and beyond the first
-    MAX_LOOKED_UP words. `suggestions`: for a word that neither the vocabulary nor any chunk has.
+    `status`: `known`, `learned`, `unknown`, `stop` (too common to have a subject) or `number`. `word`: its
+    form in the vocabulary. `reefs`: strongest first. `learned`: details of a learned word, None for others.
+    `n_chunks`: number of chunks that contain it, in any inflection; None for stop words, and after the first
+    MAX_LOOKED_UP words. `suggestions`: for a word that is neither in the vocabulary nor in any chunk.
     """
 
     text: str
@@ -52,16 +52,16 @@ class Word:
 
 
 def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ...]:
-    """Every word of a query in order. `scorer` knows its learned words."""
+    """Explain every word of a query, in order. `scorer` knows its learned words."""
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
     custom = [match.word for match in matches if match.status == CUSTOM]
     learned = find(snapshot, scorer, custom) if custom else {}
     counts = _counts(snapshot, [match.token for match in matches if match.status != "stop"])
-    strange = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
-    meant = {
+    missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
+    suggestions = {
         token: suggest(without_clitic(normal_form(token)), snapshot, scorer)
-        for token in list(dict.fromkeys(strange))[:MAX_SUGGESTED_FOR]
+        for token in list(dict.fromkeys(missing))[:MAX_WORDS_WITH_SUGGESTIONS]
     }
     return tuple(
         Word(
@@ -78,7 +78,7 @@ def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ..
             ),
             learned=learned.get(match.word),
             n_chunks=counts.get(match.token) if match.status != "stop" else None,
-            suggestions=meant.get(match.token, ()) if match.status == "unknown" else (),
+            suggestions=suggestions.get(match.token, ()) if match.status == "unknown" else (),
         )
         for match in matches
     )

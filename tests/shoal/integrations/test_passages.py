@@ -14,8 +14,8 @@ from shoal.client import AsyncClient, Client
 from shoal.engine import Engine
 from shoal.errors import QueryError
 from shoal.integrations.passages import (
-    BETWEEN,
     CITATION,
+    SEPARATOR,
     Passage,
     find_passages,
     find_passages_async,
@@ -87,7 +87,7 @@ def test_neighbours_come_with_the_text_where_they_are_asked_for(chapters: Engine
         chapters, "lava", {"filters": {"document_ids": [3]}, "mode": "lexical", "context": 1}
     )[0]
     assert alone.text == PARTS[2]
-    assert around.text == BETWEEN.join(PARTS[1:])
+    assert around.text == SEPARATOR.join(PARTS[1:])
     assert alone.place == "Chapters > Part 3, line 11"
     assert around.place == "Chapters > Part 3, lines 7-15", "the lines of what a model is shown"
     assert [CHAPTERS[start:end] for start, end in around.metadata["spans"]] == PARTS[1:]
@@ -97,7 +97,7 @@ def test_passages_that_adjoin_are_merged_where_that_is_wanted(chapters: Engine) 
     apart = find_passages(chapters, "flower leaf petal root seed", FLOWERS)
     assert sorted(one.text for one in apart) == sorted([PARTS[0], PARTS[1], PARTS[3]])
     together = find_passages(chapters, "flower leaf petal root seed", FLOWERS, merge=True)
-    assert sorted(one.text for one in together) == sorted([BETWEEN.join(PARTS[:2]), PARTS[3]])
+    assert sorted(one.text for one in together) == sorted([SEPARATOR.join(PARTS[:2]), PARTS[3]])
     merged = next(one for one in together if one.text != PARTS[3])
     assert (merged.metadata["start_line"], merged.metadata["end_line"]) == (3, 7)
     assert merged.score == max(one.score for one in apart if one.text in PARTS[:2])
@@ -111,7 +111,7 @@ def test_what_lies_between_two_passages_joins_them_however_low_it_ranks(chapters
     for order in ((0, 2, 1), (3, 1, 2), (0, 3, 1, 2)):
         ranked = dataclasses.replace(answer, results=[by_index[index] for index in order])
         (together,) = passages_of(ranked, merge=True)
-        assert together.text == BETWEEN.join(PARTS[min(order) : max(order) + 1])
+        assert together.text == SEPARATOR.join(PARTS[min(order) : max(order) + 1])
         best = max(ranked.results, key=lambda result: result.match_score)
         assert (together.score, together.metadata["chunk_id"]) == (best.match_score, best.chunk_id)
 
@@ -121,7 +121,7 @@ def test_no_neighbour_is_told_twice_when_passages_are_merged(chapters: Engine) -
     (all_of_it,) = find_passages(
         chapters, "flower leaf petal root seed", {**FLOWERS, "context": 1}, merge=True
     )
-    assert all_of_it.text == BETWEEN.join(PARTS)
+    assert all_of_it.text == SEPARATOR.join(PARTS)
 
 
 def test_what_scores_too_little_is_left_out(chapters: Engine) -> None:

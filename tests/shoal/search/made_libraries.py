@@ -1,4 +1,4 @@
-"""Small libraries with made-up profiles, for hypothesis to draw."""
+"""Small generated libraries, as hypothesis strategies, and their ranking by reefs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
+from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
+from shoal.search.postings import Postings
+from shoal.search.query_analysis import ONE_SIGNAL, AnalyzedQuery
+from shoal.search.query_language import ParsedQuery
+from shoal.search.query_profile import QueryProfile
+from shoal.search.ranking import Ranked, rank
+from shoal.search.request import Fusion
 from shoal.storage import document_writer, migrate
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
 
 N_REEFS = 8
@@ -26,17 +32,17 @@ SCORER = SimpleNamespace(
     islands=[SimpleNamespace(id=i) for i in range(N_REEFS // 2)],
     data_checksum=CHECKSUM,
 )
-NONE = CompiledFilters({}, {})
+NO_FILTERS = CompiledFilters({}, {})
 Library = Sequence[tuple[Any, ...]]
 
-# Few distinct values, so that equal scores are common.
+# Few distinct values make equal scores common.
 z_scores = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.25, 7.000001])
 profiles = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, max_size=5)
 queries = st.dictionaries(st.integers(0, N_REEFS - 1), z_scores, min_size=1, max_size=N_REEFS).map(
     lambda reefs: [QueryReef(i, f"reef {i}", z) for i, z in reefs.items()]
 )
 WORDS = ("rain", "storm", "lava", "king", "red")
-"""Of texts, titles and queries; one is the name of a tag too."""
+"""Words of texts, titles and queries; `red` is also a tag."""
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 chunk_facts = st.tuples(
     profiles,
@@ -72,8 +78,29 @@ filters = st.builds(
 
 
 def metadata_of(i: int) -> dict[str, Any]:
-    """Of the document that is number `i` of a library, counted from 0."""
+    """The metadata of document number `i` of a library, counted from 0."""
     return {"turn": i % 3, "even": i % 2 == 0, "inside": {"turn": 0}}
+
+
+def rank_by_reefs(
+    snapshot: Snapshot,
+    query: Sequence[QueryReef],
+    compiled_filters: CompiledFilters,
+    loaded: Postings | None,
+    *,
+    n: int,
+    max_per_document: int | None,
+) -> list[Ranked]:
+    """The first `n` chunks by the reef signal, from postings in memory or, without them, in SQL."""
+    reefs = tuple(query)
+    profile = QueryProfile(reefs, QueryInfo(None, 0.0, 1.0, reefs, ()), matched_words=1)
+    analyzed_query = AnalyzedQuery(
+        ParsedQuery("", (), (), ()), profile, None, ONE_SIGNAL[SearchMode.reef], None, ()
+    )
+    ranking = rank(
+        snapshot, analyzed_query, compiled_filters, loaded, mode=SearchMode.reef, fusion=Fusion.blend
+    )
+    return ranking.first(n, max_per_document)
 
 
 def fill(database: Database, library: Library) -> None:
@@ -96,7 +123,7 @@ def fill(database: Database, library: Library) -> None:
 
 @functools.cache
 def _template() -> bytes:
-    """The file of an empty, migrated database: migrating takes longer than a whole example."""
+    """The file of an empty, migrated database, because migrating takes longer than an example."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shoal.db"
         database = Database(f"sqlite:///{path}")

@@ -145,7 +145,7 @@ def test_what_is_held_is_the_same_by_whichever_way_it_is_read(
         return [one.term_coverage for one in engine.search("rain storm wickham lava", top_k=100).results]
 
     expected = held()
-    monkeypatch.setattr(term_statistics, "LOOKED_UP", looked_up)
+    monkeypatch.setattr(term_statistics, "READS_PER_LOOKUP", looked_up)
     assert held() == expected
     assert len(expected) == len(STANDING) - 1
 

@@ -17,9 +17,9 @@ from shoal.engine import Engine
 from shoal.models import SearchMode
 from shoal.search.highlights import find_highlights, make_highlighter
 from shoal.search.query_language import (
-    MAX_DEMANDING_WORDS,
     MAX_PHRASE_WORDS,
     MAX_PHRASES,
+    MAX_WORDS_WITH_OPERATORS,
     ParsedQuery,
     Term,
     parse_query,
@@ -88,7 +88,7 @@ def test_what_the_query_is_about_keeps_its_places() -> None:
 
 
 def test_in_a_long_text_nothing_is_a_sign() -> None:
-    words = " ".join(f"word{i}" for i in range(MAX_DEMANDING_WORDS))
+    words = " ".join(f"word{i}" for i in range(MAX_WORDS_WITH_OPERATORS))
     short = parse(f'{words} "natural selection" -lamarck')
     assert (shown(short.required), shown(short.excluded)) == (["natural selection"], ["lamarck"])
     long = parse(f'{words} plain "natural selection" -lamarck')

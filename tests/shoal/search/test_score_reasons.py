@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import MatchedTerm
-from shoal.search.matched_terms import BONUS_PLACES, Citable, find_matched_terms
+from shoal.search.matched_terms import BOOSTED_PLACES, ChunkTexts, find_matched_terms
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
@@ -77,8 +77,8 @@ def test_phrases_and_title_words_are_told_as_they_were_typed(engine: Engine) -> 
 
 def test_words_that_do_not_stand_side_by_side_are_no_phrase() -> None:
     terms = parse_query("B-17", max_words=10).terms
-    apart = Citable("Planes", ["Flight"], "Group 17 had a plan B, and 17 planes.", [])
-    together = Citable("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
+    apart = ChunkTexts("Planes", ["Flight"], "Group 17 had a plan B, and 17 planes.", [])
+    together = ChunkTexts("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
     of_apart, of_together = find_matched_terms(terms, {}, [apart, together])
     assert of_apart == (MatchedTerm("17", ("text",)),)
     # In the index headings follow one another.
@@ -94,7 +94,7 @@ def test_the_bonus_is_the_share_of_terms_in_title_headings_or_tags(engine: Engin
     terms = parse_query(query, max_words=engine.settings.max_query_terms).terms
     for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
         held = result.matched_terms or ()
-        placed = [one for one in held if BONUS_PLACES.intersection(one.places)]
+        placed = [one for one in held if BOOSTED_PLACES.intersection(one.places)]
         assert result.scores.field_boost == pytest.approx(len(placed) / len(terms) if terms else 0.0)
         # By words a chunk is found exactly if it holds one of them.
         in_index = [one for one in held if set(one.places) != {"tag"}]

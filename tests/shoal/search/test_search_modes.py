@@ -42,7 +42,7 @@ typed = st.lists(pieces, min_size=1, max_size=5).map(" ".join)
 weights = st.builds(
     Weights,
     *[st.sampled_from([0.0, 0.1, 0.3, 1.0, 5.0])] * 3,  # type: ignore[arg-type]
-).map(Weights.normalised)
+).map(Weights.normalized)
 modes = st.sampled_from(SearchMode)
 fusions = st.sampled_from(Fusion)
 
@@ -341,7 +341,7 @@ def test_a_long_document_does_not_crowd_out_the_others(
     mode: SearchMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "FIRST_DEPTH", 2)
-    monkeypatch.setattr(ordering, "DEEPER", 2)
+    monkeypatch.setattr(ordering, "DEPTH_FACTOR", 2)
     flat = (0.0, 0.0, 0.0, 0.0)
     long = ([({1: 1.0}, 1.0, flat, "rain rain")] * 50, set(), 1.0, DocFormat.markdown, "")
     short = (

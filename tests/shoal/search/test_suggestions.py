@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.search.spelling import MOST, one_edit_away
+from shoal.search.spelling import MAX_SUGGESTIONS, one_edit_away
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_what_is_like_nothing_gets_no_suggestion(engine: Engine) -> None:
 def test_one_inflection_is_suggested_and_few_words_in_all(engine: Engine) -> None:
     (found,) = suggestions(engine, "plantx").values()
     assert found[0] == "plant"
-    assert len(found) <= MOST
+    assert len(found) <= MAX_SUGGESTIONS
     assert "plants" not in found
 
 
