@@ -1,10 +1,11 @@
-"""Who may talk to the service: whoever has a key; where there are no keys, this machine.
+"""Access control: API keys, or only the local machine where the service has no keys.
 
-With keys, all but a few public pages asks for `Authorization: Bearer KEY`. Browsers send that for no page but one
-that has the key, so neither the name a request goes to nor the site it comes from matters then.
+With keys, every route except a few public ones requires `Authorization: Bearer KEY`. Browsers do not add that header by
+themselves, so the Host and Origin of a request need no check.
 
-A service without keys on 127.0.0.1 is still reached by the browser of whoever runs it. A foreign page can send it
-forms (cross-site requests) or point a name of its own at 127.0.0.1 (DNS rebinding). Both are refused here.
+Without keys, the service listens on 127.0.0.1, where a browser on the same machine can still reach it. A foreign page
+could submit forms to it (cross-site requests) or point its own host name at 127.0.0.1 (DNS rebinding). This module
+refuses both.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from shoal_api.problems import ProblemError
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 READING_POSTS = frozenset({f"{API}/search", f"{API}/explain"})
-"""Rules whose POST changes nothing: their arguments are too many for an address."""
+"""Routes that only read although their method is POST: their arguments can be too long for a URL."""
 
 PUBLIC = frozenset({"/health", "/ready", "/docs", "/openapi.json", "/static/<path:filename>"})
-"""Rules that ask for no key: whether the service is well, and what it is. No byte of anybody's documents."""
+"""Routes that need no key: health checks and the API description. They expose no stored content."""
 
 CONSOLE = "console"
-"""The blueprint of the pages for people: without a key they show their frame and nothing else."""
+"""The blueprint of the console. Without a key, its pages show only their frame."""
 
 SCHEME = "Bearer"
 REALM = 'Bearer realm="shoal"'
@@ -39,13 +40,13 @@ REALM = 'Bearer realm="shoal"'
 DESCRIPTION = {
     "type": "http",
     "scheme": "bearer",
-    "description": "a key of `SHOAL_API_KEYS`; a service that has none asks for none",
+    "description": "a key from `SHOAL_API_KEYS`; not needed where the service has no keys",
 }
-"""The security scheme of the OpenAPI document."""
+"""Security scheme in the OpenAPI document."""
 
 
 def register(app: flask.Flask, settings: Settings) -> None:
-    """Refuse whoever may not, and whoever asks too often."""
+    """Check the key and the rate limit before every request of the application."""
     keys = parse_keys(settings.api_keys)
     limit = RateLimit(settings.rate_limit)
 
@@ -55,51 +56,51 @@ def register(app: flask.Flask, settings: Settings) -> None:
         if "Host" not in request.headers and request.environ.get("SERVER_PROTOCOL") == "HTTP/1.1":
             raise ProblemError(400, "the header Host is missing")
         if not keys:
-            _only_from_here(request, settings)
+            _check_same_site(request, settings)
         authorization = request.headers.get("Authorization")
-        key = _key_of(keys, authorization)
+        key = _presented_key(keys, authorization)
         flask.g.may_read = not keys or key is not None
         if is_public(request):
             return
         if key is not None:
             structlog.contextvars.bind_contextvars(key=key.name)
             KEY_NAME.set(key.name)
-        # Before a wrong key is refused, so that nobody tries keys without end.
+        # Before the key check, so that the rate limit also covers guessing of keys.
         limit.take(f"key {key.name}" if key else request.remote_addr or "")
-        if keys and not _is_frame(request):
+        if keys and not _is_page_without_key(request):
             rule = request.url_rule.rule if request.url_rule else ""
             _check_scope(key, request.method, rule, authorization)
 
 
 def check_authorization(keys: Sequence[ApiKey], method: str, path: str, authorization: str | None) -> None:
-    """Raise a 401 or 403 problem where a service with these keys refuses such a request.
+    """Raise a 401 or 403 problem if a service with these keys refuses such a request.
 
-    For requests that the application has not seen yet. `authorization` is the header, None where it is absent.
+    For requests that have not reached the application. `authorization` is the header, None if absent.
     """
     if keys:
-        _check_scope(_key_of(keys, authorization), method, path.rstrip("/"), authorization)
+        _check_scope(_presented_key(keys, authorization), method, path.rstrip("/"), authorization)
 
 
 def shows_frame_only() -> bool:
-    """Whether the request at hand, of a page of the console, may see no more than the page without its contents."""
+    """Whether the current request, for a console page, may see only the frame of the page."""
     return not flask.g.get("may_read", False)
 
 
 def is_public(request: flask.Request) -> bool:
-    """Whether a request needs no key. What leads nowhere is told so, but not where the API is."""
+    """Whether a request needs no key. Unknown paths return 404 without a key, except below `/api/`."""
     if request.url_rule is None:
         return not request.path.startswith("/api/")
     return request.url_rule.rule in PUBLIC
 
 
-def _is_frame(request: flask.Request) -> bool:
-    """Whether a browser asks for a page of the console by its address, which carries no key. The page asks for it."""
+def _is_page_without_key(request: flask.Request) -> bool:
+    """Whether a browser requests a console page by its URL, which carries no key. The page then asks for one."""
     is_page = request.blueprint == CONSOLE or request.path == "/"
     return is_page and request.method in READING and "Authorization" not in request.headers
 
 
-def _key_of(keys: Sequence[ApiKey], authorization: str | None) -> ApiKey | None:
-    """The key that a request carries; None if it has none, or an unknown one."""
+def _presented_key(keys: Sequence[ApiKey], authorization: str | None) -> ApiKey | None:
+    """Return the key that a request carries; None if it carries no key or an unknown one."""
     scheme, _, presented = (authorization or "").partition(" ")
     if not keys or scheme.lower() != SCHEME.lower():
         return None
@@ -111,37 +112,37 @@ def _check_scope(key: ApiKey | None, method: str, rule: str, authorization: str 
         is_given = authorization is not None
         raise ProblemError(
             401,
-            "this key is not known here; send one of the service's as `Authorization: Bearer KEY`"
+            "this key is not valid; send a valid one as `Authorization: Bearer KEY`"
             if is_given
-            else "this service asks for a key: send it as `Authorization: Bearer KEY`",
+            else "this service needs a key: send it as `Authorization: Bearer KEY`",
             headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"' if is_given else REALM},
         )
     if key.scope is not Scope.write and method not in READING and rule not in READING_POSTS:
         raise ProblemError(
             403,
-            "this key may read and search, but change nothing",
+            "this key may only read and search",
             headers={"WWW-Authenticate": f'{REALM}, error="insufficient_scope", scope="write"'},
         )
 
 
-def _only_from_here(request: flask.Request, settings: Settings) -> None:
-    """Refuse what a foreign web page makes a browser send."""
-    if not settings.allow_anonymous and not is_loopback(_name(request.host)):
+def _check_same_site(request: flask.Request, settings: Settings) -> None:
+    """Refuse requests that a foreign web page makes a browser send."""
+    if not settings.allow_anonymous and not is_loopback(_host_name(request.host)):
         raise ProblemError(
             403,
-            "this service has no keys and answers to localhost only; set SHOAL_API_KEYS, or SHOAL_ALLOW_ANONYMOUS=1 "
-            "if it stands behind a proxy that keeps strangers away",
+            "this service has no keys and accepts requests for localhost only; set SHOAL_API_KEYS, or "
+            "SHOAL_ALLOW_ANONYMOUS=1 if it runs behind a proxy that authenticates clients",
         )
     if request.method in READING:
         return
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
     if (origin and origin.split("://")[-1] != request.host) or site not in ("same-origin", "none"):
-        raise ProblemError(403, "requests that change something are not taken from other sites' pages")
+        raise ProblemError(403, "requests that change something are not accepted from pages of other sites")
 
 
-def _name(host: str) -> str:
-    """A Host header without its port."""
+def _host_name(host: str) -> str:
+    """Return a Host header without its port."""
     if host.startswith("["):
         return host.partition("]")[0]
     return host.partition(":")[0]

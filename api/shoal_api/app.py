@@ -1,4 +1,4 @@
-"""The application: settings and an engine in, a Flask application out."""
+"""The application factory: builds a Flask application from settings and an engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from shoal_api.wait_limits import WaitLimiter
 
 
 class ReadableJSON(DefaultJSONProvider):
-    """Letters as they are, members in the order they were put."""
+    """JSON with unescaped non-ASCII characters and members in insertion order."""
 
     ensure_ascii = False
     sort_keys = False
@@ -45,9 +45,9 @@ class ReadableJSON(DefaultJSONProvider):
 def create_app(settings: Settings | None = None, *, engine: Engine | None = None) -> flask.Flask:
     """Build the application.
 
-    `settings` come from the environment unless given; `engine` is for tests and for those who have one already.
-    The engine opens (and if need be migrates) the database at once and is shared by all threads, so an
-    application belongs to the process that made it: make it after a fork. Raises SettingsError, StorageError.
+    `settings` default to those of the environment; `engine` is for tests and for callers that already have one.
+    The engine opens the database at once, migrates it if necessary, and is shared by all threads. An application
+    therefore belongs to the process that built it: call this after a fork. Raises SettingsError, StorageError.
     """
     share_heaps()
     settings = settings or (engine.settings if engine else Settings.from_environment())
@@ -56,7 +56,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     app = flask.Flask("shoal_api", static_url_path="/static")
     app.json = ReadableJSON(app)
     app.config.update(openapi.configuration())
-    # Whoever takes more says so: documents and uploads.
+    # The default; routes for documents and uploads set a higher limit.
     app.config["MAX_CONTENT_LENGTH"] = limits.MAX_JSON_BYTES
     app.url_map.strict_slashes = False
     metrics = Metrics(engine)
@@ -70,7 +70,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         paces=Paces(),
     )
     if settings.proxies:
-        # The address alone: the name and scheme that a proxy forwards may be its client's invention.
+        # Only the client address: the host and scheme that a proxy forwards may be forged by its client.
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)  # type: ignore[method-assign]
     trace.register(app, metrics)
     access.register(app, settings)

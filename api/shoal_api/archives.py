@@ -1,9 +1,8 @@
-"""Archives: their members one after the other, in bounded memory, and nothing of them trusted.
+"""Archives: reads the members of untrusted zip and tar archives in order, in bounded memory.
 
-A member is never written anywhere under its name, which serves as the source path of a document and nothing else; that
-it must be an ordinary relative one keeps what is stored readable. What cannot be taken is told member by member. Only
-an archive that cannot be read to its end, or that unpacks to more than an upload may hold, is refused as a whole: then
-nothing of it is stored.
+No member is written to disk under its name. The name only becomes the source path of a document and must be an ordinary
+relative path. A member that cannot be used gets a refusal of its own. An archive is refused as a whole, and nothing of
+it is stored, if it cannot be read to its end or unpacks to more than an upload may hold.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from shoal_api.tarball import Entry, Gzip, Kind, MalformedTarballError, Tar
 
 ZIP = ("application/zip", "application/x-zip-compressed")
 GZIP = ("application/gzip", "application/x-gzip")
-"""Content types of a zip archive, and of a tar archive compressed by gzip."""
+"""Content types of a zip archive, and of a gzip-compressed tar archive."""
 
 JUNK_FOLDERS = ("__macosx", "$recycle.bin", "system volume information")
 JUNK_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r")
-"""Besides names that begin with a dot: what operating systems leave in folders. In lower case."""
+"""Files and folders that operating systems create, in lower case. Names that begin with a dot are skipped as well."""
 
 ARCHIVE_SUFFIXES = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".lzma", ".lz4"),
@@ -46,17 +45,17 @@ ARCHIVE_STARTS += (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
 TAR_MAGIC = slice(257, 262)
 
 ENTRIES_PER_ITEM = 2
-"""Entries an archive may have for each document an upload may hold: macOS adds one to each file."""
+"""Entries an archive may have per document an upload may hold: macOS adds one to each file."""
 
 MAX_DIRECTORY_BYTES = 64 * MIB
-"""Of the directory of a zip archive, which is read at once: 600 bytes for each of 100,000 documents."""
+"""Limit of a zip archive's directory, which is read at once: 600 bytes for each of 100,000 documents."""
 ENTRY_START = b"PK\x01\x02"
 
 ZIP_READS = 2
-"""How often each byte of a zip archive may be read: once for its end and directory, once for its files."""
+"""How often each byte of a zip archive may be read: once for the end and directory, once for the files."""
 
 RATIO_FLOOR = MIB
-"""A tar archive is looked at as a whole once it has unpacked to this much: tars of small files are mostly zeros."""
+"""Unpacked size from which the ratio of a whole tar archive is checked: tars of small files are mostly zeros."""
 
 ENCRYPTED = 0x1
 UTF8_NAME = 0x800
@@ -64,16 +63,16 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class BrokenArchiveError(ValueError):
-    """The body is not the archive that it is said to be, or not the whole of it."""
+    """The body is not an archive of the declared type, or is incomplete."""
 
 
 class ArchiveTooLargeError(ValueError):
-    """The archive has more in it than an upload may hold."""
+    """The archive holds more than an upload may hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in an archive: its bytes, or the reason why it cannot be taken. `size` is the size it is said to have."""
+    """A file in an archive: its bytes, or why it is refused. `size` is the declared size."""
 
     name: str
     size: int
@@ -82,15 +81,17 @@ class Member:
 
 
 class Archive:
-    """The members of an archive in order. `skipped` counts the entries passed by so far that are no documents: folders,
-    hidden files and what operating systems leave about."""
+    """The members of an archive in order.
+
+    `skipped` counts the entries so far that are not documents: folders, hidden files and files of operating systems.
+    """
 
     def __init__(self, file: IO[bytes], mimetype: str, settings: Settings) -> None:
         self.skipped = 0
         self._file = file
         self._is_zip = mimetype in ZIP
         self._settings = settings
-        # Digests: 100,000 names of any length take 10 MB.
+        # Digests of the names: 100,000 of them take 10 MB, however long the names are.
         self._names: set[bytes] = set()
         self._unpacked = 0
         self._size = file.seek(0, 2)
@@ -98,40 +99,40 @@ class Archive:
 
     def __iter__(self) -> Iterator[Member]:
         """Raises BrokenArchiveError, ArchiveTooLargeError."""
-        return self._of_zip() if self._is_zip else self._of_tar()
+        return self._zip_members() if self._is_zip else self._tar_members()
 
-    # Zip: a directory at the end says where everything is.
+    # Zip: a directory at the end of the file locates every entry.
 
-    def _of_zip(self) -> Iterator[Member]:
+    def _zip_members(self) -> Iterator[Member]:
         most = ENTRIES_PER_ITEM * self._settings.max_upload_items
-        with _broken("zip"), zipfile.ZipFile(_Guarded(self._file, self._size, most)) as opened:
+        with _wrap_errors("zip"), zipfile.ZipFile(_GuardedFile(self._file, self._size, most)) as opened:
             for info in opened.infolist():
-                name = self._plain(_zip_name(info))
+                name = self._normalize(_zip_name(info))
                 if info.filename.endswith(("/", "\\")) or self._is_junk(name):
                     self.skipped += 1
                     continue
                 member = self._zip_member(opened, info, name)
-                # Each member is within the ratio: if all of them are not, they share their bytes.
+                # Each member is within the ratio, so a total above it means that members share bytes.
                 if self._unpacked > self._settings.max_archive_ratio * self._size:
-                    raise ArchiveTooLargeError(self._too_dense())
+                    raise ArchiveTooLargeError(self._ratio_message())
                 self._check_total(self._unpacked)
                 yield member
 
     def _zip_member(self, opened: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Member:
         kind = stat.S_IFMT(info.external_attr >> 16)
         refusal = (
-            self._wrong_name(name)
-            or (_NOT_A_FILE.get(kind, _NO_ORDINARY_FILE) if kind not in (0, stat.S_IFREG) else None)
+            self._check_name(name)
+            or (_NOT_A_FILE.get(kind, _NOT_A_REGULAR_FILE) if kind not in (0, stat.S_IFREG) else None)
             or ("is encrypted; send it without a password" if info.flag_bits & ENCRYPTED else None)
             or (_METHOD if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else None)
-            or self._wrong_size(info.file_size)
-            or self._wrong_ratio(info.file_size, info.compress_size)
+            or self._check_size(info.file_size)
+            or self._check_member_ratio(info.file_size, info.compress_size)
         )
         if refusal is not None:
             return Member(name, info.file_size, refusal=refusal)
         if not info.file_size:
             return Member(name, 0)
-        # Counted before: the work is the same where the checksum turns out to be wrong.
+        # Counted before unpacking: a member with a wrong checksum costs the same work.
         self._unpacked += info.file_size
         try:
             with opened.open(info) as content:
@@ -142,49 +143,49 @@ class Archive:
             return Member(name, info.file_size, refusal="cannot be unpacked: it is damaged")
         return self._read(name, info.file_size, data)
 
-    # Tar: one entry after the other, known only once it is there.
+    # Tar: a stream of entries without a directory.
 
-    def _of_tar(self) -> Iterator[Member]:
+    def _tar_members(self) -> Iterator[Member]:
         most = ENTRIES_PER_ITEM * self._settings.max_upload_items
-        with _broken("tar"):
+        with _wrap_errors("tar"):
             source = Gzip(self._file, self._check_ratio)
             entries = Tar(source)
             for n_entries, entry in enumerate(entries, 1):
                 if n_entries > most:
-                    raise ArchiveTooLargeError(_too_many(most))
-                name = self._plain(entry.name)
+                    raise ArchiveTooLargeError(_entries_message(most))
+                name = self._normalize(entry.name)
                 if entry.kind is Kind.folder or self._is_junk(name):
                     self.skipped += 1
                 else:
                     yield self._tar_member(entries, entry, name)
-            # To the end, where the checksum is.
+            # Read to the end, where the checksum is.
             while source.read(READ_BYTES):
                 pass
 
     def _tar_member(self, entries: Tar, entry: Entry, name: str) -> Member:
-        refusal = self._wrong_name(name) or _NOT_A_FILE_IN_TAR.get(entry.kind) or self._wrong_size(entry.size)
+        refusal = self._check_name(name) or _NOT_A_FILE_IN_TAR.get(entry.kind) or self._check_size(entry.size)
         if refusal is not None:
             return Member(name, entry.size, refusal=refusal)
         return self._read(name, entry.size, entries.content())
 
     def _check_ratio(self, unpacked: int) -> None:
-        """Raise ArchiveTooLargeError where so many bytes cannot honestly come from what was read of the file."""
+        """Raise ArchiveTooLargeError if `unpacked` bytes are too many for the compressed bytes read so far."""
         self._check_total(unpacked)
         if unpacked > RATIO_FLOOR and unpacked > self._settings.max_archive_ratio * self._file.tell():
-            raise ArchiveTooLargeError(self._too_dense())
+            raise ArchiveTooLargeError(self._ratio_message())
 
     # Both
 
     def _read(self, name: str, size: int, data: bytes) -> Member:
-        refusal = self._wrong_size(len(data))
+        refusal = self._check_size(len(data))
         if refusal is None and (data.startswith(ARCHIVE_STARTS) or data[TAR_MAGIC] == b"ustar"):
             refusal = _NESTED
         return Member(name, size, refusal=refusal) if refusal else Member(name, size, data)
 
-    def _plain(self, name: str) -> str:
-        """A name as `_plain` has it; of one that is much too long the beginning, which is too long as well."""
+    def _normalize(self, name: str) -> str:
+        """Normalize a name with `_normalize_name`; cut one far above the limit to a length still above it."""
         limit = self._settings.max_source_path_chars
-        return _plain(name) if len(name) <= 2 * limit else name[: limit + 1]
+        return _normalize_name(name) if len(name) <= 2 * limit else name[: limit + 1]
 
     def _is_junk(self, name: str) -> bool:
         *folders, file = name.lower().split("/")
@@ -194,7 +195,7 @@ class Archive:
             or file in JUNK_FILES
         )
 
-    def _wrong_name(self, name: str) -> str | None:
+    def _check_name(self, name: str) -> str | None:
         if not name:
             return "has no name"
         limit = self._settings.max_source_path_chars
@@ -203,18 +204,18 @@ class Archive:
         if name.startswith("/") or _DRIVE.match(name):
             return "has an absolute name; names must be relative"
         if ".." in name.split("/"):
-            return "has a name that leads out of the archive (`..`)"
+            return "has a name that points outside the archive (`..`)"
         digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
         if digest in self._names:
-            return "is in the archive more than once; the first one is taken"
+            return "is in the archive more than once; only the first one is used"
         self._names.add(digest)
         return _NESTED if name.lower().endswith(ARCHIVE_SUFFIXES) else None
 
-    def _wrong_size(self, size: int) -> str | None:
+    def _check_size(self, size: int) -> str | None:
         limit = self._settings.max_document_bytes
         return f"the file has {size:,} bytes; the limit is {limit:,}" if size > limit else None
 
-    def _wrong_ratio(self, size: int, packed: int) -> str | None:
+    def _check_member_ratio(self, size: int, packed: int) -> str | None:
         limit = self._settings.max_archive_ratio
         if size <= limit * max(1, packed):
             return None
@@ -227,28 +228,28 @@ class Archive:
                 f"the archive unpacks to more than {limit:,} bytes, which is the limit"
             )
 
-    def _too_dense(self) -> str:
+    def _ratio_message(self) -> str:
         limit = self._settings.max_archive_ratio
         return f"the archive unpacks to over {limit:g} times its size, which is the limit"
 
 
-_LINK = "is a link; only files are taken"
-_DEVICE = "is a device; only files are taken"
-_METHOD = "is compressed in a way that is not taken here; use deflate"
-_NESTED = "is an archive itself; send it as an upload of its own"
-_NO_ORDINARY_FILE = "is no ordinary file"
-_NOT_A_FILE_IN_TAR = {Kind.link: _LINK, Kind.device: _DEVICE, Kind.other: _NO_ORDINARY_FILE}
+_LINK = "is a link; only files are accepted"
+_DEVICE = "is a device; only files are accepted"
+_METHOD = "uses a compression method that is not supported; use deflate"
+_NESTED = "is an archive itself; send it as a separate upload"
+_NOT_A_REGULAR_FILE = "is not a regular file"
+_NOT_A_FILE_IN_TAR = {Kind.link: _LINK, Kind.device: _DEVICE, Kind.other: _NOT_A_REGULAR_FILE}
 _NOT_A_FILE = {stat.S_IFLNK: _LINK, stat.S_IFCHR: _DEVICE, stat.S_IFBLK: _DEVICE}
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, OverflowError)
 
 
-def _too_many(limit: int) -> str:
+def _entries_message(limit: int) -> str:
     return f"the archive has more than {limit:,} entries, which is the limit"
 
 
 @contextlib.contextmanager
-def _broken(kind: str) -> Iterator[None]:
-    """What the readers of archives say of one that they cannot read."""
+def _wrap_errors(kind: str) -> Iterator[None]:
+    """Raise the errors of the archive readers as BrokenArchiveError."""
     try:
         yield
     except (BrokenArchiveError, ArchiveTooLargeError):
@@ -257,13 +258,16 @@ def _broken(kind: str) -> Iterator[None]:
         raise BrokenArchiveError(f"{error}; nothing of it was stored") from None
     except (*_ZIP_ERRORS, EOFError) as error:
         raise BrokenArchiveError(
-            f"the body is no {kind} archive, or it is cut off or damaged; nothing of it was stored"
+            f"the body is not a {kind} archive, or it is truncated or damaged; nothing of it was stored"
         ) from error
 
 
-class _Guarded:
-    """The file of a zip archive. Its directory is read in one go: not if it is too large, or of too many entries. Entries
-    that share their bytes are an error once these were read several times over."""
+class _GuardedFile:
+    """The file of a zip archive, with limits on reading.
+
+    `zipfile` reads the directory in one call, so a directory that is too large or has too many entries is refused here.
+    Entries that share bytes are refused once these bytes were read more than ZIP_READS times.
+    """
 
     def __init__(self, file: IO[bytes], size: int, most_entries: int) -> None:
         self._file = file
@@ -273,24 +277,24 @@ class _Guarded:
 
     def seek(self, offset: int, whence: int = 0) -> int:
         if whence == 0 and offset < 0:
-            raise zipfile.BadZipFile("an entry is said to be before the beginning of the file")
+            raise zipfile.BadZipFile("an entry has a negative offset")
         return self._file.seek(offset, whence)
 
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY_BYTES:
             raise ArchiveTooLargeError("the directory of the archive is too large")
         data = self._file.read(size)
-        # No other entries are read than those that begin so; what else looks like one does no harm here.
+        # Every entry begins with this mark. Counting the mark inside other data as well does no harm here.
         if data.startswith(ENTRY_START) and data.count(ENTRY_START) > self._most_entries:
-            raise ArchiveTooLargeError(_too_many(self._most_entries))
+            raise ArchiveTooLargeError(_entries_message(self._most_entries))
         self._left -= len(data)
         if self._left < 0:
-            raise ArchiveTooLargeError("the files in the archive share their bytes, as those of a bomb do")
+            raise ArchiveTooLargeError("the files in the archive share bytes, as in a zip bomb")
         return data
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Most tools write UTF-8 today, though some don't say so."""
+    """Return the name of an entry. Most tools write UTF-8, but some do not set the flag for it."""
     name = info.filename
     if not info.flag_bits & UTF8_NAME:
         with contextlib.suppress(UnicodeError):
@@ -298,8 +302,8 @@ def _zip_name(info: zipfile.ZipInfo) -> str:
     return name
 
 
-def _plain(name: str) -> str:
-    """A name with slashes between its parts, without those that mean nothing, and of letters that UTF-8 has."""
+def _normalize_name(name: str) -> str:
+    """Return a name with forward slashes, without empty and `.` parts, and encodable as UTF-8."""
     name = name.replace("\\", "/").encode("utf-8", "replace").decode()
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return ("/" if name.startswith("/") else "") + "/".join(parts)

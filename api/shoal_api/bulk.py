@@ -1,7 +1,7 @@
-"""Bulk uploads: many documents in one request, as files of a form, as lines of JSON or as an archive.
+"""Bulk uploads: many documents in one request, as files of a form, as JSON lines or as an archive.
 
-The body is spooled and looked through once, then its documents become items of a job one after the other. A bad
-one becomes a failed item with its reason; only a body that cannot be taken apart at all is refused as a whole.
+The body is spooled to disk and scanned once; then its documents become items of one job in order. A bad document
+becomes a failed item with a reason. A body is refused as a whole only if it cannot be parsed at all.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ BODY = {
                 "type": "object",
                 "properties": {
                     "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                    "tags": {"type": "string", "description": "separated by commas; for all files"},
+                    "tags": {"type": "string", "description": "comma-separated; for all files"},
                     "metadata": {"type": "string", "description": "a JSON object; for all files"},
                     "format": {"type": "string", "enum": ["markdown", "plaintext"]},
                 },
             }
         },
         LINES[0]: {
-            "schema": {"type": "string", "description": "one document a line, as in `POST /documents`"}
+            "schema": {"type": "string", "description": "one document per line, as in `POST /documents`"}
         },
         archives.ZIP[0]: {
-            "schema": {"type": "string", "format": "binary", "description": "every file a document"}
+            "schema": {"type": "string", "format": "binary", "description": "each file is a document"}
         },
         archives.GZIP[0]: {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "a tar archive; every file a document",
+                "description": "a tar archive; each file is a document",
             }
         },
     },
@@ -69,15 +69,15 @@ QUERY = [
         "name": name,
         "required": False,
         "schema": schema,
-        "description": f"{what}; for an archive only",
+        "description": f"{meaning}; for archives only",
     }
-    for name, schema, what in (
-        ("tags", {"type": "string"}, "separated by commas; for all files"),
+    for name, schema, meaning in (
+        ("tags", {"type": "string"}, "comma-separated; for all files"),
         ("metadata", {"type": "string"}, "a JSON object; for all files"),
         (
             "format",
             {"type": "string", "enum": ["markdown", "plaintext"]},
-            "of all files; default: by their names",
+            "for all files; default: from the name of each file",
         ),
     )
 ]
@@ -91,8 +91,8 @@ def add_documents() -> Response:
     """Add many documents as one job
 
     The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed item of the
-    job, with its line or name and the reason; the others go on. Folders and hidden files in an archive are skipped and
-    counted.
+    job, with its line or name and the reason; the other documents are processed. Folders and hidden files in an archive
+    are skipped and counted.
     """
     here = service.current()
     request = flask.request
@@ -109,28 +109,29 @@ def add_documents() -> Response:
 
 
 def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Settings], Incoming]:
-    """What reads a body of the request's content type. Raises a problem for one that cannot be read."""
+    """Return the function that reads a body of the request's content type. Raises a problem for other types."""
     mimetype = request.mimetype
     if mimetype in (*archives.ZIP, *archives.GZIP):
         return read_archive
     if request.args:
         name = next(iter(request.args))
         raise field_problem(
-            printable(name), "can be told in the address for an archive only; a form or a line has fields"
+            printable(name),
+            "is a query parameter for archives only; a form or a JSON line has fields instead",
         )
     if mimetype == FORM:
         return read_form
     if mimetype in LINES:
         check_charset(request)
         return read_lines
-    way_out = "; compress it with gzip and send it as application/gzip" if "tar" in mimetype else ""
+    advice = "; compress it with gzip and send it as application/gzip" if "tar" in mimetype else ""
     raise ProblemError(
-        415, f"send the documents as {FORM}, {LINES[0]}, {archives.ZIP[0]} or {archives.GZIP[0]}{way_out}"
+        415, f"send the documents as {FORM}, {LINES[0]}, {archives.ZIP[0]} or {archives.GZIP[0]}{advice}"
     )
 
 
 def _store(here: Service, incoming: Incoming, key: str | None) -> int:
-    """Make the documents a job; its id. Nothing is left of them if anything goes wrong on the way."""
+    """Store the documents as a job and return its id. After an error nothing of them stays stored."""
     upload = Upload(here.engine.database, here.settings).begin(
         idempotency_key=key, request_hash=incoming.request_hash
     )
@@ -142,7 +143,7 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
             else:
                 upload.add(document)
         if upload.n_items == 0:
-            raise field_problem("documents", _why_none(incoming))
+            raise field_problem("documents", _empty_message(incoming))
         upload.note_skipped(incoming.skipped)
         return upload.finish(incoming.request_hash)
     except BaseException:
@@ -150,7 +151,7 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
         raise
 
 
-def _why_none(incoming: Incoming) -> str:
+def _empty_message(incoming: Incoming) -> str:
     if not incoming.skipped:
         return "there is no document in this upload"
     return (
@@ -162,5 +163,5 @@ def _abandon(upload: Upload) -> None:
     try:
         upload.abandon()
     except ShoalError as error:
-        # It is dropped after `upload_timeout` then; what matters to the caller is the first error.
+        # The upload is then dropped after `upload_timeout`; the caller gets the first error.
         log.warning("upload left behind", reason=str(error))

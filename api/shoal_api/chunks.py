@@ -1,4 +1,4 @@
-"""Chunks by their ids, as results and citations name them."""
+"""Chunks by id, as results and citations refer to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal_api.openapi import Blueprint
 from shoal_api.paths import CHUNKS, ID
 from shoal_api.schemas.documents import ChunkDetailSchema, NeighboursSchema
 
-blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="What results and citations name")
+blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="Single chunks, as cited in results")
 
 
 @blueprint.get(f"/<{ID}:chunk_id>")
@@ -17,16 +17,16 @@ blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="What r
 @blueprint.answers(200, ChunkDetailSchema)
 @blueprint.fails(404)
 def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
-    """One chunk with its text, its place, its document and its reefs
+    """Get a chunk with its text, position, document and reefs
 
-    A `chunk_id` that was kept leads to its citation as long as the text is stored: deleting the document, or giving it
-    content without that text, ends it, and then the answer is 404.
+    A `chunk_id` stays valid as long as its text is stored. It returns 404 once the document is deleted or its content is
+    replaced by content without that text.
     """
-    found = service.current().engine.chunk(chunk_id, context=query["context"])
-    chunk = found.chunk
+    detail = service.current().engine.chunk(chunk_id, context=query["context"])
+    chunk = detail.chunk
     return {
         **{name: getattr(chunk, name) for name in chunk.__slots__},
-        "document": found.document,
-        "before": found.before,
-        "after": found.after,
+        "document": detail.document,
+        "before": detail.before,
+        "after": detail.after,
     }

@@ -1,4 +1,4 @@
-"""Documents: taken in one at a time, listed, shown, tagged, deleted."""
+"""Documents: add one at a time, list, show, tag, replace, delete."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from shoal_api.service import Service
 from shoal_api.wait_limits import preferred_wait
 
 SUMMARIES = 100
-"""Chunks shown with a document; a book has thousands."""
+"""Chunk summaries shown with a document; a book has thousands of chunks."""
 
 NOT_MERGED = ("title", "source_path", "metadata")
-"""What a document keeps where the same content comes again."""
+"""Fields that a stored document keeps when the same content is uploaded again."""
 
 PREFER = {
     "in": "header",
     "name": "Prefer",
     "schema": {"type": "string"},
-    "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored; a value that makes "
-    "no sense, such as `wait=abc`, is ignored (RFC 7240), and `Preference-Applied` tells what was not",
+    "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored. An invalid value, such as "
+    "`wait=abc`, is ignored (RFC 7240); `Preference-Applied` names the preference that was applied",
 }
 
-blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="What is stored")
+blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="Stored documents")
 
 
 def _allow_documents() -> None:
@@ -69,7 +69,7 @@ blueprint.before_request(_allow_documents)
 @blueprint.body(DocumentInputSchema)
 @blueprint.answers(201, StoredSchema, description="Stored (with `Prefer: wait`)")
 @blueprint.also_answers(
-    200, schema=StoredSchema, description="The content is stored already; tags are merged", success=True
+    200, schema=StoredSchema, description="The content was stored already; tags are merged", success=True
 )
 @blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
 @blueprint.fails(400, 409, 413, 415)
@@ -77,7 +77,7 @@ blueprint.before_request(_allow_documents)
 def add_document(data: dict[str, Any]) -> Response:
     """Add a document
 
-    Answers 202 with a job; with `Prefer: wait=N` 201 with the document, if it is stored in time.
+    Returns 202 with a job. With `Prefer: wait=N`, returns 201 with the document if it is stored in time.
     """
     here = service.current()
     database, settings = here.engine.database, here.settings
@@ -85,7 +85,7 @@ def add_document(data: dict[str, Any]) -> Response:
     request_hash = idempotency.fingerprint("document", data)
     job = idempotency.earlier_job(here, key, request_hash)
     draft = make_draft(**data, settings=settings)
-    # A title that was made up is none that a duplicate loses.
+    # A generated title is not reported as lost when the document is a duplicate.
     given = {name: getattr(draft, name) if data[name] is not None else None for name in NOT_MERGED}
     if job is None:
         existing = _merge_into_existing(here, draft)
@@ -101,25 +101,30 @@ def add_document(data: dict[str, Any]) -> Response:
 
 
 def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
-    """The document that has this content already, given the draft's tags too; None if there is none, or it is about
-    to get other content."""
+    """Return the id of the document with the same content, after adding the draft's tags to it.
+
+    Returns None if there is no such document, or if its content is about to be replaced.
+    """
     database = here.engine.database
     with database.read() as connection:
-        found = storage.find_by_hash(connection, draft.content_hash)
-    if found is not None and is_being_replaced(database, found):
+        document_id = storage.find_by_hash(connection, draft.content_hash)
+    if document_id is not None and is_being_replaced(database, document_id):
         return None
-    if found is None or not draft.tags:
-        return found
+    if document_id is None or not draft.tags:
+        return document_id
     with database.write() as connection:
         # It may have been deleted meanwhile.
-        if not storage.exists(connection, found):
+        if not storage.exists(connection, document_id):
             return None
-        storage.merge_tags(connection, found, draft.tags, now=timestamp())
-    return found
+        storage.merge_tags(connection, document_id, draft.tags, now=timestamp())
+    return document_id
 
 
 def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] | None = None) -> Response:
-    """What `Prefer: wait` asks for, or the job where it asks for nothing or the time is over. `given`: see `_stored`."""
+    """Return the document after waiting as `Prefer: wait` says; the job without that header or after a timeout.
+
+    `given`: see `_stored`.
+    """
     wait = preferred_wait(flask.request.headers.get("Prefer"))
     if wait is None:
         return _duplicate_of(here, job, given) or jobs.accepted(job)
@@ -135,14 +140,15 @@ def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] |
 
 
 def _duplicate_of(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
-    """The document that a job of one document found to have its content; None while nothing else is asked of it than
-    to be a job."""
+    """Return the stored document if a job of one document ended as a duplicate, else None."""
     return _outcome(here, job, given) if job.ended and job.progress.duplicate else None
 
 
 def _outcome(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
-    """The document that a job of one document ended with; None if it is not there any more. Raises a problem where
-    the job failed."""
+    """Return the document that a job of one document stored; None if it was deleted since.
+
+    Raises a problem if the job failed.
+    """
     item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
     if item.status is ItemStatus.failed:
         raise _failure(job, item)
@@ -162,7 +168,7 @@ def _outcome(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) 
 
 
 def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
-    """The document could not be stored: because of what is in it, unless the worker says that it is at fault."""
+    """Return 422 for a document that could not be stored, or 500 if the worker reported an internal error."""
     reason = item.error or "the document could not be stored"
     problem = (
         ProblemError(500, reason) if reason.startswith("internal error") else field_problem("content", reason)
@@ -179,8 +185,10 @@ def _stored(
     is_old: bool = True,
     given: Mapping[str, Any] | None = None,
 ) -> Response:
-    """201 for a new document, 200 for one that was there. `given` is what was said of a duplicate. Raises
-    NotFoundError."""
+    """Return 201 for a new document, 200 for an existing one.
+
+    `given` holds the fields sent with a duplicate; those not taken over become warnings. Raises NotFoundError.
+    """
     detail = here.engine.document(document_id)
     warnings: tuple[str, ...] = ()
     if duplicate and given is not None:
@@ -233,7 +241,7 @@ def delete_documents(query: dict[str, Any]) -> Response:
 @blueprint.answers(200, DocumentDetailSchema)
 @blueprint.fails(404)
 def get_document(document_id: int) -> dict[str, Any]:
-    """One document with its sections, its report and a summary of its chunks"""
+    """Get a document with its sections, its report and summaries of its chunks"""
     engine = service.current().engine
     detail: DocumentDetail = engine.document(document_id)
     document = detail.document
@@ -252,7 +260,7 @@ def get_document(document_id: int) -> dict[str, Any]:
 @blueprint.answers(200, ChunkListSchema)
 @blueprint.fails(404)
 def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
-    """The chunks of a document with their reefs"""
+    """List the chunks of a document with their reefs"""
     return service.current().engine.chunks(document_id, limit=query["limit"], offset=query["offset"])
 
 
@@ -261,9 +269,9 @@ def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
 @blueprint.also_answers(200, schema={"type": "string"}, content_type="text/plain")
 @blueprint.fails(404)
 def get_document_content(document_id: int) -> Response:
-    """The text of a document as it is stored
+    """Get the stored text of a document
 
-    Plain text, or JSON where `Accept` prefers it. Offsets of chunks and results count its code points.
+    Returns plain text, or JSON if `Accept` prefers it. Offsets of chunks and results count its code points.
     """
     content = service.current().engine.content(document_id)
     accepts = flask.request.accept_mimetypes
@@ -284,7 +292,7 @@ def delete_document(document_id: int) -> Response:
 
 @blueprint.put(f"/<{ID}:document_id>")
 @blueprint.body(NewContentSchema)
-@blueprint.answers(200, StoredSchema, description="Replaced (with `Prefer: wait`), or nothing was to be done")
+@blueprint.answers(200, StoredSchema, description="Replaced (with `Prefer: wait`), or unchanged")
 @blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
 @blueprint.fails(400, 404, 413, 415)
 @blueprint.also_answers(
@@ -294,10 +302,9 @@ def delete_document(document_id: int) -> Response:
 def replace_document(data: dict[str, Any], document_id: int) -> Response:
     """Replace the content of a document
 
-    Its id stays, and so do the ids of chunks whose text is the same. Fields that are left out stay as they are.
-    Answers 202 with a job; until that has ended, the document is as it was. Where content, title and format are what
-    they were, the other fields are taken over at once and the answer is 200 with `duplicate`. Content that another
-    document has answers 409.
+    The document keeps its id, and chunks with unchanged text keep theirs. Omitted fields keep their values. Returns 202
+    with a job; the old document stays until the job has ended. If content, title and format are unchanged, the other
+    fields are updated at once and the response is 200 with `duplicate`. Content of another document returns 409.
     """
     here = service.current()
     database = here.engine.database

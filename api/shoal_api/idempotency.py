@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a client that got no answer may ask again without doing the work twice."""
+"""`Idempotency-Key`: a client without a response can repeat a request safely."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PARAMETER = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
-    "description": "any text of the client's; the same key and body give the same job, another body gives 409",
+    "description": "chosen by the client; the same key and body return the same job, another body returns 409",
 }
 
 
 def key(request: flask.Request) -> str | None:
-    """The key of a request, None where it has none. Raises a 422 problem for one that cannot be a key."""
+    """Return the idempotency key of a request, None if absent. Raises a 422 problem for an invalid one."""
     value = request.headers.get("Idempotency-Key")
     if value is None:
         return None
@@ -34,19 +34,19 @@ def key(request: flask.Request) -> str | None:
 
 
 def fingerprint(operation: str, value: Any) -> str:
-    """SHA-256 (hex) of what a request asks for, whatever its spelling: JSON with sorted keys."""
+    """Return the SHA-256 (hex) of a request as JSON with sorted keys, independent of its formatting."""
     text = json.dumps([operation, value], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> queries.Job | None:
-    """The job this key was accepted for. Raises IdempotencyError if that was for another request."""
+    """Return the job accepted under this key, if any. Raises IdempotencyError if it was for another request."""
     if idempotency_key is None:
         return None
-    found = queries.find_by_key(service.engine.database, idempotency_key)
-    if found is None:
+    match = queries.find_by_key(service.engine.database, idempotency_key)
+    if match is None:
         return None
-    job_id, accepted_hash = found
+    job_id, accepted_hash = match
     if accepted_hash != request_hash:
         raise IdempotencyError(idempotency_key)
     return queries.get_job(service.engine.database, job_id)

@@ -1,6 +1,6 @@
-"""What is in the body of a bulk upload: documents one after the other, and those that cannot be taken with the reason.
+"""Parsing of bulk upload bodies into documents and refusals, in bounded memory.
 
-A body is a file that is read twice: for its hash and its fields, then for its documents, in bounded memory.
+A spooled body is read twice: first for its hash and form fields, then for its documents.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from shoal_api.schemas.unknown import closest
 from shoal_api.spool import READ_BYTES
 
 FIELDS = ("tags", "metadata", "format")
-"""What can be said of all files of a form or an archive."""
+"""Fields that apply to all files of a form or an archive."""
 
 MAX_FIELDS = 1000
-"""Parts of a form that are no documents: tags can have a field each, and browsers send one for every empty input."""
+"""Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends one."""
 
 LINES_PER_ITEM = 2
-"""Lines for each document an upload may hold: there may be an empty one after each."""
+"""Lines allowed per document that an upload may hold, so that each may be followed by an empty line."""
 
 RECORDS = (".ndjson", ".jsonl")
-"""Extensions of files that hold a document a line."""
+"""Extensions of files with one document per line."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A document that cannot be taken, and why."""
+    """A document that cannot be accepted, with the reason."""
 
     title: str
     source_path: str | None
@@ -54,8 +54,7 @@ Documents = Iterator[DocumentDraft | Refusal]
 
 @dataclass(frozen=True)
 class Incoming:
-    """What a spooled body holds. `request_hash` tells it from others. `archive` is what the documents come from, where
-    they do: it counts what it skips."""
+    """The contents of a spooled body. `request_hash` identifies the request; `archive` is None for other bodies."""
 
     request_hash: str
     documents: Documents
@@ -68,7 +67,7 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Common:
-    """What the fields of a form say about all of its files."""
+    """Values that apply to all files of an upload."""
 
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] | None = None
@@ -76,10 +75,10 @@ class Common:
 
 
 def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
-    """Read a form twice: fields may follow the files they apply to, so they are gathered before any file is read."""
+    """Read a form. The first pass collects the fields, because they may follow the files they apply to."""
     boundary = request.mimetype_params.get("boundary", "")
     if not boundary:
-        raise ProblemError(400, "the content type names no multipart boundary")
+        raise ProblemError(400, "the content type has no multipart boundary")
     fields: dict[str, list[bytes]] = {}
     n_documents = n_others = n_bytes = 0
     limit = max_beside_content(settings)
@@ -89,7 +88,7 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
             content = hashlib.sha256()
             if part.filename is None:
                 if part.name not in FIELDS:
-                    raise field_problem(printable(part.name), _not_a_file(part.name))
+                    raise field_problem(printable(part.name), _unknown_field_message(part.name))
                 value = part.read(limit - n_bytes)
                 if value is None:
                     raise ProblemError(
@@ -115,11 +114,11 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
         raise ProblemError(400, str(error)) from None
     common = _common(fields, settings)
     file.seek(0)
-    return Incoming(digest.hexdigest(), _files(multipart.parts(file, boundary), common, settings))
+    return Incoming(digest.hexdigest(), _form_documents(multipart.parts(file, boundary), common, settings))
 
 
 def _is_document(part: multipart.Part) -> bool:
-    """Whether a part that was read is a file: a browser sends one without a name and content for an empty input."""
+    """Whether a part, once read, is a file. For an empty input, browsers send one without name and content."""
     return part.filename is not None and bool(part.filename or part.size)
 
 
@@ -130,36 +129,36 @@ def check_number(n_documents: int, settings: Settings) -> None:
         raise ProblemError(413, f"an upload holds at most {limit:,} documents; send the rest as another")
 
 
-def _files(parts: Iterator[multipart.Part], common: Common, settings: Settings) -> Documents:
+def _form_documents(parts: Iterator[multipart.Part], common: Common, settings: Settings) -> Documents:
     for part in parts:
         if part.filename is None:
             continue
         data = part.read(settings.max_document_bytes)
         if _is_document(part):
-            yield _file(part, data, common, settings)
+            yield _form_document(part, data, common, settings)
 
 
-def _file(
+def _form_document(
     part: multipart.Part, data: bytes | None, common: Common, settings: Settings
 ) -> DocumentDraft | Refusal:
     path = part.filename or None
     if data is None:
         reason = f"the file has {part.size:,} bytes; the limit is {settings.max_document_bytes:,}"
-        return _refused(path, part.size, reason)
-    return _drafted(path, data, common, settings)
+        return _refuse(path, part.size, reason)
+    return _draft(path, data, common, settings)
 
 
-def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
+def _draft(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
     if not data:
-        # Quickly: an archive can have 100,000 of them in a few kilobytes.
-        return _refused(path, 0, "the document has no text")
-    # Whoever names a format means the text as it is.
+        # Checked here because it is fast: an archive can hold 100,000 empty files in a few kilobytes.
+        return _refuse(path, 0, "the document has no text")
+    # With an explicit format, the file is one text.
     if common.format is None and path and path.lower().endswith(RECORDS):
-        return _refused(
+        return _refuse(
             path,
             len(data),
             "this is a file of records, not one document: send it by itself as the body, with the content type "
-            "application/x-ndjson; with `format` set to plaintext it is taken as a text",
+            "application/x-ndjson; to store it as one text, set `format` to plaintext",
         )
     try:
         return draft_from_bytes(
@@ -171,16 +170,16 @@ def _drafted(path: str | None, data: bytes, common: Common, settings: Settings) 
             source_path=path,
         )
     except DocumentError as error:
-        return _refused(path, len(data), str(error))
+        return _refuse(path, len(data), str(error))
 
 
-def _refused(path: str | None, n_bytes: int, reason: str) -> Refusal:
+def _refuse(path: str | None, n_bytes: int, reason: str) -> Refusal:
     name = printable(path or "(a file without a name)")
     return Refusal(name.rstrip("/").rpartition("/")[2] or name, path and name, n_bytes, reason)
 
 
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
-    """Read an archive. What its address says of all of its files is part of the hash."""
+    """Read an archive. Its query parameters, which apply to all files, are part of the request hash."""
     check_address(request)
     fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
     for name in fields:
@@ -201,9 +200,9 @@ def _members(archive: archives.Archive, common: Common, settings: Settings) -> D
     try:
         for member in archive:
             if member.refusal is not None:
-                yield _refused(member.name, member.size, member.refusal)
+                yield _refuse(member.name, member.size, member.refusal)
             else:
-                yield _drafted(member.name, member.data, common, settings)
+                yield _draft(member.name, member.data, common, settings)
     except archives.BrokenArchiveError as error:
         raise ProblemError(400, str(error)) from None
     except archives.ArchiveTooLargeError as error:
@@ -211,7 +210,7 @@ def _members(archive: archives.Archive, common: Common, settings: Settings) -> D
 
 
 def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
-    """What is said of all files of an upload. Raises a 422 problem for a field that is wrong."""
+    """Parse the values for all files of an upload. Raises a 422 problem for an invalid field."""
     try:
         texts = {name: [value.decode() for value in values] for name, values in fields.items()}
     except UnicodeDecodeError:
@@ -222,15 +221,15 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
         metadata=_metadata(texts.get("metadata", [])),
         format=next((text for text in texts.get("format", []) if text), None),
     )
-    # A mistake here would fail every file alike: it is the request's, so it is told at once.
+    # An invalid value here would fail every file, so the whole request is refused at once.
     make_draft(
         content="-", settings=settings, format=common.format, tags=common.tags, metadata=common.metadata
     )
     return common
 
 
-def _not_a_file(name: str) -> str:
-    """What to say of a field that is none of FIELDS: most likely `curl -F file=NAME` without the `@`."""
+def _unknown_field_message(name: str) -> str:
+    """Return the message for a field outside FIELDS: most likely `curl -F file=NAME` without the `@`."""
     meant = closest(name, FIELDS)
     if meant is not None:
         return f"is not known; did you mean `{meant}`?"
@@ -261,10 +260,10 @@ def read_lines(request: flask.Request, file: IO[bytes], settings: Settings) -> I
     while data := file.read(READ_BYTES):
         digest.update(data)
     file.seek(0)
-    return Incoming(digest.hexdigest(), _lines(file, settings))
+    return Incoming(digest.hexdigest(), _line_documents(file, settings))
 
 
-def _lines(file: IO[bytes], settings: Settings) -> Documents:
+def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
     limit = max_body_bytes(settings)
     schema = DocumentInputSchema()
     number = 0
@@ -279,15 +278,15 @@ def _lines(file: IO[bytes], settings: Settings) -> Documents:
                 size += len(line)
             yield Refusal(f"(line {number})", None, size, f"line {number}: is longer than {limit:,} bytes")
         elif line.strip(b" \t\r\n\xef\xbb\xbf"):
-            yield _line(line, number, schema, settings)
+            yield _line_document(line, number, schema, settings)
 
 
-def _line(
+def _line_document(
     line: bytes, number: int, schema: DocumentInputSchema, settings: Settings
 ) -> DocumentDraft | Refusal:
     value: dict[str, Any] = {}
     try:
-        # Without its end: a string that is not closed would else seem to hold a line break.
+        # Without the line break, which the message for an unclosed string would otherwise mention.
         value = strict_json.parse_object(line.rstrip(b"\r\n"), max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
         return make_draft(**schema.load(value), settings=settings)
@@ -295,7 +294,7 @@ def _line(
         reason = str(error)
     except ma.ValidationError as error:
         messages, _ = shorten(flatten({"line": error.messages}))
-        reason = "; ".join(f"{name}: {', '.join(each)}" for name, each in messages.items())
+        reason = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in messages.items())
     title, path = value.get("title"), value.get("source_path")
     shown = printable(title).strip() if isinstance(title, str) else ""
     return Refusal(
@@ -310,7 +309,7 @@ PRINTABLE_CHARS = 512
 
 
 def printable(text: str) -> str:
-    """A name as it may be stored and shown: no control characters, no halves of surrogate pairs, not endless."""
+    """Return a name safe to store and show: without control characters and lone surrogates, cut to PRINTABLE_CHARS."""
     text = text[:PRINTABLE_CHARS]
     if text.isprintable():
         return text

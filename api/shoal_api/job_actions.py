@@ -1,4 +1,4 @@
-"""What can be done with jobs besides following them: rescore the library, cancel, try again what failed."""
+"""Actions on jobs: rescore the library, cancel a job, retry failed items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shoal_api.problems import CONTENT_TYPE
 from shoal_api.schemas.common import ProblemSchema
 from shoal_api.schemas.jobs import AcceptedSchema, NewJobSchema
 
-blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="What can be done with jobs")
+blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore, cancel and retry")
 
 
 @blueprint.post("")
@@ -32,8 +32,8 @@ blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="What ca
 def add_job(data: dict[str, Any]) -> Response:
     """Rescore the library
 
-    Learns its words afresh from all documents and brings every chunk up to date with them; chunks and their ids stay
-    as they are. Of a document that is up to date nothing is written.
+    Learns the vocabulary again from all documents and rescores every chunk with it. Chunks and their ids stay the same.
+    Documents that are up to date are not written.
     """
     here = service.current()
     key = idempotency.key(flask.request)
@@ -48,7 +48,7 @@ def add_job(data: dict[str, Any]) -> Response:
 
 
 @blueprint.post(f"/<{ID}:job_id>/cancel")
-@blueprint.answers(202, AcceptedSchema, description="It is canceled")
+@blueprint.answers(202, AcceptedSchema, description="The job is canceled")
 @blueprint.fails(404)
 @blueprint.also_answers(
     409, ProblemSchema, content_type=CONTENT_TYPE, description="The job has ended: there is nothing to cancel"
@@ -56,8 +56,8 @@ def add_job(data: dict[str, Any]) -> Response:
 def cancel_job(job_id: int) -> Response:
     """Cancel a job
 
-    What has not ended of it ends at once, also what is being worked on; what is stored stays. A job that is canceled
-    already stays as it is.
+    Items that have not ended are canceled at once, including those being processed. Stored documents stay. Canceling a
+    canceled job has no effect.
     """
     database = service.current().engine.database
     before = protocol.get_job(database, job_id)
@@ -67,19 +67,19 @@ def cancel_job(job_id: int) -> Response:
 
 
 @blueprint.post(f"/<{ID}:job_id>/retry")
-@blueprint.answers(202, AcceptedSchema, description="They will be tried again")
+@blueprint.answers(202, AcceptedSchema, description="The failed items are enqueued again")
 @blueprint.fails(404)
 @blueprint.also_answers(
     409,
     ProblemSchema,
     content_type=CONTENT_TYPE,
-    description="No item has failed, none of those that have can be tried again, or the job was canceled",
+    description="No item failed, no failed item can be retried, or the job was canceled",
 )
 def retry_job(job_id: int) -> Response:
-    """Try the failed items of a job again
+    """Retry the failed items of a job
 
-    They go through all stages once more, as part of the same job. Items that were refused on arrival, because their
-    text could not be used, stay failed.
+    The items go through all stages again, in the same job. Items refused on arrival, because their text could not be
+    used, stay failed.
     """
     here = service.current()
     job = retry(here.engine.database, here.settings, job_id)

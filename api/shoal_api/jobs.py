@@ -1,4 +1,4 @@
-"""Jobs: what became of what was accepted."""
+"""Jobs: status, progress, items and events of accepted work."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from shoal_api.schemas.jobs import (
 from shoal_api.service import Service
 
 RETRY_SECONDS = 1
-"""What `Retry-After` suggests while a job runs: small jobs are done by then."""
+"""Value of `Retry-After` while a job runs: small jobs are done by then."""
 
 IF_NONE_MATCH = {
     "in": "header",
     "name": "If-None-Match",
     "schema": {"type": "string"},
-    "description": "the `ETag` of the job as it is known: while nothing has changed, the answer is 304 without a body",
+    "description": "the `ETag` of an earlier response; returns 304 without a body if the job is unchanged",
 }
 
 LAST_EVENT_ID = {
     "in": "header",
     "name": "Last-Event-ID",
     "schema": {"type": "string"},
-    "description": "id of the last event that was seen, which is not told again; browsers send it when they connect "
-    "anew. What is no id is ignored",
+    "description": "id of the last event received, which is not sent again; browsers send this header when they "
+    "reconnect. Invalid ids are ignored",
 }
 
 blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progress of accepted work")
@@ -49,14 +49,14 @@ blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progre
 @blueprint.parameters(JobQuerySchema)
 @blueprint.answers(200, JobListSchema)
 def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
-    """Jobs, the newest first"""
+    """List jobs, newest first"""
     here = service.current()
     database = here.engine.database
     statuses = [JobStatus(name) for name in query.get("status", ())]
     kinds = [JobKind(name) for name in query.get("kind", ())]
-    found = protocol.list_jobs(database, statuses, query["limit"], query["offset"], kinds=kinds)
+    page = protocol.list_jobs(database, statuses, query["limit"], query["offset"], kinds=kinds)
     return {
-        "jobs": [represent(here, job) for job in found],
+        "jobs": [represent(here, job) for job in page],
         "total": protocol.count_jobs(database, statuses, kinds=kinds),
     }
 
@@ -68,15 +68,16 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
 @blueprint.fails(404)
 @blueprint.describe(parameters=[IF_NONE_MATCH])
 def get_job(query: dict[str, Any], job_id: int) -> Response:
-    """One job
+    """Get a job
 
-    With `If-None-Match` an unchanged job answers 304; its rate and the time left are not looked at for that. `wait=N` waits up to N seconds for a change: since that
-    `ETag`, or since now where there is none. `Retry-After` is set while the job runs.
+    With `If-None-Match`, an unchanged job returns 304; changes of its rate and remaining time do not count. `wait=N`
+    waits up to N seconds for a change since that `ETag`, or since now without one. `Retry-After` is set while the job
+    runs.
     """
     here = service.current()
     job = protocol.get_job(here.engine.database, job_id)
-    known = flask.request.if_none_match
-    changed = bool(known) and not known.contains_weak(etag(job))
+    client_etags = flask.request.if_none_match
+    changed = bool(client_etags) and not client_etags.contains_weak(etag(job))
     if not job.ended and not changed:
         revision = job.revision
         job = here.waiting.wait(
@@ -84,31 +85,31 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
             lambda seconds: protocol.wait_for_change(here.engine.database, job_id, revision, seconds),
             lambda now: now.revision != revision,
         )
-    unchanged = known.contains_weak(etag(job))
+    unchanged = client_etags.contains_weak(etag(job))
     response = Response(status=304) if unchanged else flask.jsonify(JobSchema().dump(represent(here, job)))
     response.headers["Cache-Control"] = "no-cache"
-    # Weak: what time alone changes, such as the rate, makes no other job of it.
+    # Weak, because values that change with time alone, such as the rate, are not part of it.
     response.set_etag(etag(job), weak=True)
     return with_retry(response, job)
 
 
 @blueprint.get(f"/<{ID}:job_id>/events")
 @blueprint.answers(
-    200, {"type": "string"}, content_type="text/event-stream", description="Events, until the job has ended"
+    200, {"type": "string"}, content_type="text/event-stream", description="Events until the job has ended"
 )
 @blueprint.also_answers(
     204,
-    description="The job has ended and `Last-Event-ID` is its last event: there is nothing to connect for",
+    description="The job has ended and `Last-Event-ID` is its last event, so nothing follows",
 )
 @blueprint.fails(404, 503)
 @blueprint.describe(parameters=[LAST_EVENT_ID])
 def get_job_events(job_id: int) -> Response:
-    """A job as it changes, as server-sent events
+    """Follow a job by server-sent events
 
-    Every change is an event `job` with the job as `GET /jobs/{job_id}` answers it, under its revision as the id; the
-    first tells how it stands. The last event is `end`. Comments keep the connection alive meanwhile. There are places
-    for a number of listeners (`SHOAL_MAX_EVENT_STREAMS`); whoever finds none (503) asks `GET /jobs/{job_id}?wait=N`.
-    With API keys, listen by `fetch`: `EventSource` sends no `Authorization`.
+    Each change is an event `job` with the body of `GET /jobs/{job_id}` as data and the revision as id. The first event
+    holds the current state, the last one is `end`. Comments keep the connection alive between events. The number of
+    streams is limited (`SHOAL_MAX_EVENT_STREAMS`): after a 503, use `GET /jobs/{job_id}?wait=N` instead. With API keys,
+    use `fetch`, because `EventSource` sends no `Authorization`.
     """
     here = service.current()
     database = here.engine.database
@@ -116,17 +117,17 @@ def get_job_events(job_id: int) -> Response:
     seen = events.seen_revision(flask.request.headers.get("Last-Event-ID"))
     if job.ended and seen == job.revision:
         return Response(status=204)
-    stand_up = here.listeners.acquire()
+    release = here.listeners.acquire()
     try:
         dump = JobSchema().dump
-        told = here.listeners.stream(database, job, seen, lambda job: dump(represent(here, job)))
-        response = Response(told, content_type=events.CONTENT_TYPE)
+        stream = here.listeners.stream(database, job, seen, lambda job: dump(represent(here, job)))
+        response = Response(stream, content_type=events.CONTENT_TYPE)
     except BaseException:
-        stand_up()
+        release()
         raise
-    # Also where nobody takes a byte of it.
-    response.call_on_close(stand_up)
-    # nginx would keep the events back until it has a page of them.
+    # Runs even if the client never reads from the stream.
+    response.call_on_close(release)
+    # Otherwise nginx buffers events until it has a page of them.
     response.headers["X-Accel-Buffering"] = "no"
     return response
 
@@ -136,11 +137,11 @@ def get_job_events(job_id: int) -> Response:
 @blueprint.answers(200, ItemListSchema)
 @blueprint.fails(404)
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
-    """The items of a job, in the order of the upload"""
+    """List the items of a job, in upload order"""
     database = service.current().engine.database
     status = ItemStatus(query["status"]) if "status" in query else None
-    found = protocol.get_items(database, job_id, status, query["limit"], query["offset"])
-    return {"items": found, "total": protocol.count_items(database, job_id, status)}
+    items = protocol.get_items(database, job_id, status, query["limit"], query["offset"])
+    return {"items": items, "total": protocol.count_items(database, job_id, status)}
 
 
 def etag(job: protocol.Job) -> str:
@@ -152,7 +153,7 @@ def address(job: protocol.Job) -> str:
 
 
 def represent(here: Service, job: protocol.Job) -> dict[str, Any]:
-    """A job with its pace and its links, for JobSchema."""
+    """Return the values of JobSchema for a job: its state, rate and links."""
     waves = [] if job.ended else protocol.get_waves(here.engine.database, job.id)
     estimate = here.paces.estimate(job, waves)
     return {
@@ -170,7 +171,7 @@ def represent(here: Service, job: protocol.Job) -> dict[str, Any]:
 
 
 def _rounded(estimate: Estimate) -> dict[str, float | None]:
-    """An estimate with as many digits as it is worth."""
+    """Return an estimate, rounded to a sensible number of digits."""
     rates = dataclasses.asdict(estimate)
     return {
         name: None if value is None else round(value, 4 if name == "fraction" else 1)
@@ -179,14 +180,14 @@ def _rounded(estimate: Estimate) -> dict[str, float | None]:
 
 
 def with_retry(response: Response, job: protocol.Job) -> Response:
-    """The response with `Retry-After` while the job runs."""
+    """Add `Retry-After` to the response while the job runs."""
     if not job.ended:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
 
 
 def accepted(job: protocol.Job) -> Response:
-    """202 with the job and where to follow it."""
+    """Return 202 with the job, and its URL in `Location`."""
     response = flask.jsonify({"job": JobSchema().dump(represent(service.current(), job))})
     response.status_code = 202
     response.headers["Location"] = address(job)

@@ -1,8 +1,7 @@
-"""How much is taken at a time: requests of a caller, and work that waits.
+"""Rate limit per caller, limit of the job queue, and sizes of request bodies.
 
-The rate limit is a token bucket for each caller, in this process: one process answers for the whole service, so
-nothing needs to be shared, and a bucket refills steadily where a counter per minute would let twice the limit
-through around the turn of a minute.
+The rate limit is a token bucket per caller in the memory of this process, because one process serves the whole service.
+A bucket refills steadily, whereas a counter per minute would allow twice the limit around the turn of a minute.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import ProblemError
 
 ESCAPED = 3
-"""Bytes of JSON for a byte of text at most, in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
+"""Most bytes of JSON per byte of text in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
 
 MAX_JSON_BYTES = MIB
-"""Of a body that holds no document, and of one that does beside content and metadata. A search with ten thousand ids in
-its filters fits."""
+"""Limit of a body without a document, and of the other fields of a document besides content and metadata. A search with
+ten thousand ids in its filters fits."""
 
 MAX_CALLERS = 10_000
-"""Buckets that are kept; of more callers the one that was silent longest is forgotten, and has a full one again."""
+"""Most buckets in memory. Beyond that, the least recently used bucket is evicted; its caller starts with a full one."""
 
 IPV6_SITE_BITS = 64
-"""One customer's share of the IPv6 addresses: whoever has one of them has them all."""
+"""Prefix that an IPv6 customer gets. All of its addresses count as one caller."""
 
 QUEUE_RETRY_SECONDS = 30
-"""What `Retry-After` says where the queue is full: about what a worker needs for the documents of a book shelf."""
+"""Value of `Retry-After` where the queue is full: about what a worker needs for a shelf of books."""
 
 MANY_JOBS = 1000
 COUNT_AGE_SECONDS = 1.0
-"""Beyond so many open jobs, counting them takes milliseconds: the count then serves for as long as this."""
+"""With more open jobs than MANY_JOBS, counting takes milliseconds, so the count is cached for COUNT_AGE_SECONDS."""
 
 FILLS_QUEUE = frozenset(
     {
@@ -50,58 +49,58 @@ FILLS_QUEUE = frozenset(
         ("PUT", f"{DOCUMENTS}/<{ID}:document_id>"),
     }
 )
-"""Methods and rules that bring documents to be worked on."""
+"""Methods and routes that add items to the queue."""
 
 
 def max_body_bytes(settings: Settings) -> int:
-    """Bytes of JSON that a document within its limits can need."""
+    """Return the largest JSON body, in bytes, of a document within the limits."""
     return ESCAPED * settings.max_document_bytes + max_beside_content(settings)
 
 
 def max_beside_content(settings: Settings) -> int:
-    """Bytes of those that may be something other than the content."""
+    """Return how many bytes of such a body may be something other than the content."""
     return ESCAPED * settings.max_metadata_bytes + MAX_JSON_BYTES
 
 
 class RateLimit:
-    """Requests a minute of each caller. As many may come at once after a minute's silence."""
+    """Limit of requests per minute and caller. After a minute without requests, as many may come at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """0: no limit."""
+        """Set the limit; 0 means no limit."""
         self._size = float(per_minute)
         self._per_second = per_minute / 60
         self._clock = clock
-        # Of each caller: the tokens there were, and when that was.
+        # caller -> (tokens, time at which they were counted), least recently used first.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, caller: str) -> None:
-        """Count a request of `caller`, an address or a name. Raises a 429 problem if there were too many."""
+        """Count a request of `caller`, an address or a key name. Raises a 429 problem above the limit."""
         if not self._size:
             return
         seconds = self._wait(_site(caller))
         if seconds:
             raise ProblemError(
                 429,
-                f"too many requests: {self._size:,.0f} a minute are answered; try again in {counted(seconds)}",
+                f"too many requests: the limit is {self._size:,.0f} a minute; try again in {counted(seconds)}",
                 headers={"Retry-After": str(seconds)},
             )
 
     def _wait(self, caller: str) -> int:
-        """Take a token; 0, or where there is none the seconds until there is."""
+        """Take a token and return 0; if there is none, return the seconds until the next one."""
         with self._lock:
             now = self._clock()
             tokens, before = self._buckets.pop(caller, (self._size, now))
             tokens = min(self._size, tokens + (now - before) * self._per_second)
-            is_there = tokens >= 1
-            self._buckets[caller] = (tokens - is_there, now)
+            is_allowed = tokens >= 1
+            self._buckets[caller] = (tokens - is_allowed, now)
             if len(self._buckets) > MAX_CALLERS:
                 self._buckets.popitem(last=False)
-        return 0 if is_there else max(1, math.ceil((1 - tokens) / self._per_second))
+        return 0 if is_allowed else max(1, math.ceil((1 - tokens) / self._per_second))
 
 
 class QueueLimit:
-    """Documents are taken until too many, or too much of them, wait for the workers."""
+    """Limit of the documents that wait for the workers, by number and bytes."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
@@ -110,7 +109,7 @@ class QueueLimit:
         self._counted: tuple[Waiting, float] | None = None
 
     def check(self) -> None:
-        """Raise a 429 problem if the queue is full. An upload that begins before that may go over the limit."""
+        """Raise a 429 problem if the queue is full. An upload accepted before that may exceed the limit."""
         if not self._items and not self._bytes:
             return
         waiting = self._waiting()
@@ -121,7 +120,7 @@ class QueueLimit:
         raise ProblemError(
             429,
             f"the queue is full: {waiting.items:,} documents wait for the workers; nothing of this request was "
-            f"stored, send it again later",
+            "stored; send it again later",
             headers={"Retry-After": str(QUEUE_RETRY_SECONDS)},
         )
 
@@ -135,7 +134,7 @@ class QueueLimit:
 
 
 def register(app: flask.Flask, database: Database, settings: Settings) -> None:
-    """Refuse bodies whose size nobody knows, and documents while the queue is full, before anything is read."""
+    """Check the encoding, the URL and the queue limit of each request before its body is read."""
     queue = QueueLimit(database, settings)
 
     @app.before_request
@@ -143,7 +142,7 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
         encoding = flask.request.headers.get("Content-Encoding", "identity")
         if encoding.strip().lower() not in ("", "identity"):
             raise ProblemError(
-                415, "send the body without Content-Encoding; an archive is taken as one, by its content type"
+                415, "send the body without Content-Encoding; an archive is recognized by its content type"
             )
 
     @app.before_request
@@ -151,7 +150,7 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
         try:
             flask.request.query_string.decode()
         except UnicodeDecodeError:
-            raise ProblemError(400, "the address is not UTF-8; write other bytes as %XX") from None
+            raise ProblemError(400, "the URL is not UTF-8; write other bytes as %XX") from None
 
     @app.before_request
     def check_queue() -> None:
@@ -160,7 +159,7 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
         if rule is None or (request.method, rule.rule) not in FILLS_QUEUE:
             return
         key = request.headers.get("Idempotency-Key")
-        # What was accepted is told again, however full the queue is by now.
+        # A repeated request returns its accepted job even while the queue is full.
         if key is None or queries.find_by_key(database, key) is None:
             queue.check()
 
@@ -170,7 +169,7 @@ def counted(seconds: int) -> str:
 
 
 def _site(caller: str) -> str:
-    """A caller as it is counted: of an IPv6 address the part that stands for the customer."""
+    """Return the name under which a caller is counted: of an IPv6 address, the prefix of the customer."""
     try:
         address = ipaddress.ip_address(caller.split("%")[0])
     except ValueError:

@@ -1,6 +1,6 @@
-"""Numbers for Prometheus: what this process has counted, and what the database says when it is asked.
+"""Prometheus metrics: counts of this process, and numbers read from the database at each scrape.
 
-Whatever workers do shows in the database, so one scrape of the API has the numbers of all of them.
+Workers record their work in the database, so one scrape of the API covers all workers.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from shoal.models import JobStatus
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
-"""From a cached search to the longest wait for a job."""
+"""Buckets from a cached search to the longest wait for a job."""
 SEARCH_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Close together where searches of a library of some ten thousand passages are."""
+"""Buckets, dense where searches of a library of some ten thousand passages lie."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 
@@ -41,7 +41,7 @@ log = structlog.get_logger("shoal.api")
 
 
 class Metrics:
-    """The metrics of one application; a registry of their own lets tests make many."""
+    """The metrics of one application, with their own registry, so that tests can build several."""
 
     def __init__(self, engine: Engine) -> None:
         self._registry = CollectorRegistry()
@@ -57,16 +57,16 @@ class Metrics:
         )
         self._searches = Histogram(
             "shoal_search_seconds",
-            "Time to search, without the way over HTTP",
+            "Time of a search, without HTTP",
             ("mode",),
             buckets=SEARCH_SECONDS,
             registry=self._registry,
         )
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Library(engine))
+        self._registry.register(_DatabaseCollector(engine))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request. `route` is the pattern, not the address: addresses are without number."""
+        """Count a request. `route` is the URL pattern, because the number of URLs is unbounded."""
         method = method if method in METHODS else "(other)"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
@@ -76,18 +76,18 @@ class Metrics:
         self._searches.labels(mode).observe(seconds)
 
     def text(self) -> bytes:
-        """All metrics in the text format. A database that is away costs its numbers, not the others."""
+        """Return all metrics in the text format. Without the database, only its metrics are missing."""
         return generate_latest(self._registry)
 
 
-class _Library(Collector):
-    """What the database says at the moment of a scrape."""
+class _DatabaseCollector(Collector):
+    """Metrics read from the database at each scrape."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: or the registry would read the database when this is registered."""
+        """Return nothing; otherwise the registry would call `collect` on registration and read the database."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -100,18 +100,18 @@ class _Library(Collector):
             yield _gauge("shoal_database_up", "1 if the database can be read", 0)
             return
         yield _gauge("shoal_database_up", "1 if the database can be read", 1)
-        yield from _of_library(status)
-        yield from _of_postings(self._engine)
+        yield from _library_metrics(status)
+        yield from _posting_metrics(self._engine)
         yield _gauge(
             "shoal_disk_free_bytes",
-            "Space left on the disk of the database",
+            "Free space on the disk of the database",
             shutil.disk_usage(self._engine.database.path.parent).free,
         )
-        yield from _of_work(work, status["jobs"])
-        yield from _of_stages(work.counted)
+        yield from _job_metrics(work, status["jobs"])
+        yield from _stage_metrics(work.counted)
 
 
-def _of_library(status: Mapping[str, object]) -> Iterator[Metric]:
+def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
     yield InfoMetricFamily(
         "shoal",
         "Versions of program, schema and data",
@@ -126,12 +126,12 @@ def _of_library(status: Mapping[str, object]) -> Iterator[Metric]:
         ("shoal_chunks", "n_chunks", "Passages stored"),
         ("shoal_content_bytes", "content_bytes", "Text stored, bytes of UTF-8"),
         ("shoal_database_bytes", "db_bytes", "Size of the database on disk, with its log"),
-        ("shoal_vocabulary_version", "vocabulary_version", "Version of the learned words"),
-        ("shoal_custom_words", "n_custom_words", "Learned words in force"),
+        ("shoal_vocabulary_version", "vocabulary_version", "Version of the vocabulary"),
+        ("shoal_custom_words", "n_custom_words", "Learned words in the vocabulary"),
         (
             "shoal_stale_chunks",
             "n_stale_chunks",
-            "Passages scored before the newest words, or with other data: what a rescore would bring up to date",
+            "Passages scored with an older vocabulary or other data; a rescore updates them",
         ),
     ):
         value = status[field]
@@ -139,29 +139,29 @@ def _of_library(status: Mapping[str, object]) -> Iterator[Metric]:
         yield _gauge(name, meaning, value)
 
 
-def _of_postings(engine: Engine) -> Iterator[Metric]:
+def _posting_metrics(engine: Engine) -> Iterator[Metric]:
     n_chunks, n_bytes = engine.postings_in_memory()
     yield _gauge("shoal_postings_chunks", "Passages whose postings this process keeps in memory", n_chunks)
-    yield _gauge("shoal_postings_bytes", "Memory that these postings take", n_bytes)
+    yield _gauge("shoal_postings_bytes", "Memory used by these postings", n_bytes)
 
 
-def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
-    yield _gauges("shoal_jobs", "Jobs by status; finished ones are removed after a time", "status", jobs)
-    yield _gauges("shoal_items_waiting", "Documents accepted and not done, by state", "status", work.waiting)
+def _job_metrics(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
+    yield _gauges("shoal_jobs", "Jobs by status; ended jobs are removed after some time", "status", jobs)
+    yield _gauges("shoal_items_waiting", "Items accepted and not ended, by status", "status", work.waiting)
     yield _gauges(
-        "shoal_items_waiting_bytes", "Their text, bytes of UTF-8, by state", "status", work.waiting_bytes
+        "shoal_items_waiting_bytes", "Text of these items, bytes of UTF-8", "status", work.waiting_bytes
     )
     yield _gauge(
         "shoal_oldest_job_seconds",
-        "Age of the oldest job that has not ended; 0 where there is none",
+        "Age of the oldest job that has not ended; 0 if there is none",
         work.oldest_seconds,
     )
-    yield _gauge("shoal_uploads_receiving", "Uploads that are arriving", work.receiving)
-    yield _gauge("shoal_workers", "Workers that gave a sign of life lately", work.workers)
-    yield _gauge("shoal_worker_processes", "Their processes", work.worker_processes)
-    yield _counters("shoal_items", "Documents that went through jobs, by their end", "status", work.ended)
+    yield _gauge("shoal_uploads_receiving", "Uploads in progress", work.receiving)
+    yield _gauge("shoal_workers", "Workers with a recent heartbeat", work.workers)
+    yield _gauge("shoal_worker_processes", "Processes of these workers", work.worker_processes)
+    yield _counters("shoal_items", "Items that ended, by final status", "status", work.ended)
     yield CounterMetricFamily(
-        "shoal_items_bytes", "Their text, bytes of UTF-8, whatever their end", value=work.ended_bytes
+        "shoal_items_bytes", "Text of the items that ended, bytes of UTF-8", value=work.ended_bytes
     )
     removed = work.counted.get(counters.REMOVED_JOBS, {})
     open_jobs = (JobStatus.enqueued, JobStatus.processing)
@@ -170,35 +170,33 @@ def _of_work(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:
         for status in JobStatus
         if status not in open_jobs
     }
-    yield _counters("shoal_jobs_ended", "Jobs that ended, by their end", "status", ended)
+    yield _counters("shoal_jobs_ended", "Jobs that ended, by final status", "status", ended)
     lost = sum(work.counted.get(counters.LEASES_LOST, {}).values())
-    yield CounterMetricFamily(
-        "shoal_leases_lost", "Claims taken back from workers that died or were silent", value=lost
-    )
+    yield CounterMetricFamily("shoal_leases_lost", "Claims reclaimed after their lease expired", value=lost)
 
 
-def _of_stages(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    """Workers' batches. Counts are whole in the table, as each bound's own; Prometheus wants them added up."""
-    found: dict[str, dict[str, float]] = {}
+def _stage_metrics(counted: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+    """Metrics of the batches of workers. The table counts per bucket; Prometheus needs cumulative counts."""
+    stages: dict[str, dict[str, float]] = {}
     for label, n in counted.get(counters.STAGE_BATCHES, {}).items():
         stage, _, bound = label.partition(" ")
-        found.setdefault(stage, {})[bound] = n
+        stages.setdefault(stage, {})[bound] = n
     batches = HistogramMetricFamily(
         "shoal_batch_seconds", "Time of a worker for one batch, by stage", labels=["stage"]
     )
-    for stage, by_bound in sorted(found.items()):
-        buckets, so_far = [], 0.0
+    for stage, by_bound in sorted(stages.items()):
+        buckets, cumulative = [], 0.0
         for limit in (*counters.SECONDS, math.inf):
-            so_far += by_bound.get(counters.bound_text(limit), 0)
-            buckets.append(("+Inf" if math.isinf(limit) else str(limit), so_far))
+            cumulative += by_bound.get(counters.bound_text(limit), 0)
+            buckets.append(("+Inf" if math.isinf(limit) else str(limit), cumulative))
         seconds = counted.get(counters.STAGE_SECONDS, {}).get(stage, 0.0)
         batches.add_metric([stage], buckets=buckets, sum_value=seconds)
     yield batches
-    for name, tally, meaning in (
-        ("shoal_batch_items", counters.STAGE_ITEMS, "Documents that workers took through a stage"),
-        ("shoal_batch_bytes", counters.STAGE_BYTES, "Their text, bytes of UTF-8"),
+    for name, counter, meaning in (
+        ("shoal_batch_items", counters.STAGE_ITEMS, "Items that workers processed, by stage"),
+        ("shoal_batch_bytes", counters.STAGE_BYTES, "Text of these items, bytes of UTF-8"),
     ):
-        yield _counters(name, meaning, "stage", counted.get(tally, {}))
+        yield _counters(name, meaning, "stage", counted.get(counter, {}))
 
 
 def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:

@@ -1,6 +1,6 @@
-"""multipart/form-data part by part, in memory bounded by what the reader asks for.
+"""Streaming reader of multipart/form-data, one part at a time in bounded memory.
 
-Werkzeug's own form parser keeps every file of a form at once; its decoder, used here, does not.
+Werkzeug's form parser keeps all files of a form at once; its decoder, used here, does not.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from werkzeug.sansio.multipart import (
 from shoal_api.spool import READ_BYTES, Readable
 
 MAX_HEADERS = 2 * READ_BYTES
-"""Bytes the decoder may hold back while it looks for the first boundary or the end of a part's headers: what it was given
-last, and as much before that."""
+"""Bytes the decoder may buffer while it searches for the first boundary or the end of a part's headers: the last block
+and as much before it."""
 
 MAX_PADDING = 64
-"""White space that may follow a boundary on its line, by RFC 2046; nobody is known to send any."""
+"""White space allowed after a boundary on its line. RFC 2046 permits it; no known client sends any."""
 
 
 class MalformedMultipartError(ValueError):
-    """The body is not multipart/form-data with the boundary that was announced."""
+    """The body is not multipart/form-data with the declared boundary."""
 
 
 class Part:
-    """One part while it passes by: what is not read before the next one is asked for is gone."""
+    """One part of a stream. Data not read before the next part is requested is lost."""
 
     def __init__(self, name: str, filename: str | None, data: Iterator[bytes]) -> None:
-        """`filename` is None for a field; "" is what a browser sends for a file input left empty."""
+        """Create a part. `filename` is None for a field; browsers send "" for an empty file input."""
         self.name = name
         self.filename = filename
         self.size = 0
@@ -51,7 +51,7 @@ class Part:
             yield data
 
     def read(self, limit: int) -> bytes | None:
-        """The whole part, or None where it is longer than `limit` bytes; `size` tells how long."""
+        """Return the whole part, or None if it is longer than `limit` bytes. Sets `size` in both cases."""
         kept = bytearray()
         for data in self:
             if self.size <= limit:
@@ -64,7 +64,7 @@ class Part:
 
 
 def parts(body: Readable, boundary: str) -> Iterator[Part]:
-    """The parts of a body in order. Raises MalformedMultipartError, and whatever reading the body raises."""
+    """Yield the parts of a body in order. Raises MalformedMultipartError and the errors of reading the body."""
     events = _events(body, boundary)
     for event in events:
         if isinstance(event, Field | File):
@@ -75,27 +75,27 @@ def parts(body: Readable, boundary: str) -> Iterator[Part]:
 
 
 def _events(body: Readable, boundary: str) -> Iterator[Event]:
-    with _as_malformed():
+    with _wrap_errors():
         delimiter = boundary.encode("ascii")
         decoder = MultipartDecoder(delimiter, max_form_memory_size=MAX_HEADERS)
     pieces = _pieces(body, delimiter)
     event: Event = NEED_DATA
     while not isinstance(event, Epilogue):
         data = next(pieces, None)
-        with _as_malformed():
+        with _wrap_errors():
             decoder.receive_data(data)
             event = decoder.next_event()
         while not isinstance(event, NeedData | Epilogue):
             yield event
-            with _as_malformed():
+            with _wrap_errors():
                 event = decoder.next_event()
 
 
 def _pieces(body: Readable, boundary: bytes) -> Iterator[bytes]:
-    """The body in pieces of which none ends between a boundary and the end of its line.
+    """Yield the body in pieces that never end between a boundary and the end of its line.
 
-    Given such a piece, Werkzeug's decoder (3.1) takes the line break before the boundary for content. Raises
-    MalformedMultipartError where more than MAX_PADDING blanks follow a boundary.
+    With such a piece, Werkzeug's decoder (3.1) takes the line break before the boundary for content. Raises
+    MalformedMultipartError if more than MAX_PADDING blanks follow a boundary.
     """
     padded = re.compile(rb"--%s[^\S\r\n]{%d}" % (re.escape(boundary), MAX_PADDING + 1))
     unfinished = re.compile(rb"--%s(?:-|[^\S\r\n]{1,%d})\Z" % (re.escape(boundary), MAX_PADDING))
@@ -111,12 +111,12 @@ def _pieces(body: Readable, boundary: bytes) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _as_malformed() -> Iterator[None]:
-    """What the decoder says of a body that it cannot take apart, or only after an endless head."""
+def _wrap_errors() -> Iterator[None]:
+    """Raise the decoder's errors, for malformed bodies and headers that are too long, as MalformedMultipartError."""
     try:
         yield
     except (ValueError, RequestEntityTooLarge) as error:
-        raise MalformedMultipartError("the body is not what its multipart boundary announces") from error
+        raise MalformedMultipartError("the body does not match its multipart boundary") from error
 
 
 def _data(events: Iterator[Event]) -> Iterator[bytes]:

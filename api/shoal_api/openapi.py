@@ -1,4 +1,4 @@
-"""flask-smorest as this service uses it: typed decorators, strict input, problem details in the document."""
+"""Adapter of flask-smorest: typed decorators, strict input, and problem details in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ View = TypeVar("View", bound=Callable[..., Any])
 Answer = type[ma.Schema] | dict[str, Any] | None
 
 DESCRIPTION = """\
-Shoal stores documents, cuts them into topic-coherent chunks and finds the chunks that answer a query, with the
-reasons for every match. Uploads are accepted as *jobs* and worked off in the background.
+Shoal stores documents, splits them into topic-coherent chunks and finds the chunks that answer a query, with the
+reasons for every match. Uploads are accepted as *jobs* and processed in the background.
 
-Errors are `application/problem+json` (RFC 9457) with a `trace_id`, which every answer also carries as the header
-`X-Trace-Id`. `POST`s that create something take an `Idempotency-Key`: the same key and body give the same job.
-Where the service has keys, send one as `Authorization: Bearer KEY`: 401 without a known one, 403 where it may only
-read. 429 says that requests came too often or that the queue is full; `Retry-After` says when to come again.
-A `Prefer` header that makes no sense, such as `wait=abc`, is ignored, as RFC 7240 asks for.
+Errors are `application/problem+json` (RFC 9457) with a `trace_id`. Every response carries the same id in the header
+`X-Trace-Id`. `POST`s that create something accept an `Idempotency-Key`: the same key and body return the same job.
+If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid key and 403 if the key
+may only read. 429 means too many requests or a full queue; `Retry-After` says when to try again. An invalid `Prefer`
+header, such as `wait=abc`, is ignored (RFC 7240).
 """
 
 
 FAILURES = {
-    400: "The request is malformed: not JSON, or not the form its content type announces",
+    400: "The request is malformed: not JSON, or not in the form that its content type declares",
     404: "There is no such document, chunk or job",
     409: "The `Idempotency-Key` was used before for another request",
-    413: "The body, or a document in it, is larger than the service takes",
-    415: "The body has a content type or an encoding that is not taken here",
-    422: "A field or parameter cannot be used; `errors` names it and says why",
-    503: "Something that the service needs is away, or reading took longer than it may; the answer says what",
+    413: "The body, or a document in it, is larger than the limit",
+    415: "The content type or encoding of the body is not supported",
+    422: "A field or parameter is invalid; `errors` names it and says why",
+    503: "A dependency of the service is unavailable, or reading timed out; `detail` says which",
 }
-"""What an error means where an operation names it."""
+"""Descriptions of the errors that operations declare."""
 
 OTHER_FAILURES = (
-    "Any other error: 400 for an address that is not UTF-8, 401 without a known key where keys are asked for, 403 with "
-    "a key that may only read or from a page of another site, 405 for a wrong method, 429 for too many requests or a "
-    "full queue, 500 for a mistake of the service, 503 while its database is busy or away or when reading takes too long, 507 without space"
+    "Any other error: 400 for a URL that is not UTF-8, 401 without a valid key if the service has keys, 403 with a "
+    "read-only key or from a page of another site, 405 for a wrong method, 429 for too many requests or a full queue, "
+    "500 for an internal error, 503 while the database is busy or unavailable or when reading times out, 507 without "
+    "disk space"
 )
 
 
 class StrictParser(FlaskParser):
-    """Unknown fields and parameters are errors: a misspelt `tags` must not silently widen a search or a delete."""
+    """Parser that refuses unknown fields and parameters: a misspelt `tags` must not widen a search or a delete."""
 
     DEFAULT_UNKNOWN_BY_LOCATION: dict[str, str | None] = {  # noqa: RUF012 - as the base class declares it
         **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,
@@ -73,16 +74,18 @@ class StrictParser(FlaskParser):
 
 
 def check_address(request: flask.Request) -> None:
-    """Raise a 400 problem if the parameters of the address, as they were sent, are not UTF-8."""
+    """Raise a 400 problem if the query string of the URL is not UTF-8."""
     try:
         unquote_to_bytes(request.query_string).decode()
     except UnicodeDecodeError:
-        raise problems.ProblemError(400, "the address is not UTF-8") from None
+        raise problems.ProblemError(400, "the URL is not UTF-8") from None
 
 
 def read_json_object(request: flask.Request) -> dict[str, Any]:
-    """The JSON object a request carries. Raises ProblemError: 415 for another type, 400 where it is not JSON, 413 where it
-    holds too much."""
+    """Return the JSON object in the body of a request.
+
+    Raises ProblemError: 415 for another content type, 400 for malformed JSON, 413 for too much of it.
+    """
     check_charset(request)
     if not request.is_json:
         raise problems.ProblemError(415, "send the body as `Content-Type: application/json`")
@@ -91,7 +94,7 @@ def read_json_object(request: flask.Request) -> dict[str, Any]:
             request.get_data(cache=False), limits.max_beside_content(service.current().settings)
         )
         if isinstance(value, dict):
-            # The text of a document may hold anything: what cannot be stored becomes a space there.
+            # Not in the text of a document: there, characters that cannot be stored become spaces.
             strict_json.check_surrogates(value, exempt=frozenset({"content"}))
     except strict_json.OversizedJSONError as error:
         raise problems.ProblemError(413, f"the body {error}") from None
@@ -112,13 +115,13 @@ def check_charset(request: flask.Request) -> None:
 
 
 def _operation_id(name: str) -> str:
-    """What clients that are made from the document call an operation: its view's name in their spelling."""
+    """Return the operation id for generated clients: the name of the view in camel case."""
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
-    """The decorators of flask-smorest with types, so that views keep theirs."""
+    """The decorators of flask-smorest, typed so that they keep the types of the views."""
 
     ARGUMENTS_PARSER = StrictParser()
 
@@ -143,27 +146,27 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return decorate
 
     def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
-        """The view takes the loaded JSON body as its next argument."""
+        """Pass the loaded JSON body to the view as its next argument."""
         decorator: Callable[[View], View] = self.arguments(schema, location="json", **options)
         return decorator
 
     def parameters(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
-        """The view takes the loaded query string as its next argument."""
+        """Pass the loaded query string to the view as its next argument."""
         decorator: Callable[[View], View] = self.arguments(schema, location="query", **options)
         return decorator
 
     def answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
-        """What the view returns is dumped by `schema`."""
+        """Serialize the return value of the view with `schema`."""
         decorator: Callable[[View], View] = self.response(status, schema, **options)
         return decorator
 
     def also_answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
-        """Document an answer that the view builds itself."""
+        """Document a response that the view builds itself."""
         decorator: Callable[[View], View] = self.alt_response(status, schema=schema, **options)
         return decorator
 
     def fails(self, *statuses: int) -> Callable[[View], View]:
-        """Document errors, as problem details in the words of FAILURES."""
+        """Document errors as problem details, with the descriptions in FAILURES."""
 
         def decorate(view: View) -> View:
             for status in statuses:
@@ -173,13 +176,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return decorate
 
     def describe(self, **members: Any) -> Callable[[View], View]:
-        """Members of the operation object, as they are."""
+        """Add members to the operation object, unchanged."""
         decorator: Callable[[View], View] = self.doc(**members)
         return decorator
 
 
 class Api(flask_smorest.Api):  # type: ignore[misc]
-    """Describes errors as problem details and leaves handling them to `problems`."""
+    """API that describes errors as problem details; `problems` handles them."""
 
     ERROR_SCHEMA = ProblemSchema
 
@@ -201,7 +204,7 @@ class Api(flask_smorest.Api):  # type: ignore[misc]
 
 
 def configuration() -> Mapping[str, Any]:
-    """What flask-smorest reads from the application's configuration."""
+    """Return the configuration that flask-smorest reads."""
     return {
         "API_TITLE": "Shoal",
         "API_VERSION": __version__,
@@ -210,7 +213,7 @@ def configuration() -> Mapping[str, Any]:
         "API_SPEC_OPTIONS": {
             "info": {"description": DESCRIPTION},
             "components": {"securitySchemes": {"key": access.DESCRIPTION}},
-            # Either is enough: whether the service has keys, its document can't say.
+            # Alternatives, because the document does not depend on whether the service has keys.
             "security": [{"key": []}, {}],
         },
     }

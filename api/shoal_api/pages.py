@@ -1,4 +1,4 @@
-"""The pages for people: the documentation, drawn from the OpenAPI document without a script or a byte from elsewhere."""
+"""The page `/docs`, rendered from the OpenAPI document without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METHODS = ("get", "post", "put", "delete")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one status brings; `examples` are (what it is, the JSON)."""
+    """The response for one status. `examples` are pairs of (summary, JSON)."""
 
     status: str
     description: str
@@ -34,8 +34,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operation:
-    """One entry of the page. `body` holds (content type, shape as text), `answers` those of success and `errors`
-    (status, when), both by number."""
+    """One entry of the page.
+
+    `body` holds pairs of (content type, shape as text); `answers` the successful responses; `errors` pairs of
+    (status, meaning). Both are ordered by status.
+    """
 
     method: str
     path: str
@@ -67,18 +70,18 @@ def register(app: flask.Flask, api: Api) -> None:
 
 
 def prose(text: str) -> Markup:
-    """Text with its `code` marked as such."""
+    """Return text as HTML, with parts between backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
 def groups(spec: dict[str, Any]) -> list[tuple[str, str, list[Operation]]]:
-    """(name, description, operations) of every tag."""
-    found = list(_operations(spec))
+    """Return (name, description, operations) for every tag."""
+    operations = list(_operations(spec))
     return [
         (
             tag["name"],
             tag.get("description", ""),
-            [operation for name, operation in found if name == tag["name"]],
+            [operation for name, operation in operations if name == tag["name"]],
         )
         for tag in spec.get("tags", [])
     ]
@@ -96,15 +99,15 @@ def _operations(spec: dict[str, Any]) -> Iterator[tuple[str, Operation]]:
 def _operation(
     spec: dict[str, Any], method: str, path: str, shared: list[Any], operation: dict[str, Any]
 ) -> Operation:
-    # Three digits each, then "default".
-    responses = sorted((status, _resolve(spec, each)) for status, each in operation["responses"].items())
+    # Sorts statuses by number, then "default".
+    responses = sorted((status, _resolve(spec, node)) for status, node in operation["responses"].items())
     return Operation(
         method=method.upper(),
         path=path,
         summary=operation.get("summary", ""),
         description=operation.get("description", ""),
         parameters=tuple(
-            _parameter(_resolve(spec, each)) for each in [*shared, *operation.get("parameters", [])]
+            _parameter(_resolve(spec, node)) for node in [*shared, *operation.get("parameters", [])]
         ),
         body=tuple(
             (kind, _shape(spec, content["schema"]))
@@ -151,7 +154,7 @@ def _answer(spec: dict[str, Any], status: str, response: dict[str, Any]) -> Answ
 
 
 def _resolve(spec: dict[str, Any], node: Any) -> dict[str, Any]:
-    """The object that a reference stands for."""
+    """Return the object that a reference points to, or the object itself."""
     while isinstance(node, dict) and "$ref" in node:
         target: Any = spec
         for step in node["$ref"].removeprefix("#/").split("/"):
@@ -166,30 +169,33 @@ def _plain(value: Any) -> str:
 
 
 def _shape(spec: dict[str, Any], schema: dict[str, Any]) -> str:
-    """A schema as a sketch of the JSON it describes."""
+    """Return a sketch of the JSON that a schema describes."""
     return _json(_sketch(spec, schema))
 
 
 def _json(value: Any) -> str:
-    """JSON for reading: lists of plain values on one line."""
+    """Return indented JSON with lists of plain values on one line."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return _PLAIN_LIST.sub(lambda found: "[" + _LINE_BREAK.sub(" ", found[1].strip()) + "]", text)
+    return _PLAIN_LIST.sub(lambda match: "[" + _LINE_BREAK.sub(" ", match[1].strip()) + "]", text)
 
 
 def _sketch(spec: dict[str, Any], node: dict[str, Any], about: str = "") -> Any:
-    """`about` describes the node from outside; a description of an object stands in it as the member `//`."""
+    """Return a sketch of a schema node as JSON values.
+
+    `about` is a description from outside the node. The description of an object becomes its member `//`.
+    """
     about = node.get("description", "") or about
     schema = _resolve(spec, node)
     for member in ("anyOf", "allOf"):
         if member in schema:
-            inner = [each for each in schema[member] if each.get("type") != "null"]
+            inner = [option for option in schema[member] if option.get("type") != "null"]
             return _sketch(spec, inner[0], about)
-    # Inside JSON there is no mark for code.
+    # Backticks mean nothing inside JSON.
     about = about.replace("`", "")
     if "properties" in schema:
-        needed = schema.get("required", [])
+        required = schema.get("required", [])
         members = {
-            name if name in needed else f"{name}?": _sketch(spec, inner)
+            name if name in required else f"{name}?": _sketch(spec, inner)
             for name, inner in schema["properties"].items()
         }
         return {"//": about, **members} if about else members

@@ -1,4 +1,4 @@
-"""Where the resources live."""
+"""URL paths of the API's resources."""
 
 API = "/api/v1"
 DOCUMENTS = f"{API}/documents"
@@ -6,4 +6,4 @@ CHUNKS = f"{API}/chunks"
 JOBS = f"{API}/jobs"
 
 ID = f"int(max={2**63 - 1})"
-"""The converter of an id in a path: a larger number than the database stores is the address of nothing."""
+"""URL converter of an id. Numbers larger than the database can store return 404."""

@@ -1,7 +1,7 @@
-"""Errors as RFC 9457 problem details: one shape for everything that goes wrong, one place that makes it.
+"""Errors as RFC 9457 problem details, built in one place.
 
-A `detail` is written for the caller. It never holds a traceback, SQL, or a path of the server: what is known
-about a storage failure goes to the log, under the trace id that the answer carries.
+A `detail` is written for the caller. It never contains a traceback, SQL or a path of the server. Details of a storage
+failure go to the log, under the trace id of the response.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from shoal_api.trace import trace_id
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-"""What `Retry-After` says while the database is away: about as long as a restart takes."""
+"""Value of `Retry-After` while the database is unavailable: about as long as a restart takes."""
 
 MAX_ERRORS = 20
-"""Messages in one answer. A mistake in the first of 100,000 values is most likely in all of them."""
+"""Most messages in one response. A mistake in the first of 100,000 values is most likely in all of them."""
 MAX_NAME_CHARS = 80
 MAX_MESSAGE_CHARS = 1000
-"""Of the name of a field, and of what is said of it: both may repeat what was sent."""
+"""Most characters of a field name and of a message; both may repeat input."""
 
 log = structlog.get_logger("shoal.api")
 
@@ -34,10 +34,9 @@ Messages = Mapping[str, list[str]]
 
 
 class ProblemError(Exception):
-    """An answer other than success, raised from anywhere while a request is handled.
+    """An error response, raised from anywhere while a request is handled.
 
-    `errors` maps the name of a field (dotted where nested) to what is wrong with it; `members` are further
-    members of the problem object.
+    `errors` maps field names (dotted where nested) to messages; `members` are further members of the problem object.
     """
 
     def __init__(
@@ -73,22 +72,25 @@ class ProblemError(Exception):
 
 
 def field_problem(field: str, *messages: str) -> ProblemError:
-    """422 for one field."""
+    """Return a 422 problem for one field."""
     return fields_problem({field: list(messages)})
 
 
-def fields_problem(wrong: dict[str, list[str]], status: int = 422) -> ProblemError:
-    """The reasons stand in `errors` alone, so that whoever shows both does not say everything twice."""
-    shown, n_others = shorten(wrong)
+def fields_problem(invalid: dict[str, list[str]], status: int = 422) -> ProblemError:
+    """Return a problem for invalid fields.
+
+    Only `errors` holds the reasons, so that clients that show `detail` and `errors` do not repeat them.
+    """
+    shown, n_others = shorten(invalid)
     others = f"; {n_others:,} more errors are not listed" if n_others else ""
     return ProblemError(status, f"cannot use {', '.join(shown)}{others}", errors=shown)
 
 
-def shorten(wrong: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]], int]:
-    """The first messages about fields, and how many others there are."""
+def shorten(invalid: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]], int]:
+    """Return the first messages by field, and the number of omitted ones."""
     shown: dict[str, list[str]] = {}
     n_messages = 0
-    for name, messages in wrong.items():
+    for name, messages in invalid.items():
         for message in messages[: max(0, MAX_ERRORS - n_messages)]:
             shown.setdefault(name[:MAX_NAME_CHARS], []).append(message[:MAX_MESSAGE_CHARS])
         n_messages += len(messages)
@@ -96,7 +98,7 @@ def shorten(wrong: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]], i
 
 
 def register(app: flask.Flask) -> None:
-    """Make every error of the application a problem."""
+    """Return every error of the application as a problem."""
     app.register_error_handler(ProblemError, lambda problem: problem.response())
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(errors.ShoalError, lambda error: for_error(error).response())
@@ -104,7 +106,7 @@ def register(app: flask.Flask) -> None:
 
 
 def for_error(error: errors.ShoalError) -> ProblemError:
-    """The problem that says what an error of ours means to the caller."""
+    """Return the problem for an error of the engine."""
     match error:
         case errors.InvalidFieldError():
             return field_problem(error.field, error.message)
@@ -133,7 +135,7 @@ def for_error(error: errors.ShoalError) -> ProblemError:
 
 
 def _for_failure(error: errors.ShoalError) -> ProblemError:
-    """Of the service rather than of the request. Their messages may name files, so they go to the log."""
+    """Return the problem for a failure of the service. Its message may name files, so it goes to the log only."""
     log.error("service failure", error=type(error).__name__, reason=str(error))
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
@@ -144,58 +146,58 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
         case errors.DatabaseReplacedError():
             return ProblemError(
                 503,
-                "files of the database were removed or replaced while the service ran, so nothing can be stored; the "
-                "service has to be restarted",
+                "files of the database were removed or replaced while the service ran, so nothing can be stored; "
+                "restart the service",
                 headers=retry,
             )
         case errors.DamagedDatabaseError():
             return ProblemError(
                 503,
-                "the database is damaged; those who run the service repair it (`shoal doctor`)",
+                "the database is damaged; an operator must repair it (`shoal doctor`)",
                 headers=retry,
             )
         case errors.DatabaseUnavailableError():
-            return ProblemError(503, "the database is busy or away; try again", headers=retry)
+            return ProblemError(503, "the database is busy or unavailable; try again", headers=retry)
         case errors.SchemaError():
             return ProblemError(
-                503, "the database is not prepared for this version of the service", headers=retry
+                503, "the database is not migrated to this version of the service", headers=retry
             )
         case errors.BrokerUnavailableError():
-            return ProblemError(503, "the message broker is away; try again", headers=retry)
+            return ProblemError(503, "the message broker is unavailable; try again", headers=retry)
         case _:
             return _internal()
 
 
 def _internal() -> ProblemError:
-    return ProblemError(500, "something went wrong in the service; its log tells more under this trace_id")
+    return ProblemError(500, "internal error; the log of the service has details under this trace_id")
 
 
 DETAILS = {
     400: "the request is malformed",
-    404: "there is nothing at this address",
-    405: "this address does not support the method; `Allow` lists those it does",
+    404: "there is nothing at this URL",
+    405: "this URL does not support the method; `Allow` lists the supported ones",
     408: "the body did not arrive in time",
-    413: "the body is larger than this service takes",
-    414: "the address is too long",
+    413: "the body is larger than the limit",
+    414: "the URL is too long",
     415: "the service cannot read a body of this content type",
-    417: "the service does not know what the header `Expect` asks for",
+    417: "the value of the header `Expect` is not supported",
     431: "the headers are too many or too long",
     507: "there is no space left on the server; nothing of this request was stored",
-    501: "the service knows no such transfer coding; send the body plainly or in chunks",
+    501: "the transfer coding is not supported; send the body with a length or chunked",
 }
 
 
 def _http_error(error: HTTPException) -> Response:
-    """An error that Flask, Werkzeug or webargs raised."""
+    """Return the response for an error of Flask, Werkzeug or webargs."""
     if error.code is None or error.code < 400:
-        # A redirect on its way out.
+        # A redirect.
         return Response.force_type(error.get_response())
     if error.code >= 500:
         return _unexpected(getattr(error, "original_exception", None) or error)
     headers = {name: value for name, value in error.get_headers() if name.lower() != "content-type"}
-    wrong = flatten(getattr(error, "data", {}).get("messages", {}))
-    if wrong:
-        return fields_problem(wrong, error.code).response()
+    invalid = flatten(getattr(error, "data", {}).get("messages", {}))
+    if invalid:
+        return fields_problem(invalid, error.code).response()
     if isinstance(error, ClientDisconnected):
         return ProblemError(400, "the body broke off").response()
     return ProblemError(error.code, DETAILS.get(error.code, error.name.lower()), headers=headers).response()
@@ -207,27 +209,27 @@ def _unexpected(error: BaseException) -> Response:
 
 
 def flatten(messages: Any) -> dict[str, list[str]]:
-    """marshmallow's nested messages as dotted fields: {"json": {"filters": {"tags": {0: [..]}}}} -> filters.tags.0.
+    """Return marshmallow's nested messages by dotted field: {"json": {"filters": {"tags": {0: [..]}}}} -> filters.tags.0.
 
-    The outermost level is webargs' name of where the data came from, which says nothing to the caller.
+    Drops the outermost level, webargs' name for the location of the data, which means nothing to the caller.
     """
-    found: dict[str, list[str]] = {}
+    flat: dict[str, list[str]] = {}
     if isinstance(messages, Mapping):
         for inner in messages.values():
-            _flatten(inner, "", found)
-    return found
+            _flatten(inner, "", flat)
+    return flat
 
 
-def _flatten(messages: Any, path: str, found: dict[str, list[str]]) -> None:
+def _flatten(messages: Any, path: str, flat: dict[str, list[str]]) -> None:
     if isinstance(messages, Mapping):
         for name, inner in messages.items():
             step = "" if name == "_schema" else str(name)
-            _flatten(inner, f"{path}.{step}".strip("."), found)
+            _flatten(inner, f"{path}.{step}".strip("."), flat)
     elif isinstance(messages, list | tuple):
-        found.setdefault(path or "body", []).extend(_sentence(str(message)) for message in messages)
+        flat.setdefault(path or "body", []).extend(_as_phrase(str(message)) for message in messages)
 
 
-def _sentence(message: str) -> str:
-    """marshmallow's messages in the style of ours: no capital, no full stop."""
+def _as_phrase(message: str) -> str:
+    """Return a message of marshmallow without its capital and full stop, as the other messages are written."""
     message = message.removesuffix(".")
     return message[:1].lower() + message[1:]

@@ -1,8 +1,8 @@
-"""Request heads: strict parsing, and every reason to refuse a request before its body is read.
+"""Strict parsing of request heads, and all checks before a body is read.
 
-waitress receives a whole body, into a file where it is large, before a thread works on the request. So whatever a head
-alone can tell is checked here: the form of the head, the announced length, and the key. A caller without a key can
-then send nothing that takes room on the disk.
+waitress receives the whole body, into a file if it is large, before a thread handles the request. So this module checks
+everything that depends on the head alone: its form, the declared length and the key. A caller without a key therefore
+cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from shoal_api.trace import SECURITY_HEADERS
 MAX_LINE = 8190
 MAX_HEADERS = 64
 MAX_HEADER = 8190
-"""Bytes of the request line and of one header, and headers of a request. Longer queries go into the body of a POST."""
+"""Most bytes of the request line and of one header, and most headers. Longer queries belong in the body of a POST."""
 MAX_HEAD = 64 * KIB
 
 ONCE = (b"host", b"transfer-encoding", b"content-length", b"authorization")
-"""Headers that may come once. waitress would join their values."""
+"""Headers that may occur only once. waitress would join their values."""
 
 MAX_CHUNK_LINE = KIB
-"""Bytes of the line that begins a chunk. waitress keeps the line in memory until its end has arrived."""
+"""Most bytes of the line that begins a chunk. waitress buffers the line in memory until it is complete."""
 MAX_TRAILER = MAX_HEADER
 
 SMALL_CHUNKS_FROM = 8 * KIB
 MIN_CHUNK_SHARE = 0.25
-"""From so many bytes on, at least this share of a chunked body must be content. Chunks of one byte, a share of 1/6,
-would keep the thread busy that reads for everybody."""
+"""From SMALL_CHUNKS_FROM bytes on, this share of a chunked body must be content. Chunks of one byte, a share of 1/6,
+would occupy the one thread that reads all requests."""
 
 
 @dataclass
 class Refusal(utilities.Error):  # type: ignore[misc]
-    """A problem that answers a request instead of the application. `detail` is written for the caller."""
+    """An error response sent in place of the application. `detail` is written for the caller."""
 
     code: int
     detail: str = ""
@@ -57,7 +57,7 @@ class Refusal(utilities.Error):  # type: ignore[misc]
     trace_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def to_response(self, ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
-        """Status line, headers and body."""
+        """Return the status line, headers and body."""
         phrase = HTTPStatus(self.code).phrase
         body = {
             "type": "about:blank",
@@ -76,7 +76,7 @@ class Refusal(utilities.Error):  # type: ignore[misc]
 
 
 class Admission:
-    """Which bodies are received: by the size that a route takes, and by the key of the request."""
+    """Decides which bodies are received: by the size limit of the route and by the key of the request."""
 
     def __init__(self, settings: Settings) -> None:
         self._keys: tuple[ApiKey, ...] = parse_keys(settings.api_keys)
@@ -84,13 +84,13 @@ class Admission:
         self._upload_bytes = settings.max_upload_bytes
 
     def max_body(self, path: str) -> int:
-        """Bytes of the largest body that the route of `path` takes."""
+        """Return the size limit, in bytes, for a body sent to `path`."""
         if path.startswith(f"{DOCUMENTS}/bulk"):
             return self._upload_bytes
         return self._document_bytes if path.startswith(DOCUMENTS) else MAX_JSON_BYTES
 
     def check(self, method: str, path: str, authorization: str | None) -> Refusal | None:
-        """The refusal of a request whose key is missing, unknown or not allowed to do this."""
+        """Return a refusal if the key is missing, invalid or lacks the scope, else None."""
         try:
             check_authorization(self._keys, method, path, authorization)
         except ProblemError as problem:
@@ -99,13 +99,13 @@ class Admission:
 
 
 class RequestParser(HTTPRequestParser):  # type: ignore[misc]
-    """waitress's parser, stricter. It reads its Admission from `adj.admission`."""
+    """A stricter version of waitress's parser. It reads its Admission from `adj.admission`."""
 
     max_body = 0
     error: utilities.Error | None = None
 
     def received(self, data: bytes) -> int:
-        """Take in the next bytes; how many belong to this request. Sets `error` and `completed` to refuse it."""
+        """Process the next bytes; return how many belong to this request. Sets `error` and `completed` to refuse it."""
         try:
             consumed: int = super().received(data)
         except OSError as error:
@@ -113,15 +113,19 @@ class RequestParser(HTTPRequestParser):  # type: ignore[misc]
                 raise
             self.error, consumed = Refusal(507), len(data)
         if self.body_bytes_received and not isinstance(self.error, Refusal):
-            self.error = Refusal(400, "the body is wrongly chunked") if self.error else self._check_body()
+            self.error = (
+                Refusal(400, "the chunked encoding of the body is malformed")
+                if self.error
+                else self._check_body()
+            )
         if self.error is not None:
-            # waitress would ask for the body with `100 Continue` and wait for it.
+            # Otherwise waitress would send `100 Continue` and wait for the body.
             self.expect_continue = False
             self.completed = True
         return consumed
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Parse a head and set `error` where the request is refused. Raises waitress's ParsingError."""
+        """Parse a head; set `error` to refuse the request. Raises waitress's ParsingError."""
         refusal = _check_form(header_plus)
         super().parse_header(header_plus)
         self.max_body = self.adj.admission.max_body(self.path)
@@ -160,7 +164,7 @@ class RequestParser(HTTPRequestParser):  # type: ignore[misc]
 
 
 def _check_form(head: bytes) -> Refusal | None:
-    """The refusal of a head that is too long, or that proxies may read in another way."""
+    """Return a refusal of a head that is too long or that proxies may interpret differently, else None."""
     request_line, *headers = head.split(b"\r\n")
     if len(request_line) > MAX_LINE:
         return Refusal(414)
@@ -175,5 +179,5 @@ def _check_form(head: bytes) -> Refusal | None:
 
 
 def refusal_of(error: Any) -> Refusal:
-    """waitress's own error as a problem like any other."""
+    """Return an error of waitress as a Refusal."""
     return error if isinstance(error, Refusal) else Refusal(error.code)

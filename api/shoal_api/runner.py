@@ -1,7 +1,7 @@
-"""Serving the application in this process, on a socket bound before anything else.
+"""Serves the application in this process, on a socket bound before anything else.
 
-One process is enough: answering is mostly waiting for SQLite and numpy, which let other threads run, and one
-process holds one copy of the scorer. `shoal up`, systemd or Docker starts it again should it ever die.
+One process is enough: requests mostly wait for SQLite and numpy, which release the interpreter lock, and one process
+holds one copy of the scorer. `shoal up`, systemd or Docker restarts it if it dies.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from shoal_api.service import EXTENSION, Service
 from shoal_api.spool import spool_folder
 
 SWITCH_SECONDS = 0.001
-"""How long a thread holds the interpreter while others wait for it. With Python's five milliseconds, an answer that
-takes a millisecond waits for a second beside eight threads that compute."""
+"""How long a thread holds the interpreter lock while others wait. With Python's default of five milliseconds, a response
+that takes one millisecond takes a second beside eight computing threads."""
 
 
 class ServiceError(ShoalError):
-    """The service cannot start; the message says why and what to do."""
+    """The service cannot start. The message says why and what to do."""
 
 
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises SettingsError, ServiceError or StorageError where it cannot start.
+    """Serve until SIGTERM or SIGINT. Raises SettingsError, ServiceError or StorageError if it cannot start.
 
-    A second signal ends it without waiting for requests in progress.
+    A second signal stops it without waiting for requests in progress.
     """
     check_binding(settings)
     log_setup.configure(settings, service="api")
@@ -47,10 +47,10 @@ def serve(settings: Settings) -> None:
     _prepare_database(settings)
     if settings.api_key and not settings.api_keys:
         structlog.get_logger("shoal.api").warning(
-            "the service has no keys: SHOAL_API_KEY is what commands send, its own are SHOAL_API_KEYS"
+            "the service has no keys: SHOAL_API_KEY is the key that clients send; set SHOAL_API_KEYS for the service"
         )
     _keep_bodies_in_data_folder(settings)
-    # It warns whenever a request waits for a thread.
+    # waitress warns whenever a request waits for a thread.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(settings)
@@ -64,7 +64,7 @@ def serve(settings: Settings) -> None:
 
 
 def _keep_bodies_in_data_folder(settings: Settings) -> None:
-    """Have waitress keep large bodies beside the database: /tmp is often small, or memory."""
+    """Make waitress store large bodies beside the database, because /tmp is often small or in memory."""
     try:
         tempfile.tempdir = str(spool_folder(settings))
     except OSError as error:
@@ -90,7 +90,7 @@ def _stop_on_signals(server: Server, service: Service) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ServiceError with what is in the way."""
+    """Return a listening socket. Raises ServiceError with the reason it cannot listen."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -98,15 +98,15 @@ def bind(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ServiceError(f"cannot listen on {host!r}: {error.strerror or error}") from error
-    # Else a port is taken for a minute after a restart.
+    # Otherwise the port stays in use for a minute after a restart.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        # Taken already means now: the server itself listens later.
+        # Listen now, so that a port in use is reported here.
         listener.listen()
     except OSError as error:
         listener.close()
-        raise ServiceError(_obstacle(error, host, port)) from error
+        raise ServiceError(_bind_message(error, host, port)) from error
     return listener
 
 
@@ -114,15 +114,15 @@ def url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _obstacle(error: OSError, host: str, port: int) -> str:
+def _bind_message(error: OSError, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return (
-                f"port {port} on {host} is taken by another program; stop that one or choose another port "
+                f"port {port} on {host} is in use by another program; stop that program or choose another port "
                 "(SHOAL_PORT, `--port`)"
             )
         case errno.EACCES:
-            return f"port {port} needs more rights than this user has; choose one from 1024"
+            return f"port {port} needs more rights than this user has; choose a port from 1024 on"
         case errno.EADDRNOTAVAIL:
             return f"{host} is not an address of this machine"
         case _:
@@ -130,7 +130,7 @@ def _obstacle(error: OSError, host: str, port: int) -> str:
 
 
 def _prepare_database(settings: Settings) -> None:
-    """Migrate here: the process that serves would only die of a problem, and be restarted to die again."""
+    """Migrate the database before serving, so that an error appears at the start."""
     database = Database(settings.database_url)
     try:
         migrate.upgrade(database)
@@ -139,7 +139,7 @@ def _prepare_database(settings: Settings) -> None:
 
 
 def _warm(service: Service) -> None:
-    """Load the scorer before the first search. A failure is told by /ready, which is asked before that."""
+    """Load the scorer before the first search. /ready reports a failure."""
     try:
         service.engine.start()
     except Exception as error:

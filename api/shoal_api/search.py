@@ -34,13 +34,13 @@ def search(data: dict[str, Any]) -> dict[str, Any]:
 @blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
 @blueprint.fails(503)
 def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
-    """Search, as an address"""
+    """Search by query parameters"""
     query = data.pop("q")
     data["filters"] = address_filters(data)
     try:
         return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
     except QueryError as error:
-        # The engine names its own arguments; the address has them flat, and a short one for the query.
+        # The engine uses the field names of the body; as query parameters, filters are flat and the query is `q`.
         field = error.field.removeprefix("filters.")
         raise QueryError("q" if field == "query" else field, str(error)) from None
 
@@ -50,16 +50,16 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
 @blueprint.answers(200, ExplanationSchema)
 @blueprint.fails(400, 404, 413, 415, 503)
 def explain(data: dict[str, Any]) -> Any:
-    """Explain how a query is understood, and where a document or chunk ranks and why"""
+    """Explain how a query is analyzed, and where a document or chunk ranks and why"""
     query = data.pop("query")
     explanation = service.current().engine.explain(query, **data)
     return dataclasses.replace(explanation, trace_id=trace_id())
 
 
-def _represent(response: SearchResponse, asked: dict[str, Any]) -> dict[str, Any]:
-    service.current().metrics.observe_search(str(asked["mode"]), response.took_ms / 1000)
+def _represent(response: SearchResponse, options: dict[str, Any]) -> dict[str, Any]:
+    service.current().metrics.observe_search(str(options["mode"]), response.took_ms / 1000)
     return {
-        "results": [_result(result, asked) for result in response.results],
+        "results": [_result(result, options) for result in response.results],
         "query_info": response.query_info,
         "weights": response.weights,
         "trace_id": trace_id(),
@@ -68,11 +68,11 @@ def _represent(response: SearchResponse, asked: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _result(result: SearchResult, asked: dict[str, Any]) -> dict[str, Any]:
-    """A result with only those of the optional parts that were asked for."""
-    found = {name: getattr(result, name) for name in result.__slots__}
-    if not asked["include_scores"]:
-        del found["shared_reefs"], found["matched_terms"]
-    if not asked["context"]:
-        del found["before"], found["after"]
-    return found
+def _result(result: SearchResult, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with its requested optional fields only."""
+    values = {name: getattr(result, name) for name in result.__slots__}
+    if not options["include_scores"]:
+        del values["shared_reefs"], values["matched_terms"]
+    if not options["context"]:
+        del values["before"], values["after"]
+    return values

@@ -1,8 +1,8 @@
-"""The HTTP server: waitress, with limits for the time and the connections that a client may take.
+"""The HTTP server: waitress, with limits on the time and the connections of a client.
 
-One thread receives every request and sends every answer. A thread of a pool takes a request over only when its head and
-body have arrived, and gives it back when the answer is made. So a slow client costs a connection and no thread. Pools
-are separate: however many requests wait for work, the service answers whether it is well.
+One thread receives all requests and sends all responses. A pool thread handles a request only once its head and body have
+arrived, and returns it when the response is complete. So a slow client costs a connection but no thread. The pools are
+separate, so that health checks respond however many other requests wait.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 HEAD_SECONDS = 20.0
-"""From the first byte of a request to the end of its head, which is one packet, or two."""
+"""Limit from the first byte of a request to the end of its head, which fits into one or two packets."""
 
 IDLE_SECONDS = 20.0
-"""A connection on which no request begins is closed after this long."""
+"""A connection without a request is closed after this time."""
 
 STALL_SECONDS = 60.0
-"""A client that neither sends nor receives for so long in the middle of a request has gone."""
+"""A connection without traffic for this long during a request is closed."""
 
 MIN_BYTES_PER_SECOND = 1 * KIB
 RATE_GRACE_SECONDS = 30.0
-"""The slowest rate of a body, as a mean since its request began, and how long a body may be slower at first."""
+"""Lowest mean rate of a body since its request began, and how long a body may be slower at first."""
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 * MIB
-"""After the last answer of a connection, how long and how much is still read. A client that is sending reads the
-answer only then; closed at once, its connection would break off before."""
+"""How long, and how much, is still read after the last response of a connection. A client that is still sending reads the
+response only afterwards; closing at once would reset its connection before that."""
 
 STOP_SECONDS = 30.0
-"""How long requests in progress have to end when the service stops."""
+"""How long requests in progress may take when the service stops."""
 
 MAINTENANCE_SECONDS = 1
 READ_BYTES = 8 * KIB
 SPOOL_FROM = 512 * KIB
-"""Larger bodies go to a file."""
-BUFFERED_ANSWER = 1 << 30
-"""An answer is taken off a thread whole, in a file from 1 MiB on, however slowly the client reads it."""
+"""Bodies larger than this go to a file."""
+BUFFERED_RESPONSE = 1 << 30
+"""A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow client."""
 
 SERVER_FAULTS = frozenset({500, 507})
 
@@ -67,17 +67,19 @@ log = structlog.get_logger("shoal.api")
 
 
 class ThreadPools:
-    """Threads for requests: `api_threads` for work, one for each listener to events, and two that say whether the service
-    is well. It stands in for waitress's dispatcher, which has one pool for everything."""
+    """Thread pools for requests: `api_threads` for work, one thread per event stream, and two for health checks.
+
+    Replaces waitress's dispatcher, which has one pool for everything.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._work = _pool(settings.api_threads)
-        # One more than there are places, for the answer to a listener who finds none free.
+        # One more than the limit, for the 503 to a listener above it.
         self._events = _pool(settings.max_event_streams + 1)
         self._status = _pool(STATUS_THREADS)
 
     def add_task(self, channel: HTTPChannel) -> None:
-        """Queue the first request of a channel."""
+        """Queue the first request of a channel in its pool."""
         request = channel.requests[0]
         path: str = getattr(request, "path", "")
         if request.error or path in STATUS_PATHS:
@@ -88,7 +90,7 @@ class ThreadPools:
             self._work.add_task(channel)
 
     def shutdown(self) -> None:
-        """End the threads that have nothing to do; the others end with the process."""
+        """Stop the idle threads; the others end with the process."""
         for pool in (self._work, self._events, self._status):
             pool.set_thread_count(0)
 
@@ -100,10 +102,10 @@ def _pool(n_threads: int) -> ThreadedTaskDispatcher:
 
 
 class ProblemTask(ErrorTask):  # type: ignore[misc]
-    """Answers a request that never reached the application, as a problem like any other."""
+    """Responds with a problem to a request that never reached the application."""
 
     def execute(self) -> None:
-        """Write the answer; the connection closes after it."""
+        """Write the response; the connection closes after it."""
         refusal = self.request.error = refusal_of(self.request.error)
         _log(self.request, refusal)
         super().execute()
@@ -114,7 +116,7 @@ def _log(request: RequestParser, refusal: Refusal) -> None:
     log.log(
         logging.ERROR if refusal.code in SERVER_FAULTS else logging.WARNING,
         "request refused",
-        # A head that cannot be parsed has neither.
+        # A head that cannot be parsed has no method and no path.
         method=getattr(request, "command", ""),
         path=quote(getattr(request, "path", "")),
         status=refusal.code,
@@ -139,24 +141,24 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     @property
     def is_idle(self) -> bool:
-        """Whether closing the connection loses nothing: no request has arrived further than its head."""
+        """Whether the connection can be closed without loss: no request is past its head, and no response pending."""
         request = self.request
         return not (self.requests or self.total_outbufs_len or (request and request.headers_finished))
 
     def received(self, data: bytes) -> bool:
-        """Take in what the client sent."""
+        """Process data from the client."""
         if self.request is None:
             self.request_began = time.time()
         return bool(super().received(data))
 
     def end_if_slow(self, now: float) -> None:
-        """Close the connection, or answer 408, where the client takes too long. `now` is a `time.time()`."""
+        """Close the connection, or respond 408, if the client takes too long. `now` is a `time.time()`."""
         request, silence = self.request, now - self.last_activity
-        # Never closed here: another connection could get the file descriptor in the same round of events.
+        # Only marked to close: another connection could get the file descriptor in the same round of events.
         if self.lingers_until:
             self.will_close = now > self.lingers_until
         elif self.requests:
-            # The answer is being made.
+            # A thread is working on the response.
             return
         elif self.total_outbufs_len:
             self.will_close = silence > STALL_SECONDS
@@ -164,11 +166,11 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             self.will_close = silence > IDLE_SECONDS
         elif not request.headers_finished:
             self.will_close = now - self.request_began > HEAD_SECONDS
-        elif silence > STALL_SECONDS or request.body_bytes_received < self._least_bytes(now):
+        elif silence > STALL_SECONDS or request.body_bytes_received < self._min_body_bytes(now):
             self._refuse(request, Refusal(408))
 
-    def _least_bytes(self, now: float) -> float:
-        """How much of a body must have arrived by now."""
+    def _min_body_bytes(self, now: float) -> float:
+        """Return how many bytes of the body must have arrived by now."""
         return (now - self.request_began - RATE_GRACE_SECONDS) * MIN_BYTES_PER_SECOND
 
     def _refuse(self, request: RequestParser, refusal: Refusal) -> None:
@@ -177,14 +179,14 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             self.requests.append(request)
             self.server.add_task(self)
 
-    # The end of a connection: the client reads the last answer before it is cut off.
+    # Lingering: the client can read the last response before the connection closes.
 
     def readable(self) -> bool:
-        """Whether to read from the client."""
+        """Whether the server reads from the client."""
         return bool(super().readable() or (self.lingers_until and not self.will_close))
 
     def handle_read(self) -> None:
-        """Read from the client, or learn that it has gone."""
+        """Read from the client, or close the connection if the client has gone."""
         request = self.request
         try:
             data = self.socket.recv(READ_BYTES)
@@ -206,14 +208,14 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             self.handle_close()
 
     def handle_close(self) -> None:
-        """Close the connection, and log the request whose body can arrive no more."""
+        """Close the connection; log a request whose body is incomplete."""
         request, self.request = self.request, None
         if request is not None and request.headers_finished:
             _log(request, Refusal(400, BROKEN_OFF))
         super().handle_close()
 
     def handle_write(self) -> None:
-        """Send to the client, and begin to linger where this was the last answer."""
+        """Send to the client; start lingering after the last response."""
         is_last = self.close_when_flushed
         if is_last:
             self.close_when_flushed = False
@@ -242,16 +244,16 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             ident=None,
             recv_bytes=READ_BYTES,
             inbuf_overflow=SPOOL_FROM,
-            outbuf_high_watermark=BUFFERED_ANSWER,
+            outbuf_high_watermark=BUFFERED_RESPONSE,
             max_request_header_size=MAX_HEAD,
-            # The parser has a limit for every route.
+            # The parser limits the body per route.
             max_request_body_size=1 << 62,
-            # A listening socket that stops accepting would shut everybody out; `limit_connections` closes instead.
+            # waitress would stop accepting, which locks out all clients; `limit_connections` closes connections instead.
             connection_limit=1 << 30,
             cleanup_interval=MAINTENANCE_SECONDS,
             asyncore_use_poll=True,
             log_socket_errors=False,
-            # The application believes no header of a proxy but by SHOAL_PROXIES.
+            # The application uses proxy headers only as SHOAL_PROXIES says.
             clear_untrusted_proxy_headers=False,
         )
         adjustments.admission = Admission(settings)
@@ -266,10 +268,10 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         )
 
     def run(self) -> None:
-        """Serve until `stop`, then until the requests in progress have ended."""
+        """Serve until `stop` is called and the requests in progress have ended."""
         while self._stop_by is None:
             self._poll()
-        # Of the listening socket alone; `close` of this class would end the rest, too.
+        # Closes only the listening socket; `close` of this class would end all connections.
         wasyncore.dispatcher.close(self)
         while time.monotonic() < self._stop_by and any(
             channel.requests or channel.total_outbufs_len for channel in self.active_channels.values()
@@ -278,7 +280,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.task_dispatcher.shutdown()
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Have `run` return. Safe to call from a signal handler, and again with less grace."""
+        """Make `run` return. Safe to call from a signal handler, and again with a shorter grace period."""
         self._stop_by = time.monotonic() + grace_seconds
         self.pull_trigger()
 
@@ -288,17 +290,19 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             self.maintenance(time.time())
 
     def maintenance(self, now: float) -> None:
-        """End what takes too long. Runs every second."""
+        """Close connections of slow clients. Runs every second."""
         for channel in list(self.active_channels.values()):
             channel.end_if_slow(now)
 
     def limit_connections(self, newest: Channel) -> None:
-        """Make room for a new connection: close the one that has been idle for longest, of the same address or of all,
-        or the new one where none is idle."""
+        """Enforce the connection limits per address and in total when a connection opens.
+
+        Above a limit, closes the connection that has been idle longest, or the new one if none is idle.
+        """
         channels = list(self.active_channels.values())
         address = newest.addr[0]
-        alike = [channel for channel in channels if channel.addr[0] == address]
-        for group, limit in ((alike, self._max_per_address), (channels, self._max_connections)):
+        same_address = [channel for channel in channels if channel.addr[0] == address]
+        for group, limit in ((same_address, self._max_per_address), (channels, self._max_connections)):
             if limit and len(group) > limit and newest.connected:
                 idle = [channel for channel in group if channel.is_idle and channel.connected]
                 min(idle, key=attrgetter("last_activity"), default=newest).handle_close()

@@ -1,4 +1,4 @@
-"""What the views work with: one engine, the job protocol, the nudge, the places for those who wait."""
+"""The objects that views share: engine, Celery application, metrics, and limits for waiting requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXTENSION = "shoal"
 
 @dataclass(frozen=True)
 class Service:
-    """Shared by the threads of a process."""
+    """Objects shared by all threads of the process."""
 
     settings: Settings
     engine: Engine
@@ -31,17 +31,17 @@ class Service:
     paces: Paces
 
     def notify(self) -> None:
-        """Tell a worker that there is work. A broker that is away costs a delay, never the work."""
+        """Notify workers of new work. Without the broker, the job starts later but is not lost."""
         worker_notifier(self.celery)()
 
     def end(self) -> None:
-        """Send those who wait or listen home: the service is about to end."""
+        """End waiting requests and event streams, because the service is stopping."""
         self.waiting.close()
         self.listeners.close()
 
 
 def current() -> Service:
-    """The service of the application that handles this request."""
-    found = flask.current_app.extensions[EXTENSION]
-    assert isinstance(found, Service)
-    return found
+    """Return the service of the application that handles the current request."""
+    service = flask.current_app.extensions[EXTENSION]
+    assert isinstance(service, Service)
+    return service

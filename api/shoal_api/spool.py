@@ -1,7 +1,7 @@
-"""The body of an upload as a file, whole before anything is read of it.
+"""Upload bodies as files, received completely before they are read.
 
-So memory does not grow with the body, a client that breaks off leaves nothing behind, and the database is not kept
-busy at the speed of a network.
+Memory does not grow with the body, an aborted upload leaves nothing behind, and no write transaction waits for the
+network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.settings import KIB, Settings
 
 READ_BYTES = 64 * KIB
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""No space, no share of it left, or a file larger than the file system or the process may have."""
+"""No space left, quota exceeded, or a file above the limit of the file system or process."""
 
 
 class Readable(Protocol):
@@ -30,7 +30,7 @@ class Readable(Protocol):
 
 
 def spool_folder(settings: Settings) -> Path:
-    """The folder of temporary files, made where it is missing. Raises OSError."""
+    """Return the folder of temporary files, creating it if necessary. Raises OSError."""
     folder = settings.data_path / "spool"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -38,13 +38,13 @@ def spool_folder(settings: Settings) -> Path:
 
 @contextlib.contextmanager
 def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
-    """The body of an upload, at its start. waitress has it in a file already; other servers' bodies go to a file without a
-    name, which is gone with the process.
+    """Yield the body of an upload as a file, at its start.
 
-    Raises DiskFullError, and Werkzeug's errors for a body that is too large or breaks off.
+    waitress provides a file. Bodies from other servers are copied to an unnamed file, which vanishes with the process.
+    Raises DiskFullError, and Werkzeug's errors for a body that is too large or incomplete.
     """
     request.max_content_length = settings.max_upload_bytes
-    # Raises for an announced length over the limit.
+    # Raises if the declared length is above the limit.
     body = request.stream
     received = request.environ["wsgi.input"]
     if getattr(received, "seekable", bool)():

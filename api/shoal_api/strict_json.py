@@ -1,7 +1,7 @@
-"""JSON as RFC 8259 has it, for input from strangers.
+"""Strict JSON parser (RFC 8259) for untrusted input.
 
-`json.loads` takes more than JSON (NaN, Infinity, duplicate keys with the last one winning, numbers that become
-infinite) and fails in its own ways on deep nesting and huge integers. Here all of these are one error.
+`json.loads` accepts more than JSON: NaN, Infinity, duplicate keys (the last one wins) and numbers that overflow to
+infinity. It raises various errors for deep nesting and huge integers. This module raises one error for all of these.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
-"""Levels of nesting. Nobody's metadata needs more, and whatever walks the value later may recurse."""
+"""Most levels of nesting. No real metadata needs more, and later code may recurse into the value."""
 
 REASONS = {
     "Invalid control character at": (
@@ -21,22 +21,22 @@ REASONS = {
     ),
     "Unterminated string starting at": "a string that starts here is not closed",
 }
-"""For messages of the parser that send the reader looking for the wrong thing."""
+"""Replacements for misleading messages of the parser."""
 
 
 SHOWN_CHARS = 80
-"""Of a key in its message."""
+"""Most characters of a key in a message."""
 
 _SCAN_STRING: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]
-"""The parser's own: the string that begins at a position, behind its quote, and where it ends."""
+"""Scanner of the standard parser: returns the string that starts after a quote, and its end."""
 
 
 class MalformedJSONError(ValueError):
-    """The bytes are not JSON; the message says what is wrong, for the one who sent them."""
+    """The bytes are not JSON. The message says why, for the caller."""
 
 
 class LoneSurrogateError(ValueError):
-    """A string holds half of a surrogate pair, which no encoding can store. `field` is the top-level key."""
+    """A string holds a lone surrogate, which UTF-8 cannot encode. `field` is the top-level key."""
 
     def __init__(self, field: str) -> None:
         self.field = field[:SHOWN_CHARS]
@@ -45,11 +45,11 @@ class LoneSurrogateError(ValueError):
 
 
 class OversizedJSONError(MalformedJSONError):
-    """The JSON holds too much beside its longest string."""
+    """The JSON is too large without its longest string."""
 
 
 def parse_object(data: bytes, max_beside: int | None = None) -> dict[str, Any]:
-    """The JSON object in `data`, see `parse`. Raises MalformedJSONError if it is anything else."""
+    """Parse `data` as a JSON object, see `parse`. Raises MalformedJSONError for any other value."""
     value = parse(data, max_beside)
     if not isinstance(value, dict):
         raise MalformedJSONError("must be a JSON object")
@@ -57,10 +57,10 @@ def parse_object(data: bytes, max_beside: int | None = None) -> dict[str, Any]:
 
 
 def parse(data: bytes, max_beside: int | None = None) -> Any:
-    """The JSON value in `data` (UTF-8, a BOM is allowed).
+    """Parse `data` (UTF-8, optionally with a BOM) as a JSON value.
 
-    A value takes up to 40 times the memory of its JSON, a string that of its characters: where a body may be large for
-    the sake of one string, `max_beside` bounds the characters of everything else.
+    A parsed value takes up to 40 times the memory of its JSON, but a string only that of its characters. `max_beside`
+    limits the characters outside the longest string, for bodies that are large because of one string.
 
     Raises MalformedJSONError.
     """
@@ -85,7 +85,7 @@ def parse(data: bytes, max_beside: int | None = None) -> Any:
 
 
 def _check_beside(text: str, limit: int) -> None:
-    """Raise OversizedJSONError if a JSON text has more than `limit` characters beside its longest string."""
+    """Raise OversizedJSONError if a JSON text has more than `limit` characters outside its longest string."""
     longest = at = 0
     while at < len(text):
         start = text.find('"', at)
@@ -96,13 +96,13 @@ def _check_beside(text: str, limit: int) -> None:
         longest = max(longest, at - start)
         if at - longest > limit:
             raise OversizedJSONError(
-                f"has over {limit:,} characters beside its longest text, which is the limit; send less metadata or "
-                "fewer values in lists"
+                f"has more than {limit:,} characters besides its longest text, which is the limit; send less metadata "
+                "or fewer values in lists"
             )
 
 
 def _reason(error: json.JSONDecodeError) -> str:
-    """What the parser met and where; the line only where there are several."""
+    """Return the error and its position, with the line number if the text has several lines."""
     reason = REASONS.get(error.msg, error.msg[:1].lower() + error.msg[1:])
     where = f"column {error.colno}"
     if "\n" in error.doc.strip():
@@ -111,7 +111,7 @@ def _reason(error: json.JSONDecodeError) -> str:
 
 
 def check_surrogates(value: dict[str, Any], *, exempt: frozenset[str] = frozenset()) -> None:
-    """Raise LoneSurrogateError if a string under a key outside `exempt`, or a key, cannot be encoded."""
+    """Raise LoneSurrogateError if a key, or a string under a key outside `exempt`, cannot be encoded as UTF-8."""
     for name, member in value.items():
         stack: list[Any] = [name] if name in exempt else [name, member]
         while stack:
@@ -131,13 +131,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         counts = Counter(name for name, _ in pairs)
-        twice = counts.most_common(1)[0][0]
-        raise MalformedJSONError(f"is ambiguous: the key {json.dumps(twice[:SHOWN_CHARS])} comes twice")
+        duplicate = counts.most_common(1)[0][0]
+        raise MalformedJSONError(f"is ambiguous: the key {json.dumps(duplicate[:SHOWN_CHARS])} occurs twice")
     return value
 
 
 def _constant(name: str) -> NoReturn:
-    raise MalformedJSONError(f"is not JSON: {name} is not a value of JSON")
+    raise MalformedJSONError(f"is not JSON: {name} is not a JSON value")
 
 
 def _float(digits: str) -> float:

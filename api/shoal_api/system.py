@@ -1,4 +1,4 @@
-"""The service about itself: alive, ready, counts, metrics, reefs."""
+"""State of the service: health, readiness, counts, metrics and reefs."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from shoal_api.service import Service
 
 log = structlog.get_logger("shoal.api")
 
-blueprint = Blueprint("system", __name__, description="The service about itself")
+blueprint = Blueprint("system", __name__, description="State of the service")
 
 
 @blueprint.get(f"{API}/status")
 @blueprint.answers(200, StatusSchema)
 def get_status() -> dict[str, Any]:
-    """Counts, versions, jobs and workers"""
+    """Get counts, versions, jobs and workers"""
     return service.current().engine.status()
 
 
 @blueprint.get(f"{API}/reefs")
 @blueprint.answers(200, ReefsSchema)
 def get_reefs() -> dict[str, Any]:
-    """The hierarchy of reefs with their typical words and how many chunks each leads"""
+    """Get the hierarchy of reefs, with typical words and the number of chunks led by each reef"""
     return service.current().engine.reefs()
 
 
 @blueprint.get("/health")
 @blueprint.answers(200, HealthSchema)
 def get_health() -> dict[str, str]:
-    """Whether the process is alive"""
+    """Check that the process is alive"""
     return {"status": "ok"}
 
 
@@ -48,11 +48,16 @@ def get_health() -> dict[str, str]:
 @blueprint.answers(200, ReadySchema)
 @blueprint.fails(503)
 def get_readiness() -> dict[str, Any]:
-    """Whether the service can do its work; 503 names what keeps it from it"""
+    """Check that the service can accept uploads and searches
+
+    Returns 503 with the reasons if the database or the scorer fails. Without the broker the service still accepts and
+    searches, so it returns 200 with the check `broker` as `failed` and a warning. Accepted jobs start when the broker is
+    back or a worker next polls the database.
+    """
     here = service.current()
     reasons = {name: reason for name, check in CHECKS.items() if (reason := _run(name, check, here))}
     checks = {name: "failed" if name in reasons else "ok" for name in CHECKS}
-    if reasons:
+    if not reasons.keys() <= OPTIONAL:
         raise ProblemError(
             503,
             "not ready: " + ", ".join(f"{name} ({reason})" for name, reason in reasons.items()),
@@ -60,7 +65,11 @@ def get_readiness() -> dict[str, Any]:
             headers={"Retry-After": str(RETRY_SECONDS)},
             members={"checks": checks},
         )
-    return {"status": "ready", "checks": checks}
+    return {
+        "status": "ready",
+        "checks": checks,
+        "warnings": [f"{name} {reason}" for name, reason in reasons.items()],
+    }
 
 
 def _database(here: Service) -> None:
@@ -79,21 +88,24 @@ def _broker(here: Service) -> None:
 
 CHECKS: dict[str, Callable[[Service], None]] = {"database": _database, "scorer": _scorer, "broker": _broker}
 
+OPTIONAL = frozenset({"broker"})
+"""Checks whose failure only adds a warning."""
+
 REASONS = {
-    "database": "cannot be read, or is not prepared for this version",
+    "database": "cannot be read, or is not migrated to this version",
     "scorer": "cannot be loaded",
     "broker": "cannot be reached; jobs are accepted and start when it is back",
 }
-REPLACED = "its files were removed or replaced, so nothing can be stored; the service has to be restarted"
+REPLACED = "its files were removed or replaced, so nothing can be stored; restart the service"
 
 
 def _run(name: str, check: Callable[[Service], None], here: Service) -> str | None:
-    """Why a check failed, in words without paths; None if it did not."""
+    """Run a check. Return the reason if it failed, without paths; None if it passed."""
     try:
         check(here)
     except Exception as error:
         trace = None if isinstance(error, ShoalError) else error
-        log.warning("not ready", check=name, reason=str(error), exc_info=trace)
+        log.warning("check failed", check=name, reason=str(error), exc_info=trace)
         return REPLACED if isinstance(error, DatabaseReplacedError) else REASONS[name]
     return None
 
@@ -101,5 +113,5 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
 @blueprint.get("/metrics")
 @blueprint.answers(200, {"type": "string"}, content_type="text/plain")
 def get_metrics() -> Response:
-    """Metrics for Prometheus"""
+    """Get metrics for Prometheus"""
     return Response(service.current().metrics.text(), content_type=CONTENT_TYPE_LATEST)

@@ -1,7 +1,7 @@
-"""Tar archives compressed by gzip, read forward in time and memory that their size bounds.
+"""Forward-only reader of gzip-compressed tar archives, in time and memory bounded by their size.
 
-The readers of the standard library are not made for input from strangers: `tarfile` applies every global header to
-every entry and searches extended headers with regular expressions, `gzip` reads the names in its headers byte by byte.
+The readers of the standard library are unsafe for untrusted input: `tarfile` applies every global header to every entry
+and searches extended headers with regular expressions; `gzip` reads the names in its headers byte by byte.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from shoal_api.spool import READ_BYTES, Readable
 BLOCK = 512
 
 MAX_HEADER_BYTES = MIB
-"""Of one extended header, which holds a name or the attributes of a file. An attribute can have 64 KiB."""
+"""Limit of one extended header, which holds a name or the attributes of a file. An attribute can have 64 KiB."""
 
 MAX_HEADERS_BYTES = 64 * MIB
-"""Of all extended headers: 600 bytes for each of 100,000 documents."""
+"""Limit of all extended headers: 600 bytes for each of 100,000 documents."""
 
 MAX_RECORDS = 2_000_000
-"""In all extended headers: 10 for each entry of an archive with 100,000 documents."""
+"""Limit of the records in all extended headers: 10 for each entry of an archive with 100,000 documents."""
 
 MAX_EXTENSIONS = 4
-"""Extended headers before an entry: one of each kind."""
+"""Most extended headers before an entry: one of each kind."""
 
 MAX_DIGITS = 20
-"""Of a number in decimal; a file has at most 2^64 bytes."""
+"""Most digits of a decimal number; a file has at most 2^64 bytes."""
 
 MAX_GZIP_MEMBERS = 200_000
-"""Parts that a gzip file is made of. Tools that write many put 64 KiB into each, so 2 GiB have 32,768."""
+"""Most members of a gzip file. Tools that write many put 64 KiB into each, so 2 GiB have 32,768."""
 
 GZIP_FORMAT = 16 + zlib.MAX_WBITS
 PACKED_BYTES = 8 * KIB
-"""Bytes that are inflated at a time. What is left of them is copied once for each gzip member in them."""
+"""Bytes inflated at a time. The remainder is copied once for each gzip member in them."""
 
-_CUT_OFF = "the archive is cut off"
-_DAMAGED = "the archive is damaged or cut off"
-_NO_TAR = "the gzip file holds no tar archive (a single text goes to multipart/form-data, unpacked)"
+_TRUNCATED = "the archive is truncated"
+_DAMAGED = "the archive is damaged or truncated"
+_NO_TAR = "the gzip file holds no tar archive (send a single text unpacked, as multipart/form-data)"
 
 
 class MalformedTarballError(ValueError):
-    """The bytes are no tar archive in a gzip file, or one beyond the limits of this module."""
+    """The bytes are not a gzip-compressed tar archive, or exceed the limits of this module."""
 
 
 class Gzip:
     """The content of a gzip file, read forward."""
 
     def __init__(self, file: Readable, check_size: Callable[[int], None]) -> None:
-        """`check_size` takes the number of bytes unpacked so far, and raises what it likes."""
+        """Open a gzip file. `check_size` gets the number of bytes unpacked so far and may raise."""
         self._file = file
         self._check_size = check_size
         self._inflater = zlib.decompressobj(GZIP_FORMAT)
@@ -60,26 +60,26 @@ class Gzip:
         self._n_members = 1
 
     def read(self, size: int = READ_BYTES, /) -> bytes:
-        """At least one and at most `size` bytes; none at the end."""
+        """Return at least one and at most `size` bytes; empty at the end."""
         data = b""
         while not data and not self._is_at_end():
             packed = self._packed or self._file.read(PACKED_BYTES)
             if not packed:
-                raise MalformedTarballError(_CUT_OFF)
+                raise MalformedTarballError(_TRUNCATED)
             try:
                 data = self._inflater.decompress(packed, size)
             except zlib.error:
-                raise MalformedTarballError("the body is no gzip file, or it is damaged") from None
+                raise MalformedTarballError("the body is not a gzip file, or it is damaged") from None
             self._packed = self._inflater.unused_data or self._inflater.unconsumed_tail
         self._n_bytes += len(data)
         self._check_size(self._n_bytes)
         return data
 
     def _is_at_end(self) -> bool:
-        """Whether nothing follows. Begins the next member where the last has ended."""
+        """Whether no data follows. Starts the next member if the current one has ended."""
         if not self._inflater.eof:
             return False
-        # Padding, as on tapes.
+        # Skip padding, as on tapes.
         self._packed = self._packed.lstrip(b"\0")
         while not self._packed and (packed := self._file.read(READ_BYTES)):
             self._packed = packed.lstrip(b"\0")
@@ -95,7 +95,7 @@ class Gzip:
 
 
 class Kind(enum.Enum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     file = enum.auto()
     folder = enum.auto()
@@ -133,22 +133,22 @@ class Tar:
         self._is_first = True
         self._n_header_bytes = 0
         self._n_records = 0
-        # Of the current entry: bytes of its content, and of that with what fills the last block, not yet read.
+        # Of the current entry: size of its content, and unread bytes including the padding of the last block.
         self._size = 0
         self._left = 0
 
     def __iter__(self) -> Iterator[Entry]:
-        """Raises MalformedTarballError, and what reading the source raises."""
+        """Yield the entries. Raises MalformedTarballError and the errors of reading the source."""
         while (entry := self._next()) is not None:
             yield entry
 
     def content(self) -> bytes:
-        """The content of the entry that came last; once."""
+        """Return the content of the current entry. Callable once per entry."""
         self._left -= self._size
         return self._exactly(self._size)
 
     def _next(self) -> Entry | None:
-        """The next entry with what the extended headers before it say; None at the end."""
+        """Return the next entry, with the values of its extended headers; None at the end."""
         records: dict[bytes, bytes] = {}
         is_extended = False
         for _ in range(MAX_EXTENSIONS + 1):
@@ -156,7 +156,7 @@ class Tar:
             header = self._header()
             if header is None:
                 if is_extended:
-                    raise MalformedTarballError(_CUT_OFF)
+                    raise MalformedTarballError(_TRUNCATED)
                 return None
             kind, size = header[156:157], _octal(header[124:136])
             if kind in (b"x", b"X"):
@@ -164,7 +164,7 @@ class Tar:
             elif kind == b"L":
                 records[b"path"] = self._extension(size).split(b"\0", 1)[0]
             elif kind in (b"g", b"K"):
-                # Of the whole archive, or the target of a link: nothing that is needed here.
+                # Global headers and link targets are not needed.
                 self._account(size)
                 self._begin(size)
             else:
@@ -192,14 +192,14 @@ class Tar:
         return Entry(name.decode("utf-8", "surrogateescape"), size, meaning)
 
     def _header(self) -> bytes | None:
-        """The next block, a header; None where it says that the archive ends, or nothing follows the last entry."""
+        """Return the next header block; None at an end mark or at the end of the data."""
         block = self._exactly(BLOCK, or_fewer=True)
         is_first, self._is_first = self._is_first, False
         if len(block) == BLOCK and not block.strip(b"\0"):
             return None
         if not block and not is_first:
             return None
-        if len(block) < BLOCK or not _is_sound(block):
+        if len(block) < BLOCK or not _has_valid_checksum(block):
             raise MalformedTarballError(_NO_TAR if is_first else _DAMAGED)
         return block
 
@@ -209,7 +209,7 @@ class Tar:
         return self.content()
 
     def _records(self, data: bytes) -> dict[bytes, bytes]:
-        """Those records of an extended header by POSIX that are needed, by key: `LENGTH KEY=VALUE` and a line break."""
+        """Return the needed records of a POSIX extended header by key. A record is `LENGTH KEY=VALUE` and a line break."""
         records = {}
         start = 0
         while start < len(data) and data[start]:
@@ -248,7 +248,7 @@ class Tar:
         while self._left:
             data = self._source.read(min(self._left, READ_BYTES))
             if not data:
-                raise MalformedTarballError(_CUT_OFF)
+                raise MalformedTarballError(_TRUNCATED)
             self._left -= len(data)
 
     def _exactly(self, size: int, *, or_fewer: bool = False) -> bytes:
@@ -257,12 +257,12 @@ class Tar:
             pieces.append(data)
             size -= len(data)
         if size and not or_fewer:
-            raise MalformedTarballError(_CUT_OFF)
+            raise MalformedTarballError(_TRUNCATED)
         return b"".join(pieces)
 
 
-def _is_sound(header: bytes) -> bool:
-    """Whether the checksum of a header is right. It counts itself as spaces; old tools add up signed bytes."""
+def _has_valid_checksum(header: bytes) -> bool:
+    """Whether the checksum of a header is right. It counts itself as spaces; old tools sum signed bytes."""
     others = header[:148] + b" " * 8 + header[156:]
     try:
         checksum = _octal(header[148:156])
@@ -273,7 +273,7 @@ def _is_sound(header: bytes) -> bool:
 
 
 def _octal(field: bytes) -> int:
-    """A number in a header: octal digits, or binary where the first bit is set."""
+    """Return a number in a header: octal digits, or binary if the first bit is set."""
     if field[0] == 0o200:
         return int.from_bytes(field[1:], "big")
     digits = field.split(b"\0", 1)[0].strip(b" ")

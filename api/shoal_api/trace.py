@@ -1,4 +1,4 @@
-"""What every request leaves behind: a trace id, a line in the log, a count; and the headers every answer carries."""
+"""Trace id, log line and metrics of each request, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # Nothing the API answers is a page; the pages set a policy of their own.
+    # API responses are not pages; pages set their own policy.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
 }
 
 QUIET = {"/health", "/ready", "/metrics"}
-"""Asked every few seconds by machines: logged at debug unless something is wrong."""
+"""Routes that machines request every few seconds: logged at debug level unless they fail."""
 
 log = structlog.get_logger("shoal.api")
 
 
 def trace_id() -> str:
-    """The id of the request at hand: in the log, in the header of its answer, in the problem it ends in."""
-    # Made when first asked for: an unusable Host header fails before any hook runs.
+    """Return the trace id of the current request, as in the log, the response header and problems."""
+    # Created on first use, because an invalid Host header fails before any hook runs.
     if "trace_id" not in flask.g:
         flask.g.trace_id = uuid.uuid4().hex
         flask.g.started = time.perf_counter()
-    found: str = flask.g.trace_id
-    return found
+    current: str = flask.g.trace_id
+    return current
 
 
 def register(app: flask.Flask, metrics: Metrics) -> None:
@@ -52,7 +52,7 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
 
     @app.teardown_request
     def forget(_error: BaseException | None) -> None:
-        # What the thread does next is no part of this request.
+        # The thread next handles another request.
         TRACE_ID.set(None)
         KEY_NAME.set(None)
 
@@ -70,7 +70,7 @@ def register(app: flask.Flask, metrics: Metrics) -> None:
             logging.DEBUG if quiet else logging.INFO,
             "request",
             method=request.method,
-            # Quoted again: a decoded path may hold line breaks, and the log is read line by line.
+            # Quoted again: a decoded path may hold line breaks, and log readers work line by line.
             path=quote(request.path),
             status=response.status_code,
             ms=round(seconds * 1000, 1),

@@ -1,4 +1,4 @@
-"""The words that the library has learned."""
+"""Learned words of the library."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ blueprint = Blueprint("vocabulary", __name__, url_prefix=API, description="Words
 @blueprint.parameters(VocabularyQuerySchema)
 @blueprint.answers(200, VocabularySchema)
 def get_vocabulary(query: dict[str, Any]) -> Any:
-    """Learned words with their reefs and evidence, those met most often first"""
+    """List learned words with their reefs and evidence, most frequent first"""
     return service.current().engine.vocabulary(**query)

@@ -1,7 +1,7 @@
-"""How many requests may wait for a job at the same time.
+"""Limit on the requests that wait for a job at the same time.
 
-A waiting request holds one of the service's threads. Were all of them allowed to wait, a few people watching
-their uploads would keep everybody from searching.
+A waiting request holds one of the service's threads. Without a limit, a few users watching their uploads could block all
+searches.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from collections.abc import Callable, Iterator
 from shoal.jobs.queue.queries import Job
 
 SLICE_SECONDS = 0.5
-"""How long a service that ends waits for those who wait."""
+"""How long a stopping service waits at most for a waiting request to notice."""
 
 _PREFERENCE = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])""", re.IGNORECASE)
 
 
 def preferred_wait(header: str | None) -> int | None:
-    """Seconds of `Prefer: wait=N` (RFC 7240). None where it is absent or makes no sense, as the RFC has it."""
-    found = _PREFERENCE.search(header or "")
-    return int(found.group(1)) if found else None
+    """Return the seconds of `Prefer: wait=N`; None if absent or invalid, as RFC 7240 specifies."""
+    match = _PREFERENCE.search(header or "")
+    return int(match.group(1)) if match else None
 
 
 class WaitLimiter:
-    """Half of the threads may wait; one more does not wait and gets its answer at once."""
+    """Lets half of the threads wait. Further requests get their response at once."""
 
     def __init__(self, threads: int, max_seconds: float) -> None:
-        self._seats = threading.BoundedSemaphore(max(1, threads // 2))
+        self._slots = threading.BoundedSemaphore(max(1, threads // 2))
         self._max_seconds = max_seconds
         self._closed = False
 
     def wait(self, seconds: float, look: Callable[[float], Job], enough: Callable[[Job], bool]) -> Job:
-        """A job once it is `enough`, or as it is after `seconds` (at most the setting).
+        """Return a job once `enough` accepts it, or its state after `seconds` (at most the setting).
 
-        `look` answers the job, having waited up to the seconds it is given for something to happen.
+        `look` returns the job after waiting up to the given seconds for a change.
         """
         with self._slot(seconds) as allowed:
             deadline = time.monotonic() + allowed
@@ -48,16 +48,16 @@ class WaitLimiter:
                     return job
 
     def close(self) -> None:
-        """Let everybody who waits go soon: the service is about to end."""
+        """End all waits soon, because the service is stopping."""
         self._closed = True
 
     @contextlib.contextmanager
     def _slot(self, seconds: float) -> Iterator[float]:
-        """Seconds the caller may really wait, 0 where every seat is taken."""
-        if seconds <= 0 or self._closed or not self._seats.acquire(blocking=False):
+        """Yield the seconds the caller may wait; 0 if no slot is free."""
+        if seconds <= 0 or self._closed or not self._slots.acquire(blocking=False):
             yield 0.0
             return
         try:
             yield min(seconds, self._max_seconds)
         finally:
-            self._seats.release()
+            self._slots.release()

@@ -67,10 +67,10 @@ for name, body, says in (
     ("metadata of 65 levels", b'{"content": "a", "metadata": ' + b'{"a":' * 65 + b"1" + b"}" * 66, "nested deeper"),
     ("a number of a million digits", b'{"content": "a", "metadata": {"n": ' + b"9" * 1_000_000 + b"}}", "too many digits"),
     ("an infinite number", b'{"content": "a", "metadata": {"n": 1e999}}', "too large"),
-    ("a number that is none", b'{"content": "a", "metadata": {"n": NaN}}', "not a value of JSON"),
-    ("minus infinity", b'{"content": -Infinity}', "not a value of JSON"),
-    ("a key twice", b'{"content": "a", "tags": ["x"], "tags": []}', "comes twice"),
-    ("a key twice inside", b'{"content": "a", "metadata": {"a": {"b": 1, "b": 2}}}', "comes twice"),
+    ("a number that is none", b'{"content": "a", "metadata": {"n": NaN}}', "not a JSON value"),
+    ("minus infinity", b'{"content": -Infinity}', "not a JSON value"),
+    ("a key twice", b'{"content": "a", "tags": ["x"], "tags": []}', "occurs twice"),
+    ("a key twice inside", b'{"content": "a", "metadata": {"a": {"b": 1, "b": 2}}}', "occurs twice"),
     ("UTF-16", '{"content": "a"}'.encode("utf-16"), "is not UTF-8"),
     ("UTF-32 without a mark", '{"content": "a"}'.encode("utf-32-le"), "is not JSON"),
     ("Latin-1", b'{"content": "caf\xe9"}', "is not UTF-8"),
@@ -160,7 +160,7 @@ case(
     "no document",
     get(f"{DOCUMENTS}/1", "X-HTTP-Method-Override: DELETE"),
 )
-case("head: another address by a header", 404, "nothing at this address", get("/nothing", "X-Original-URL: /metrics", "X-Rewrite-URL: /metrics"))  # fmt: skip
+case("head: another address by a header", 404, "nothing at this URL", get("/nothing", "X-Original-URL: /metrics", "X-Rewrite-URL: /metrics"))  # fmt: skip
 case("head: HTTP/2 without asking", 400, "malformed", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 case("head: a length in another system", 400, "malformed", b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x10\r\n\r\n")  # fmt: skip
 case("head: a length and chunks", 400, "malformed", b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n")  # fmt: skip
@@ -356,9 +356,9 @@ def send_tar(archive: Callable[[], bytes]) -> Callable[[], bytes]:
 CONTENT = TEXT.encode()
 
 for name, path, says in (
-    ("a name that leads out", "../../etc/cron.d/evil.txt", "leads out"),
-    ("a name that leads out on the way", "a/../../evil.txt", "leads out"),
-    ("a name that leads out in Windows", "..\\..\\evil.txt", "leads out"),
+    ("a name that points outside", "../../etc/cron.d/evil.txt", "points outside"),
+    ("a name that points outside on the way", "a/../../evil.txt", "points outside"),
+    ("a name that points outside in Windows", "..\\..\\evil.txt", "points outside"),
     ("an absolute name", "/etc/passwd.txt", "absolute"),
     ("a name on a drive", "C:\\Windows\\evil.txt", "absolute"),
     ("an archive inside", "inner.zip", "archive itself"),
@@ -391,8 +391,8 @@ case(
 )
 case("zip: an unusual compression", 202, "use deflate", send_zip(lambda: zipped(("a.txt", CONTENT * 9), method=zipfile.ZIP_LZMA)))  # fmt: skip
 case("zip: more entries than documents", 413, "entries", send_zip(lambda: zipped(*((f"{n}.txt", b"") for n in range(2 * MAX_ITEMS + 1)))))  # fmt: skip
-case("zip: cut off", 400, "cut off", send_zip(lambda: zipped(("a.txt", CONTENT * 99))[:-30]))
-case("zip: only its end", 400, "cut off", send_zip(lambda: zipped(("a.txt", CONTENT))[-22:]))
+case("zip: truncated", 400, "truncated", send_zip(lambda: zipped(("a.txt", CONTENT * 99))[:-30]))
+case("zip: only its end", 400, "truncated", send_zip(lambda: zipped(("a.txt", CONTENT))[-22:]))
 case("zip: no zip", 400, "no zip archive", send_zip(lambda: b"GIF89a" + CONTENT))
 case("zip: nothing in it", 422, "no document", send_zip(zipped))
 case("tar: a symbolic link", 202, "is a link", send_tar(lambda: tarred((tar_entry("a.txt", tarfile.SYMTYPE, "/etc/passwd"), b""))))  # fmt: skip
@@ -408,7 +408,7 @@ case(
 case(
     "tar: a pipe",
     202,
-    "no ordinary file",
+    "not a regular file",
     send_tar(lambda: tarred((tar_entry("a.txt", tarfile.FIFOTYPE), b""))),
 )
 case("tar: a bomb", 413, "times its size", send_tar(lambda: gzip.compress(b"\x00" * (64 * MIB))))
@@ -416,7 +416,7 @@ case("tar: a name of two megabytes", 400, "header", send_tar(lambda: tarred((tar
 case(
     "tar: cut off",
     400,
-    "cut off",
+    "truncated",
     send_tar(lambda: tarred((tar_entry("a.txt"), bytes(range(256)) * 99))[:-400]),
 )
 case("tar: no tar inside", 400, "no tar archive", send_tar(lambda: gzip.compress(CONTENT * 99)))

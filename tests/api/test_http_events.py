@@ -211,9 +211,9 @@ def test_an_id_that_is_none_was_not_seen(header: str | None, seen: int | None) -
 
 def test_a_place_is_given_back_once(settings: Settings) -> None:
     listeners = Listeners(replace(settings, max_event_streams=1))
-    stand_up = listeners.acquire()
-    stand_up()
-    stand_up()
+    release = listeners.acquire()
+    release()
+    release()
     listeners.acquire()
-    with pytest.raises(Exception, match="all 1 places"):
+    with pytest.raises(Exception, match="all 1 event streams"):
         listeners.acquire()

@@ -174,7 +174,7 @@ def test_a_line_of_values_without_number_is_a_failed_item(client: FlaskClient) -
     good = json.dumps({"content": VOLCANO}).encode()
     job = client.post(BULK, data=wrong + good, content_type="application/x-ndjson").get_json()["job"]
     failed, waiting = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"]
-    assert "beside its longest text" in failed["error"]
+    assert "besides its longest text" in failed["error"]
     assert waiting["error"] is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import flask
@@ -29,6 +30,7 @@ def test_ready_names_every_check(client: FlaskClient) -> None:
     answer = client.get("/ready")
     assert answer.status_code == 200
     assert answer.get_json()["checks"] == {"database": "ok", "scorer": "ok", "broker": "ok"}
+    assert answer.get_json()["warnings"] == []
 
 
 def test_not_ready_without_the_database(client: FlaskClient, engine: Engine, settings: Settings) -> None:
@@ -41,22 +43,46 @@ def test_not_ready_without_the_database(client: FlaskClient, engine: Engine, set
     assert str(settings.database_path.parent) not in json.dumps(problem)
 
 
-def test_not_ready_without_the_broker(client: FlaskClient, settings: Settings) -> None:
+def break_broker(settings: Settings) -> None:
+    """Replace the folder of the filesystem broker with a file."""
     shutil.rmtree(settings.data_path / "broker")
     (settings.data_path / "broker").write_text("not a folder")
-    problem = assert_problem(client.get("/ready"), 503, "broker")
-    assert problem["checks"]["database"] == "ok"
-    # What was accepted is safe without it.
+
+
+def test_ready_without_the_broker_is_200_with_a_warning(client: FlaskClient, settings: Settings) -> None:
+    break_broker(settings)
+    answer = client.get("/ready")
+    assert answer.status_code == 200
+    body = answer.get_json()
+    assert body["status"] == "ready"
+    assert body["checks"] == {"database": "ok", "scorer": "ok", "broker": "failed"}
+    [warning] = body["warnings"]
+    assert "broker cannot be reached" in warning
+    assert str(settings.data_path) not in warning
+    # The service still accepts and searches.
+    assert client.post(f"{API}/documents", json={"content": VOLCANO}).status_code == 202
+    assert client.get(f"{API}/search?q=lava").status_code == 200
+
+
+def test_ready_with_an_unreachable_redis_is_200_with_a_warning(settings: Settings, engine: Engine) -> None:
+    unreachable = replace(settings, broker_url="redis://127.0.0.1:1/0")
+    client = create_app(unreachable, engine=engine).test_client()
+    answer = client.get("/ready")
+    assert answer.status_code == 200
+    assert answer.get_json()["checks"]["broker"] == "failed"
     assert client.post(f"{API}/documents", json={"content": VOLCANO}).status_code == 202
 
 
-def test_not_ready_without_a_broker_that_answers(settings: Settings, engine: Engine) -> None:
-    from dataclasses import replace
-
-    away = replace(settings, broker_url="redis://127.0.0.1:1/0")
-    client = create_app(away, engine=engine).test_client()
-    assert_problem(client.get("/ready"), 503, "broker")
-    assert client.post(f"{API}/documents", json={"content": VOLCANO}).status_code == 202
+def test_ready_without_broker_and_database_is_503(
+    client: FlaskClient, engine: Engine, settings: Settings
+) -> None:
+    break_broker(settings)
+    engine.database.close()
+    for file in settings.database_path.parent.glob("shoal.db*"):
+        if file.is_file():
+            file.unlink()
+    problem = assert_problem(client.get("/ready"), 503, "database")
+    assert problem["checks"] == {"database": "failed", "scorer": "ok", "broker": "failed"}
 
 
 def test_not_ready_without_the_scorer(settings: Settings, tmp_path: Any) -> None:

@@ -54,7 +54,12 @@ class ReadySchema(Schema):
         keys=fields.String(),
         values=fields.String(),
         required=True,
-        metadata={"description": "`ok` for each thing that the service needs"},
+        metadata={"description": "`ok` or `failed` for `database`, `scorer` and `broker`"},
+    )
+    warnings = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "failed checks that do not make the service unready, such as `broker`"},
     )
 
 

@@ -33,7 +33,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") != f"Bearer {KEY}":
-            self._answer(401, {"title": "Unauthorized", "detail": "this service asks for a key"})
+            self._answer(401, {"title": "Unauthorized", "detail": "this service needs a key"})
         elif self.server.busy:
             self.server.busy -= 1
             self._answer(
@@ -73,7 +73,7 @@ def test_a_key_comes_from_the_option_or_from_the_environment(
     jobs = ["jobs", "--server", service.url]
     assert run(jobs) == 1
     refused = capsys.readouterr().err
-    assert "this service asks for a key" in refused
+    assert "this service needs a key" in refused
     assert "SHOAL_API_KEY or --key" in refused
     assert run([*jobs, "--key", KEY]) == 0
     monkeypatch.setenv("SHOAL_API_KEY", KEY)
