@@ -1,4 +1,5 @@
-"""The HTTP service: validates, accepts, enqueues, searches. `create_app` builds it, `python -m shoal_api` serves it."""
+"""The HTTP service: validates, accepts, enqueues, searches. `create_app` builds it, `python -m shoal_api`
+serves it."""
 
 from shoal_api.app import create_app
 

@@ -1,11 +1,11 @@
 """Access control: API keys, or only the local machine where the service has no keys.
 
-With keys, every route except a few public ones requires `Authorization: Bearer KEY`. Browsers do not add that header by
-themselves, so the Host and Origin of a request need no check.
+With keys, every route except a few public ones requires `Authorization: Bearer KEY`. Browsers do not add that
+header by themselves, so the Host and Origin of a request need no check.
 
-Without keys, the service listens on 127.0.0.1, where a browser on the same machine can still reach it. A foreign page
-could submit forms to it (cross-site requests) or point its own host name at 127.0.0.1 (DNS rebinding). This module
-refuses both.
+Without keys, the service listens on 127.0.0.1, where a browser on the same machine can still reach it. A
+foreign page could submit forms to it (cross-site requests) or point its own host name at 127.0.0.1 (DNS
+rebinding). This module refuses both.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def is_public(request: flask.Request) -> bool:
 
 
 def _is_page_without_key(request: flask.Request) -> bool:
-    """Whether a browser requests a console page by its URL, which carries no key. The page then asks for one."""
+    """Whether a browser requests a console page by its URL, which carries no key. The page then asks for
+    one."""
     is_page = request.blueprint == CONSOLE or request.path == "/"
     return is_page and request.method in READING and "Authorization" not in request.headers
 

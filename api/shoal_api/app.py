@@ -45,9 +45,10 @@ class ReadableJSON(DefaultJSONProvider):
 def create_app(settings: Settings | None = None, *, engine: Engine | None = None) -> flask.Flask:
     """Build the application.
 
-    `settings` default to those of the environment; `engine` is for tests and for callers that already have one.
-    The engine opens the database at once, migrates it if necessary, and is shared by all threads. An application
-    therefore belongs to the process that built it: call this after a fork. Raises SettingsError, StorageError.
+    `settings` default to those of the environment; `engine` is for tests and for callers that already have
+    one. The engine opens the database at once, migrates it if necessary, and is shared by all threads. An
+    application therefore belongs to the process that built it: call this after a fork. Raises SettingsError,
+    StorageError.
     """
     share_heaps()
     settings = settings or (engine.settings if engine else Settings.from_environment())

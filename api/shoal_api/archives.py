@@ -1,8 +1,9 @@
 """Archives: reads the members of untrusted zip and tar archives in order, in bounded memory.
 
-No member is written to disk under its name. The name only becomes the source path of a document and must be an ordinary
-relative path. A member that cannot be used gets a refusal of its own. An archive is refused as a whole, and nothing of
-it is stored, if it cannot be read to its end or unpacks to more than an upload may hold.
+No member is written to disk under its name. The name only becomes the source path of a document and must be
+an ordinary relative path. A member that cannot be used gets a refusal of its own. An archive is refused as a
+whole, and nothing of it is stored, if it cannot be read to its end or unpacks to more than an upload may
+hold.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ GZIP = ("application/gzip", "application/x-gzip")
 
 JUNK_FOLDERS = ("__macosx", "$recycle.bin", "system volume information")
 JUNK_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r")
-"""Files and folders that operating systems create, in lower case. Names that begin with a dot are skipped as well."""
+"""Files and folders that operating systems create, in lower case. Names that begin with a dot are skipped as
+well."""
 
 ARCHIVE_SUFFIXES = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".lzma", ".lz4"),
@@ -55,7 +57,8 @@ ZIP_READS = 2
 """How often each byte of a zip archive may be read: once for the end and directory, once for the files."""
 
 RATIO_FLOOR = MIB
-"""Unpacked size from which the ratio of a whole tar archive is checked: tars of small files are mostly zeros."""
+"""Unpacked size from which the ratio of a whole tar archive is checked: tars of small files are mostly
+zeros."""
 
 ENCRYPTED = 0x1
 UTF8_NAME = 0x800
@@ -83,7 +86,8 @@ class Member:
 class Archive:
     """The members of an archive in order.
 
-    `skipped` counts the entries so far that are not documents: folders, hidden files and files of operating systems.
+    `skipped` counts the entries so far that are not documents: folders, hidden files and files of operating
+    systems.
     """
 
     def __init__(self, file: IO[bytes], mimetype: str, settings: Settings) -> None:
@@ -169,7 +173,8 @@ class Archive:
         return self._read(name, entry.size, entries.content())
 
     def _check_ratio(self, unpacked: int) -> None:
-        """Raise ArchiveTooLargeError if `unpacked` bytes are too many for the compressed bytes read so far."""
+        """Raise ArchiveTooLargeError if `unpacked` bytes are too many for the compressed bytes read so
+        far."""
         self._check_total(unpacked)
         if unpacked > RATIO_FLOOR and unpacked > self._settings.max_archive_ratio * self._file.tell():
             raise ArchiveTooLargeError(self._ratio_message())
@@ -265,8 +270,8 @@ def _wrap_errors(kind: str) -> Iterator[None]:
 class _GuardedFile:
     """The file of a zip archive, with limits on reading.
 
-    `zipfile` reads the directory in one call, so a directory that is too large or has too many entries is refused here.
-    Entries that share bytes are refused once these bytes were read more than ZIP_READS times.
+    `zipfile` reads the directory in one call, so a directory that is too large or has too many entries is
+    refused here. Entries that share bytes are refused once these bytes were read more than ZIP_READS times.
     """
 
     def __init__(self, file: IO[bytes], size: int, most_entries: int) -> None:

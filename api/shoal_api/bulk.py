@@ -1,7 +1,7 @@
 """Bulk uploads: many documents in one request, as files of a form, as JSON lines or as an archive.
 
-The body is spooled to disk and scanned once; then its documents become items of one job in order. A bad document
-becomes a failed item with a reason. A body is refused as a whole only if it cannot be parsed at all.
+The body is spooled to disk and scanned once; then its documents become items of one job in order. A bad
+document becomes a failed item with a reason. A body is refused as a whole only if it cannot be parsed at all.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ QUERY = [
 def add_documents() -> Response:
     """Add many documents as one job
 
-    The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed item of the
-    job, with its line or name and the reason; the other documents are processed. Folders and hidden files in an archive
-    are skipped and counted.
+    The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed
+    item of the job, with its line or name and the reason; the other documents are processed. Folders and
+    hidden files in an archive are skipped and counted.
     """
     here = service.current()
     request = flask.request
@@ -109,7 +109,8 @@ def add_documents() -> Response:
 
 
 def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Settings], Incoming]:
-    """Return the function that reads a body of the request's content type. Raises a problem for other types."""
+    """Return the function that reads a body of the request's content type. Raises a problem for other
+    types."""
     mimetype = request.mimetype
     if mimetype in (*archives.ZIP, *archives.GZIP):
         return read_archive

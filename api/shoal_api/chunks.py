@@ -19,8 +19,8 @@ blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="Single
 def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
     """Get a chunk with its text, position, document and reefs
 
-    A `chunk_id` stays valid as long as its text is stored. It returns 404 once the document is deleted or its content is
-    replaced by content without that text.
+    A `chunk_id` stays valid as long as its text is stored. It returns 404 once the document is deleted or its
+    content is replaced by content without that text.
     """
     detail = service.current().engine.chunk(chunk_id, context=query["context"])
     chunk = detail.chunk

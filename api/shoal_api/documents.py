@@ -51,8 +51,9 @@ PREFER = {
     "in": "header",
     "name": "Prefer",
     "schema": {"type": "string"},
-    "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored. An invalid value, such as "
-    "`wait=abc`, is ignored (RFC 7240); `Preference-Applied` names the preference that was applied",
+    "description": "`wait=N`: wait up to N seconds (at most 60) for the document to be stored. An invalid "
+    "value, such as `wait=abc`, is ignored (RFC 7240); `Preference-Applied` names the preference that was "
+    "applied",
 }
 
 blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="Stored documents")
@@ -121,7 +122,8 @@ def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
 
 
 def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] | None = None) -> Response:
-    """Return the document after waiting as `Prefer: wait` says; the job without that header or after a timeout.
+    """Return the document after waiting as `Prefer: wait` says; the job without that header or after a
+    timeout.
 
     `given`: see `_stored`.
     """
@@ -187,7 +189,8 @@ def _stored(
 ) -> Response:
     """Return 201 for a new document, 200 for an existing one.
 
-    `given` holds the fields sent with a duplicate; those not taken over become warnings. Raises NotFoundError.
+    `given` holds the fields sent with a duplicate; those not taken over become warnings. Raises
+    NotFoundError.
     """
     detail = here.engine.document(document_id)
     warnings: tuple[str, ...] = ()
@@ -302,9 +305,10 @@ def delete_document(document_id: int) -> Response:
 def replace_document(data: dict[str, Any], document_id: int) -> Response:
     """Replace the content of a document
 
-    The document keeps its id, and chunks with unchanged text keep theirs. Omitted fields keep their values. Returns 202
-    with a job; the old document stays until the job has ended. If content, title and format are unchanged, the other
-    fields are updated at once and the response is 200 with `duplicate`. Content of another document returns 409.
+    The document keeps its id, and chunks with unchanged text keep theirs. Omitted fields keep their values.
+    Returns 202 with a job; the old document stays until the job has ended. If content, title and format are
+    unchanged, the other fields are updated at once and the response is 200 with `duplicate`. Content of
+    another document returns 409.
     """
     here = service.current()
     database = here.engine.database

@@ -1,7 +1,7 @@
 """Server-sent events: streams every state change of a job, for pages that show it live.
 
-Each listener holds a thread, which sleeps nearly all the time. Listeners have their own thread pool (see `server.py`),
-so they do not delay other requests.
+Each listener holds a thread, which sleeps nearly all the time. Listeners have their own thread pool (see
+`server.py`), so they do not delay other requests.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from shoal_api.problems import ProblemError
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
 
 POLL_SECONDS = 0.2
-"""Interval in which a listener's thread polls its job; changes within it become one event. A person sees no delay,
-and 32 listeners cost one or two per cent of a core."""
+"""Interval in which a listener's thread polls its job; changes within it become one event. A person sees no
+delay, and 32 listeners cost one or two per cent of a core."""
 
 SLICE_SECONDS = 0.5
 """How long a stopping service waits at most for a listener's thread to notice."""

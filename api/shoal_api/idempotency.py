@@ -19,7 +19,8 @@ PARAMETER = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
-    "description": "chosen by the client; the same key and body return the same job, another body returns 409",
+    "description": "chosen by the client; the same key and body return the same job, another body returns "
+    "409",
 }
 
 
@@ -40,7 +41,8 @@ def fingerprint(operation: str, value: Any) -> str:
 
 
 def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> queries.Job | None:
-    """Return the job accepted under this key, if any. Raises IdempotencyError if it was for another request."""
+    """Return the job accepted under this key, if any. Raises IdempotencyError if it was for another
+    request."""
     if idempotency_key is None:
         return None
     match = queries.find_by_key(service.engine.database, idempotency_key)

@@ -30,7 +30,8 @@ FIELDS = ("tags", "metadata", "format")
 """Fields that apply to all files of a form or an archive."""
 
 MAX_FIELDS = 1000
-"""Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends one."""
+"""Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends
+one."""
 
 LINES_PER_ITEM = 2
 """Lines allowed per document that an upload may hold, so that each may be followed by an empty line."""
@@ -54,7 +55,8 @@ Documents = Iterator[DocumentDraft | Refusal]
 
 @dataclass(frozen=True)
 class Incoming:
-    """The contents of a spooled body. `request_hash` identifies the request; `archive` is None for other bodies."""
+    """The contents of a spooled body. `request_hash` identifies the request; `archive` is None for other
+    bodies."""
 
     request_hash: str
     documents: Documents
@@ -118,7 +120,8 @@ def read_form(request: flask.Request, file: IO[bytes], settings: Settings) -> In
 
 
 def _is_document(part: multipart.Part) -> bool:
-    """Whether a part, once read, is a file. For an empty input, browsers send one without name and content."""
+    """Whether a part, once read, is a file. For an empty input, browsers send one without name and
+    content."""
     return part.filename is not None and bool(part.filename or part.size)
 
 
@@ -157,8 +160,8 @@ def _draft(path: str | None, data: bytes, common: Common, settings: Settings) ->
         return _refuse(
             path,
             len(data),
-            "this is a file of records, not one document: send it by itself as the body, with the content type "
-            "application/x-ndjson; to store it as one text, set `format` to plaintext",
+            "this is a file of records, not one document: send it by itself as the body, with the content "
+            "type application/x-ndjson; to store it as one text, set `format` to plaintext",
         )
     try:
         return draft_from_bytes(
@@ -309,7 +312,8 @@ PRINTABLE_CHARS = 512
 
 
 def printable(text: str) -> str:
-    """Return a name safe to store and show: without control characters and lone surrogates, cut to PRINTABLE_CHARS."""
+    """Return a name safe to store and show: without control characters and lone surrogates, cut to
+    PRINTABLE_CHARS."""
     text = text[:PRINTABLE_CHARS]
     if text.isprintable():
         return text

@@ -32,8 +32,8 @@ blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore
 def add_job(data: dict[str, Any]) -> Response:
     """Rescore the library
 
-    Learns the vocabulary again from all documents and rescores every chunk with it. Chunks and their ids stay the same.
-    Documents that are up to date are not written.
+    Learns the vocabulary again from all documents and rescores every chunk with it. Chunks and their ids stay
+    the same. Documents that are up to date are not written.
     """
     here = service.current()
     key = idempotency.key(flask.request)
@@ -56,8 +56,8 @@ def add_job(data: dict[str, Any]) -> Response:
 def cancel_job(job_id: int) -> Response:
     """Cancel a job
 
-    Items that have not ended are canceled at once, including those being processed. Stored documents stay. Canceling a
-    canceled job has no effect.
+    Items that have not ended are canceled at once, including those being processed. Stored documents stay.
+    Canceling a canceled job has no effect.
     """
     database = service.current().engine.database
     before = protocol.get_job(database, job_id)
@@ -78,8 +78,8 @@ def cancel_job(job_id: int) -> Response:
 def retry_job(job_id: int) -> Response:
     """Retry the failed items of a job
 
-    The items go through all stages again, in the same job. Items refused on arrival, because their text could not be
-    used, stay failed.
+    The items go through all stages again, in the same job. Items refused on arrival, because their text could
+    not be used, stay failed.
     """
     here = service.current()
     job = retry(here.engine.database, here.settings, job_id)

@@ -38,8 +38,8 @@ LAST_EVENT_ID = {
     "in": "header",
     "name": "Last-Event-ID",
     "schema": {"type": "string"},
-    "description": "id of the last event received, which is not sent again; browsers send this header when they "
-    "reconnect. Invalid ids are ignored",
+    "description": "id of the last event received, which is not sent again; browsers send this header when "
+    "they reconnect. Invalid ids are ignored",
 }
 
 blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progress of accepted work")
@@ -70,9 +70,9 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
 def get_job(query: dict[str, Any], job_id: int) -> Response:
     """Get a job
 
-    With `If-None-Match`, an unchanged job returns 304; changes of its rate and remaining time do not count. `wait=N`
-    waits up to N seconds for a change since that `ETag`, or since now without one. `Retry-After` is set while the job
-    runs.
+    With `If-None-Match`, an unchanged job returns 304; changes of its rate and remaining time do not count.
+    `wait=N` waits up to N seconds for a change since that `ETag`, or since now without one. `Retry-After` is
+    set while the job runs.
     """
     here = service.current()
     job = protocol.get_job(here.engine.database, job_id)
@@ -106,10 +106,11 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
 def get_job_events(job_id: int) -> Response:
     """Follow a job by server-sent events
 
-    Each change is an event `job` with the body of `GET /jobs/{job_id}` as data and the revision as id. The first event
-    holds the current state, the last one is `end`. Comments keep the connection alive between events. The number of
-    streams is limited (`SHOAL_MAX_EVENT_STREAMS`): after a 503, use `GET /jobs/{job_id}?wait=N` instead. With API keys,
-    use `fetch`, because `EventSource` sends no `Authorization`.
+    Each change is an event `job` with the body of `GET /jobs/{job_id}` as data and the revision as id. The
+    first event holds the current state, the last one is `end`. Comments keep the connection alive between
+    events. The number of streams is limited (`SHOAL_MAX_EVENT_STREAMS`): after a 503, use `GET
+    /jobs/{job_id}?wait=N` instead. With API keys, use `fetch`, because `EventSource` sends no
+    `Authorization`.
     """
     here = service.current()
     database = here.engine.database

@@ -1,7 +1,8 @@
 """Rate limit per caller, limit of the job queue, and sizes of request bodies.
 
-The rate limit is a token bucket per caller in the memory of this process, because one process serves the whole service.
-A bucket refills steadily, whereas a counter per minute would allow twice the limit around the turn of a minute.
+The rate limit is a token bucket per caller in the memory of this process, because one process serves the
+whole service. A bucket refills steadily, whereas a counter per minute would allow twice the limit around the
+turn of a minute.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ ESCAPED = 3
 """Most bytes of JSON per byte of text in practice: `\\u0434` for the two bytes of a Cyrillic letter."""
 
 MAX_JSON_BYTES = MIB
-"""Limit of a body without a document, and of the other fields of a document besides content and metadata. A search with
-ten thousand ids in its filters fits."""
+"""Limit of a body without a document, and of the other fields of a document besides content and metadata. A
+search with ten thousand ids in its filters fits."""
 
 MAX_CALLERS = 10_000
-"""Most buckets in memory. Beyond that, the least recently used bucket is evicted; its caller starts with a full one."""
+"""Most buckets in memory. Beyond that, the least recently used bucket is evicted; its caller starts with a
+full one."""
 
 IPV6_SITE_BITS = 64
 """Prefix that an IPv6 customer gets. All of its addresses count as one caller."""
@@ -40,7 +42,8 @@ QUEUE_RETRY_SECONDS = 30
 
 MANY_JOBS = 1000
 COUNT_AGE_SECONDS = 1.0
-"""With more open jobs than MANY_JOBS, counting takes milliseconds, so the count is cached for COUNT_AGE_SECONDS."""
+"""With more open jobs than MANY_JOBS, counting takes milliseconds, so the count is cached for
+COUNT_AGE_SECONDS."""
 
 FILLS_QUEUE = frozenset(
     {
@@ -82,7 +85,8 @@ class RateLimit:
         if seconds:
             raise ProblemError(
                 429,
-                f"too many requests: the limit is {self._size:,.0f} a minute; try again in {counted(seconds)}",
+                f"too many requests: the limit is {self._size:,.0f} a minute; try again in "
+                f"{counted(seconds)}",
                 headers={"Retry-After": str(seconds)},
             )
 
@@ -119,7 +123,8 @@ class QueueLimit:
             return
         raise ProblemError(
             429,
-            f"the queue is full: {waiting.items:,} documents wait for the workers; nothing of this request was "
+            f"the queue is full: {waiting.items:,} documents wait for the workers; nothing of this request "
+            f"was "
             "stored; send it again later",
             headers={"Retry-After": str(QUEUE_RETRY_SECONDS)},
         )

@@ -87,7 +87,8 @@ class _DatabaseCollector(Collector):
         self._engine = engine
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing; otherwise the registry would call `collect` on registration and read the database."""
+        """Return nothing; otherwise the registry would call `collect` on registration and read the
+        database."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

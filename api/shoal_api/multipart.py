@@ -24,8 +24,8 @@ from werkzeug.sansio.multipart import (
 from shoal_api.spool import READ_BYTES, Readable
 
 MAX_HEADERS = 2 * READ_BYTES
-"""Bytes the decoder may buffer while it searches for the first boundary or the end of a part's headers: the last block
-and as much before it."""
+"""Bytes the decoder may buffer while it searches for the first boundary or the end of a part's headers: the
+last block and as much before it."""
 
 MAX_PADDING = 64
 """White space allowed after a boundary on its line. RFC 2046 permits it; no known client sends any."""
@@ -64,7 +64,8 @@ class Part:
 
 
 def parts(body: Readable, boundary: str) -> Iterator[Part]:
-    """Yield the parts of a body in order. Raises MalformedMultipartError and the errors of reading the body."""
+    """Yield the parts of a body in order. Raises MalformedMultipartError and the errors of reading the
+    body."""
     events = _events(body, boundary)
     for event in events:
         if isinstance(event, Field | File):
@@ -112,7 +113,8 @@ def _pieces(body: Readable, boundary: bytes) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _wrap_errors() -> Iterator[None]:
-    """Raise the decoder's errors, for malformed bodies and headers that are too long, as MalformedMultipartError."""
+    """Raise the decoder's errors, for malformed bodies and headers that are too long, as
+    MalformedMultipartError."""
     try:
         yield
     except (ValueError, RequestEntityTooLarge) as error:

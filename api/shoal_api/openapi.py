@@ -22,14 +22,14 @@ View = TypeVar("View", bound=Callable[..., Any])
 Answer = type[ma.Schema] | dict[str, Any] | None
 
 DESCRIPTION = """\
-Shoal stores documents, splits them into topic-coherent chunks and finds the chunks that answer a query, with the
-reasons for every match. Uploads are accepted as *jobs* and processed in the background.
+Shoal stores documents, splits them into topic-coherent chunks and finds the chunks that answer a query, with
+the reasons for every match. Uploads are accepted as *jobs* and processed in the background.
 
-Errors are `application/problem+json` (RFC 9457) with a `trace_id`. Every response carries the same id in the header
-`X-Trace-Id`. `POST`s that create something accept an `Idempotency-Key`: the same key and body return the same job.
-If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid key and 403 if the key
-may only read. 429 means too many requests or a full queue; `Retry-After` says when to try again. An invalid `Prefer`
-header, such as `wait=abc`, is ignored (RFC 7240).
+Errors are `application/problem+json` (RFC 9457) with a `trace_id`. Every response carries the same id in the
+header `X-Trace-Id`. `POST`s that create something accept an `Idempotency-Key`: the same key and body return
+the same job. If the service has keys, send one as `Authorization: Bearer KEY`. It returns 401 without a valid
+key and 403 if the key may only read. 429 means too many requests or a full queue; `Retry-After` says when to
+try again. An invalid `Prefer` header, such as `wait=abc`, is ignored (RFC 7240).
 """
 
 
@@ -45,15 +45,16 @@ FAILURES = {
 """Descriptions of the errors that operations declare."""
 
 OTHER_FAILURES = (
-    "Any other error: 400 for a URL that is not UTF-8, 401 without a valid key if the service has keys, 403 with a "
-    "read-only key or from a page of another site, 405 for a wrong method, 429 for too many requests or a full queue, "
-    "500 for an internal error, 503 while the database is busy or unavailable or when reading times out, 507 without "
-    "disk space"
+    "Any other error: 400 for a URL that is not UTF-8, 401 without a valid key if the service has keys, 403 "
+    "with a read-only key or from a page of another site, 405 for a wrong method, 429 for too many requests "
+    "or a full queue, 500 for an internal error, 503 while the database is busy or unavailable or when "
+    "reading times out, 507 without disk space"
 )
 
 
 class StrictParser(FlaskParser):
-    """Parser that refuses unknown fields and parameters: a misspelt `tags` must not widen a search or a delete."""
+    """Parser that refuses unknown fields and parameters: a misspelt `tags` must not widen a search or a
+    delete."""
 
     DEFAULT_UNKNOWN_BY_LOCATION: dict[str, str | None] = {  # noqa: RUF012 - as the base class declares it
         **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,

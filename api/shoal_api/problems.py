@@ -1,7 +1,7 @@
 """Errors as RFC 9457 problem details, built in one place.
 
-A `detail` is written for the caller. It never contains a traceback, SQL or a path of the server. Details of a storage
-failure go to the log, under the trace id of the response.
+A `detail` is written for the caller. It never contains a traceback, SQL or a path of the server. Details of a
+storage failure go to the log, under the trace id of the response.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Messages = Mapping[str, list[str]]
 class ProblemError(Exception):
     """An error response, raised from anywhere while a request is handled.
 
-    `errors` maps field names (dotted where nested) to messages; `members` are further members of the problem object.
+    `errors` maps field names (dotted where nested) to messages; `members` are further members of the problem
+    object.
     """
 
     def __init__(
@@ -135,7 +136,8 @@ def for_error(error: errors.ShoalError) -> ProblemError:
 
 
 def _for_failure(error: errors.ShoalError) -> ProblemError:
-    """Return the problem for a failure of the service. Its message may name files, so it goes to the log only."""
+    """Return the problem for a failure of the service. Its message may name files, so it goes to the log
+    only."""
     log.error("service failure", error=type(error).__name__, reason=str(error))
     retry = {"Retry-After": str(RETRY_SECONDS)}
     match error:
@@ -146,8 +148,8 @@ def _for_failure(error: errors.ShoalError) -> ProblemError:
         case errors.DatabaseReplacedError():
             return ProblemError(
                 503,
-                "files of the database were removed or replaced while the service ran, so nothing can be stored; "
-                "restart the service",
+                "files of the database were removed or replaced while the service ran, so nothing can be "
+                "stored; restart the service",
                 headers=retry,
             )
         case errors.DamagedDatabaseError():
@@ -209,7 +211,8 @@ def _unexpected(error: BaseException) -> Response:
 
 
 def flatten(messages: Any) -> dict[str, list[str]]:
-    """Return marshmallow's nested messages by dotted field: {"json": {"filters": {"tags": {0: [..]}}}} -> filters.tags.0.
+    """Return marshmallow's nested messages by dotted field: {"json": {"filters": {"tags": {0: [..]}}}} ->
+    filters.tags.0.
 
     Drops the outermost level, webargs' name for the location of the data, which means nothing to the caller.
     """
@@ -230,6 +233,7 @@ def _flatten(messages: Any, path: str, flat: dict[str, list[str]]) -> None:
 
 
 def _as_phrase(message: str) -> str:
-    """Return a message of marshmallow without its capital and full stop, as the other messages are written."""
+    """Return a message of marshmallow without its capital and full stop, as the other messages are
+    written."""
     message = message.removesuffix(".")
     return message[:1].lower() + message[1:]

@@ -1,8 +1,8 @@
 """Strict parsing of request heads, and all checks before a body is read.
 
-waitress receives the whole body, into a file if it is large, before a thread handles the request. So this module checks
-everything that depends on the head alone: its form, the declared length and the key. A caller without a key therefore
-cannot fill the disk.
+waitress receives the whole body, into a file if it is large, before a thread handles the request. So this
+module checks everything that depends on the head alone: its form, the declared length and the key. A caller
+without a key therefore cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from shoal_api.trace import SECURITY_HEADERS
 MAX_LINE = 8190
 MAX_HEADERS = 64
 MAX_HEADER = 8190
-"""Most bytes of the request line and of one header, and most headers. Longer queries belong in the body of a POST."""
+"""Most bytes of the request line and of one header, and most headers. Longer queries belong in the body of a
+POST."""
 MAX_HEAD = 64 * KIB
 
 ONCE = (b"host", b"transfer-encoding", b"content-length", b"authorization")
@@ -43,8 +44,8 @@ MAX_TRAILER = MAX_HEADER
 
 SMALL_CHUNKS_FROM = 8 * KIB
 MIN_CHUNK_SHARE = 0.25
-"""From SMALL_CHUNKS_FROM bytes on, this share of a chunked body must be content. Chunks of one byte, a share of 1/6,
-would occupy the one thread that reads all requests."""
+"""From SMALL_CHUNKS_FROM bytes on, this share of a chunked body must be content. Chunks of one byte, a share
+of 1/6, would occupy the one thread that reads all requests."""
 
 
 @dataclass
@@ -105,7 +106,8 @@ class RequestParser(HTTPRequestParser):  # type: ignore[misc]
     error: utilities.Error | None = None
 
     def received(self, data: bytes) -> int:
-        """Process the next bytes; return how many belong to this request. Sets `error` and `completed` to refuse it."""
+        """Process the next bytes; return how many belong to this request. Sets `error` and `completed` to
+        refuse it."""
         try:
             consumed: int = super().received(data)
         except OSError as error:

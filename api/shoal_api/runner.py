@@ -1,7 +1,7 @@
 """Serves the application in this process, on a socket bound before anything else.
 
-One process is enough: requests mostly wait for SQLite and numpy, which release the interpreter lock, and one process
-holds one copy of the scorer. `shoal up`, systemd or Docker restarts it if it dies.
+One process is enough: requests mostly wait for SQLite and numpy, which release the interpreter lock, and one
+process holds one copy of the scorer. `shoal up`, systemd or Docker restarts it if it dies.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from shoal_api.service import EXTENSION, Service
 from shoal_api.spool import spool_folder
 
 SWITCH_SECONDS = 0.001
-"""How long a thread holds the interpreter lock while others wait. With Python's default of five milliseconds, a response
-that takes one millisecond takes a second beside eight computing threads."""
+"""How long a thread holds the interpreter lock while others wait. With Python's default of five milliseconds,
+a response that takes one millisecond takes a second beside eight computing threads."""
 
 
 class ServiceError(ShoalError):
@@ -47,7 +47,8 @@ def serve(settings: Settings) -> None:
     _prepare_database(settings)
     if settings.api_key and not settings.api_keys:
         structlog.get_logger("shoal.api").warning(
-            "the service has no keys: SHOAL_API_KEY is the key that clients send; set SHOAL_API_KEYS for the service"
+            "the service has no keys: SHOAL_API_KEY is the key that clients send; set SHOAL_API_KEYS for the "
+            "service"
         )
     _keep_bodies_in_data_folder(settings)
     # waitress warns whenever a request waits for a thread.
@@ -118,7 +119,8 @@ def _bind_message(error: OSError, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return (
-                f"port {port} on {host} is in use by another program; stop that program or choose another port "
+                f"port {port} on {host} is in use by another program; stop that program or choose another "
+                f"port "
                 "(SHOAL_PORT, `--port`)"
             )
         case errno.EACCES:

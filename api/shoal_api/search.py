@@ -40,7 +40,8 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     try:
         return _represent(service.current().engine.search(query, trace_id=trace_id(), **data), data)
     except QueryError as error:
-        # The engine uses the field names of the body; as query parameters, filters are flat and the query is `q`.
+        # The engine uses the field names of the body; as query parameters, filters are flat and the query is
+        # `q`.
         field = error.field.removeprefix("filters.")
         raise QueryError("q" if field == "query" else field, str(error)) from None
 

@@ -1,8 +1,8 @@
 """The HTTP server: waitress, with limits on the time and the connections of a client.
 
-One thread receives all requests and sends all responses. A pool thread handles a request only once its head and body have
-arrived, and returns it when the response is complete. So a slow client costs a connection but no thread. The pools are
-separate, so that health checks respond however many other requests wait.
+One thread receives all requests and sends all responses. A pool thread handles a request only once its head
+and body have arrived, and returns it when the response is complete. So a slow client costs a connection but
+no thread. The pools are separate, so that health checks respond however many other requests wait.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ RATE_GRACE_SECONDS = 30.0
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 * MIB
-"""How long, and how much, is still read after the last response of a connection. A client that is still sending reads the
-response only afterwards; closing at once would reset its connection before that."""
+"""How long, and how much, is still read after the last response of a connection. A client that is still
+sending reads the response only afterwards; closing at once would reset its connection before that."""
 
 STOP_SECONDS = 30.0
 """How long requests in progress may take when the service stops."""
@@ -54,7 +54,8 @@ READ_BYTES = 8 * KIB
 SPOOL_FROM = 512 * KIB
 """Bodies larger than this go to a file."""
 BUFFERED_RESPONSE = 1 << 30
-"""A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow client."""
+"""A response up to this size is buffered whole, in a file from 1 MiB on, so that no thread waits for a slow
+client."""
 
 SERVER_FAULTS = frozenset({500, 507})
 
@@ -67,7 +68,8 @@ log = structlog.get_logger("shoal.api")
 
 
 class ThreadPools:
-    """Thread pools for requests: `api_threads` for work, one thread per event stream, and two for health checks.
+    """Thread pools for requests: `api_threads` for work, one thread per event stream, and two for health
+    checks.
 
     Replaces waitress's dispatcher, which has one pool for everything.
     """
@@ -141,7 +143,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection can be closed without loss: no request is past its head, and no response pending."""
+        """Whether the connection can be closed without loss: no request is past its head, and no response
+        pending."""
         request = self.request
         return not (self.requests or self.total_outbufs_len or (request and request.headers_finished))
 
@@ -248,7 +251,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             max_request_header_size=MAX_HEAD,
             # The parser limits the body per route.
             max_request_body_size=1 << 62,
-            # waitress would stop accepting, which locks out all clients; `limit_connections` closes connections instead.
+            # waitress would stop accepting, which locks out all clients; `limit_connections` closes
+            # connections instead.
             connection_limit=1 << 30,
             cleanup_interval=MAINTENANCE_SECONDS,
             asyncore_use_poll=True,

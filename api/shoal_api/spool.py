@@ -1,7 +1,7 @@
 """Upload bodies as files, received completely before they are read.
 
-Memory does not grow with the body, an aborted upload leaves nothing behind, and no write transaction waits for the
-network.
+Memory does not grow with the body, an aborted upload leaves nothing behind, and no write transaction waits
+for the network.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def spool_folder(settings: Settings) -> Path:
 def spooled(request: flask.Request, settings: Settings) -> Iterator[IO[bytes]]:
     """Yield the body of an upload as a file, at its start.
 
-    waitress provides a file. Bodies from other servers are copied to an unnamed file, which vanishes with the process.
-    Raises DiskFullError, and Werkzeug's errors for a body that is too large or incomplete.
+    waitress provides a file. Bodies from other servers are copied to an unnamed file, which vanishes with the
+    process. Raises DiskFullError, and Werkzeug's errors for a body that is too large or incomplete.
     """
     request.max_content_length = settings.max_upload_bytes
     # Raises if the declared length is above the limit.

@@ -1,7 +1,8 @@
 """Strict JSON parser (RFC 8259) for untrusted input.
 
-`json.loads` accepts more than JSON: NaN, Infinity, duplicate keys (the last one wins) and numbers that overflow to
-infinity. It raises various errors for deep nesting and huge integers. This module raises one error for all of these.
+`json.loads` accepts more than JSON: NaN, Infinity, duplicate keys (the last one wins) and numbers that
+overflow to infinity. It raises various errors for deep nesting and huge integers. This module raises one
+error for all of these.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def parse_object(data: bytes, max_beside: int | None = None) -> dict[str, Any]:
 def parse(data: bytes, max_beside: int | None = None) -> Any:
     """Parse `data` (UTF-8, optionally with a BOM) as a JSON value.
 
-    A parsed value takes up to 40 times the memory of its JSON, but a string only that of its characters. `max_beside`
-    limits the characters outside the longest string, for bodies that are large because of one string.
+    A parsed value takes up to 40 times the memory of its JSON, but a string only that of its characters.
+    `max_beside` limits the characters outside the longest string, for bodies that are large because of one
+    string.
 
     Raises MalformedJSONError.
     """
@@ -96,7 +98,8 @@ def _check_beside(text: str, limit: int) -> None:
         longest = max(longest, at - start)
         if at - longest > limit:
             raise OversizedJSONError(
-                f"has more than {limit:,} characters besides its longest text, which is the limit; send less metadata "
+                f"has more than {limit:,} characters besides its longest text, which is the limit; send less "
+                f"metadata "
                 "or fewer values in lists"
             )
 
@@ -111,7 +114,8 @@ def _reason(error: json.JSONDecodeError) -> str:
 
 
 def check_surrogates(value: dict[str, Any], *, exempt: frozenset[str] = frozenset()) -> None:
-    """Raise LoneSurrogateError if a key, or a string under a key outside `exempt`, cannot be encoded as UTF-8."""
+    """Raise LoneSurrogateError if a key, or a string under a key outside `exempt`, cannot be encoded as
+    UTF-8."""
     for name, member in value.items():
         stack: list[Any] = [name] if name in exempt else [name, member]
         while stack:

@@ -50,9 +50,9 @@ def get_health() -> dict[str, str]:
 def get_readiness() -> dict[str, Any]:
     """Check that the service can accept uploads and searches
 
-    Returns 503 with the reasons if the database or the scorer fails. Without the broker the service still accepts and
-    searches, so it returns 200 with the check `broker` as `failed` and a warning. Accepted jobs start when the broker is
-    back or a worker next polls the database.
+    Returns 503 with the reasons if the database or the scorer fails. Without the broker the service still
+    accepts and searches, so it returns 200 with the check `broker` as `failed` and a warning. Accepted jobs
+    start when the broker is back or a worker next polls the database.
     """
     here = service.current()
     reasons = {name: reason for name, check in CHECKS.items() if (reason := _run(name, check, here))}

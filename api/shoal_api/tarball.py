@@ -1,7 +1,8 @@
 """Forward-only reader of gzip-compressed tar archives, in time and memory bounded by their size.
 
-The readers of the standard library are unsafe for untrusted input: `tarfile` applies every global header to every entry
-and searches extended headers with regular expressions; `gzip` reads the names in its headers byte by byte.
+The readers of the standard library are unsafe for untrusted input: `tarfile` applies every global header to
+every entry and searches extended headers with regular expressions; `gzip` reads the names in its headers byte
+by byte.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from shoal_api.spool import READ_BYTES, Readable
 BLOCK = 512
 
 MAX_HEADER_BYTES = MIB
-"""Limit of one extended header, which holds a name or the attributes of a file. An attribute can have 64 KiB."""
+"""Limit of one extended header, which holds a name or the attributes of a file. An attribute can have 64
+KiB."""
 
 MAX_HEADERS_BYTES = 64 * MIB
 """Limit of all extended headers: 600 bytes for each of 100,000 documents."""
@@ -106,7 +108,8 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a tar archive. `size` is in bytes; bytes of `name` that are not UTF-8 are lone surrogates."""
+    """An entry of a tar archive. `size` is in bytes; bytes of `name` that are not UTF-8 are lone
+    surrogates."""
 
     name: str
     size: int
@@ -209,7 +212,8 @@ class Tar:
         return self.content()
 
     def _records(self, data: bytes) -> dict[bytes, bytes]:
-        """Return the needed records of a POSIX extended header by key. A record is `LENGTH KEY=VALUE` and a line break."""
+        """Return the needed records of a POSIX extended header by key. A record is `LENGTH KEY=VALUE` and a
+        line break."""
         records = {}
         start = 0
         while start < len(data) and data[start]:
@@ -224,7 +228,8 @@ class Tar:
             self._n_records += 1
             if self._n_records > MAX_RECORDS:
                 raise MalformedTarballError(
-                    f"the extended headers of the archive have more than {MAX_RECORDS:,} records, which is the limit"
+                    f"the extended headers of the archive have more than {MAX_RECORDS:,} records, which is "
+                    f"the limit"
                 )
         return records
 
@@ -233,11 +238,13 @@ class Tar:
         self._n_header_bytes += size
         if size > MAX_HEADER_BYTES:
             raise MalformedTarballError(
-                f"a header of the archive is too large: it has {size:,} bytes; the limit is {MAX_HEADER_BYTES:,}"
+                f"a header of the archive is too large: it has {size:,} bytes; the limit is "
+                f"{MAX_HEADER_BYTES:,}"
             )
         if self._n_header_bytes > MAX_HEADERS_BYTES:
             raise MalformedTarballError(
-                f"the extended headers of the archive have more than {MAX_HEADERS_BYTES:,} bytes, which is the limit"
+                f"the extended headers of the archive have more than {MAX_HEADERS_BYTES:,} bytes, which is "
+                f"the limit"
             )
 
     def _begin(self, size: int) -> None:

@@ -1,7 +1,7 @@
 """Limit on the requests that wait for a job at the same time.
 
-A waiting request holds one of the service's threads. Without a limit, a few users watching their uploads could block all
-searches.
+A waiting request holds one of the service's threads. Without a limit, a few users watching their uploads
+could block all searches.
 """
 
 from __future__ import annotations

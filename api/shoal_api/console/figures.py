@@ -140,7 +140,8 @@ def runs(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
 
 @blueprint.app_template_global()
 def excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
-    """The part of a text that holds most of what is marked, in runs; the whole text where that is hardly longer."""
+    """The part of a text that holds most of what is marked, in runs; the whole text where that is hardly
+    longer."""
     if len(text) <= EXCERPT_CHARS + 2 * SNAP_CHARS:
         return runs(text, highlights)
     start, end = _window(text, highlights)
@@ -151,7 +152,8 @@ def excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
 
 
 def _window(text: str, highlights: Sequence[Sequence[int]]) -> tuple[int, int]:
-    """Where the excerpt begins and ends: it holds as much of what is marked as it can, in its middle, and whole words."""
+    """Where the excerpt begins and ends: it holds as much of what is marked as it can, in its middle, and
+    whole words."""
     ends = [end for _, end in highlights]
     first, last = 0, 0
     most = 0

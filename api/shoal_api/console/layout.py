@@ -1,7 +1,7 @@
 """What every page of the console has in common: its frame, its headers, and who sees what is inside.
 
-A page is drawn whole. Its scripts then fetch only the main part of the next one (`Shoal-Part: main`), with the key
-that a person gave. Where keys are set, whoever has none gets the frame alone, which asks for one.
+A page is drawn whole. Its scripts then fetch only the main part of the next one (`Shoal-Part: main`), with
+the key that a person gave. Where keys are set, whoever has none gets the frame alone, which asks for one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ PART = "Shoal-Part"
 """The header by which the console's scripts ask for the main part of a page."""
 
 PLAIN_IN_QUERY = "!$'()*,/:;?@"
-"""Characters that stand for themselves among the arguments of an address (RFC 3986), where nothing is split at them."""
+"""Characters that stand for themselves among the arguments of an address (RFC 3986), where nothing is split
+at them."""
 
 PAGES = (
     ("console.search", "Search"),
@@ -92,7 +93,8 @@ def turn(number: int) -> str:
 
 @blueprint.app_template_global()
 def here(**changed: Any) -> str:
-    """The address of this page with other arguments; None takes one away. It begins at the first page of a list."""
+    """The address of this page with other arguments; None takes one away. It begins at the first page of a
+    list."""
     arguments: dict[str, Any] = {name: value for name, value in flask.request.args.items() if name != "page"}
     arguments |= changed
     # Not through `url_for`, which takes `_external`, `_scheme` and others for its own.

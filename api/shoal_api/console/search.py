@@ -51,7 +51,8 @@ class Piece(NamedTuple):
 
 
 class FeedbackDocuments(NamedTuple):
-    """Passages of a document that moved the query's profile. `share`: how much they count among all of them."""
+    """Passages of a document that moved the query's profile. `share`: how much they count among all of
+    them."""
 
     document_id: int
     title: str

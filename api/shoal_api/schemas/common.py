@@ -1,4 +1,4 @@
-"""Fields and schemas that several resources share."""
+"""Fields and schemas shared by several resources."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from shoal_api.schemas.meanings import MEANINGS
 from shoal_api.schemas.unknown import hint
 
 MAX_ID = 2**63 - 1
-"""The largest integer SQLite and PostgreSQL store; larger ones are nobody's id."""
+"""Largest integer that SQLite and PostgreSQL store, and so the largest id."""
 
 SPACED_ZONE = re.compile(r"(\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
-"""A time and a zone east of Greenwich that has lost its sign."""
+"""A time and a zone east of Greenwich without its `+`."""
 
 MAX_FIELDS = 100
-"""Members of an object with known names, or parameters of an address; no schema has half as many."""
+"""Most members of an object, or query parameters; no schema has half as many."""
 
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 50
 
 
 class Schema(ma.Schema):
-    """Input with unknown fields is refused, and what was meant is told."""
+    """Base schema: refuses unknown fields and suggests known ones."""
 
     class Meta:
         unknown = ma.RAISE
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
-        """Describe a field whose name says what it means."""
+        """Add the description in MEANINGS to a field without its own."""
         if field_name in MEANINGS and "description" not in field_obj.metadata:
             field_obj.metadata = {**field_obj.metadata, "description": MEANINGS[field_name]}
 
@@ -51,8 +51,8 @@ class Schema(ma.Schema):
     def handle_error(
         self, error: ma.ValidationError, data: Any, *, many: bool | None = None, **kwargs: Any
     ) -> None:
-        """Say more of a name that is not known than that."""
-        plain = [self.error_messages["unknown"]]
+        """Replace the message for an unknown field by one with a suggestion."""
+        default_messages = [self.error_messages["unknown"]]
         messages = error.messages
         if not isinstance(messages, dict) or many:
             return
@@ -61,18 +61,18 @@ class Schema(ma.Schema):
             for name, field in self.load_fields.items()
             if isinstance(field, fields.Nested) and not field.many
         }
-        unknown = [name for name, found in messages.items() if found == plain]
+        unknown = [name for name, texts in messages.items() if texts == default_messages]
         for name in unknown[:MAX_ERRORS]:
             messages[name] = [hint(str(name), list(self.load_fields), inner)]
 
 
 def between(low: int, high: int) -> validate.Range:
-    """Both ends allowed; worded as the rest of the service words it."""
+    """Return a validator for an inclusive range, with a message in the style of the service."""
     return validate.Range(low, high, error=f"must be between {low:,} and {high:,}")
 
 
 class BoundedList(fields.List[Any]):
-    """A list whose length is checked before its elements: each of these could be an error of its own."""
+    """A list whose length is checked before its elements, because each element could add an error."""
 
     def __init__(self, inner: fields.Field[Any], *, max_items: int = MAX_IDS, **kwargs: Any) -> None:
         length = validate.Length(
@@ -87,7 +87,7 @@ class BoundedList(fields.List[Any]):
 
 
 class StrictBoolean(fields.Boolean):
-    """true or false, not 1, "yes" or "on"."""
+    """A boolean that accepts only true and false, not 1, "yes" or "on"."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
         if not isinstance(value, bool):
@@ -96,7 +96,7 @@ class StrictBoolean(fields.Boolean):
 
 
 class StrictFloat(fields.Float):
-    """A number of JSON, not a string that looks like one."""
+    """A float that accepts only JSON numbers, not numeric strings."""
 
     def _validated(self, value: Any) -> float:
         if not isinstance(value, int | float):
@@ -105,7 +105,7 @@ class StrictFloat(fields.Float):
 
 
 class Moment(fields.AwareDateTime):
-    """A moment in ISO 8601, UTC where it names no zone; loaded as the text the database holds."""
+    """A time in ISO 8601, in UTC by default; loaded as the text stored in the database."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(format="iso", default_timezone=dt.UTC, **kwargs)
@@ -122,7 +122,7 @@ class Moment(fields.AwareDateTime):
 
 
 class AddressMoment(Moment):
-    """A moment in an address, where an unescaped `+` before the zone arrives as a space."""
+    """A time in a query parameter, where an unescaped `+` before the zone arrives as a space."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         if isinstance(value, str):
@@ -131,11 +131,11 @@ class AddressMoment(Moment):
 
 
 class CommaList(fields.String):
-    """Values separated by commas, as a query parameter, which may be repeated: `tags=biology,darwin`. Empty ones are left
-    out."""
+    """Comma-separated values of a query parameter, which may be repeated: `tags=biology,darwin`. Drops empty
+    values."""
 
     is_multiple = True
-    """For webargs: all values of the parameter are wanted, as a list."""
+    """Tells webargs to pass all values of a repeated parameter as a list."""
 
     def __init__(self, inner: fields.Field[Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -152,9 +152,9 @@ class CommaList(fields.String):
 
 
 class Records(fields.List[Any]):
-    """A list of flat values, written attribute by attribute.
+    """A list of flat objects, serialized attribute by attribute.
 
-    A page of chunks holds tens of thousands of reefs, for which marshmallow's own way takes seconds.
+    A page of chunks holds tens of thousands of reefs, for which marshmallow's nested fields take seconds.
     """
 
     def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
@@ -163,34 +163,34 @@ class Records(fields.List[Any]):
         self._values = operator.attrgetter(*self._names)
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
-        return [dict(zip(self._names, self._values(each), strict=True)) for each in value]
+        return [dict(zip(self._names, self._values(record), strict=True)) for record in value]
 
 
 class PageSchema(Schema):
-    """Which part of a listing."""
+    """Page of a list."""
 
     limit = fields.Integer(
         load_default=DEFAULT_LIMIT,
         validate=between(1, MAX_LIMIT),
-        metadata={"description": "most entries to answer"},
+        metadata={"description": "most entries to return"},
     )
     offset = fields.Integer(
-        load_default=0, validate=between(0, MAX_PAGE), metadata={"description": "entries to pass over"}
+        load_default=0, validate=between(0, MAX_PAGE), metadata={"description": "entries to skip"}
     )
 
 
 class ProblemSchema(Schema):
-    """RFC 9457 problem details; some have members of their own beside these."""
+    """RFC 9457 problem details. Some problems have further members."""
 
     class Meta:
         unknown = ma.INCLUDE
 
     type = fields.String(
-        required=True, metadata={"description": "`about:blank`: the status says what kind of problem it is"}
+        required=True, metadata={"description": "`about:blank`: `status` gives the kind of problem"}
     )
     title = fields.String(required=True, metadata={"description": "the name of the status"})
-    status = fields.Integer(required=True, metadata={"description": "the status of the answer"})
-    detail = fields.String(required=True, metadata={"description": "what is wrong, for the one who asked"})
+    status = fields.Integer(required=True, metadata={"description": "HTTP status of the response"})
+    detail = fields.String(required=True, metadata={"description": "what is wrong, for the caller"})
     errors = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),

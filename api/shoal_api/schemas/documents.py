@@ -11,11 +11,11 @@ from shoal.models import DocFormat
 from shoal.search.request import MAX_CONTEXT
 from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Records, Schema, between
 
-FORMATS = [each.value for each in DocFormat]
+FORMATS = [doc_format.value for doc_format in DocFormat]
 
 
 class DocumentInputSchema(Schema):
-    """A document as it is handed in. Types are checked here, everything else by `shoal.formats.drafts`."""
+    """An uploaded document. Types are checked here, everything else by `shoal.formats.drafts`."""
 
     title = fields.String(
         allow_none=True,
@@ -52,65 +52,68 @@ class DocumentInputSchema(Schema):
 
 
 class NewContentSchema(Schema):
-    """The new content of a document; what is left out, or null, stays as it is."""
+    """New content of a document. Omitted and null fields keep their values."""
 
     content = fields.String(required=True, metadata={"description": "up to 32 MiB of UTF-8"})
-    title = fields.String(allow_none=True, metadata={"description": "instead of the one it has"})
+    title = fields.String(allow_none=True, metadata={"description": "the new title"})
     format = fields.String(
         allow_none=True,
-        metadata={"enum": ["markdown", "plaintext", None], "description": "instead of the one it has"},
+        metadata={"enum": ["markdown", "plaintext", None], "description": "the new format"},
     )
-    tags = BoundedList(fields.String(), allow_none=True, metadata={"description": "instead of those it has"})
+    tags = BoundedList(
+        fields.String(), allow_none=True, metadata={"description": "the new tags, in place of the old"}
+    )
     metadata = fields.Dict(
-        keys=fields.String(), allow_none=True, metadata={"description": "instead of what it has"}
+        keys=fields.String(),
+        allow_none=True,
+        metadata={"description": "the new metadata, in place of the old"},
     )
-    source_path = fields.String(allow_none=True, metadata={"description": "instead of the one it has"})
+    source_path = fields.String(allow_none=True, metadata={"description": "the new source path"})
 
 
 class StoredSchema(Schema):
-    """What became of one document handed in."""
+    """The stored document of an upload."""
 
     id = fields.Integer(required=True, metadata={"description": "id of the document"})
     title = fields.String(required=True, metadata={"description": "as it is stored"})
-    n_chunks = fields.Integer(required=True, metadata={"description": "chunks that the text was cut into"})
+    n_chunks = fields.Integer(required=True, metadata={"description": "number of its chunks"})
     tags = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "as they are stored, in the order of the alphabet"},
+        metadata={"description": "as they are stored, in alphabetical order"},
     )
     duplicate = fields.Boolean(
-        required=True, metadata={"description": "the content was stored already; this is that document"}
+        required=True,
+        metadata={"description": "whether the content was stored already; then this is that document"},
     )
     warnings = fields.List(
         fields.String(),
         required=True,
-        metadata={
-            "description": "what is doubtful about the text, and what was not taken over from a duplicate"
-        },
+        metadata={"description": "problems of the text, and fields of a duplicate that were not taken over"},
     )
 
 
 class DocumentSchema(Schema):
     id = fields.Integer(required=True, metadata={"description": "id of the document"})
-    title = fields.String(required=True, metadata={"description": "given, or from its path or text"})
+    title = fields.String(required=True, metadata={"description": "given, or derived from its path or text"})
     format = fields.String(
         required=True, validate=validate.OneOf(FORMATS), metadata={"description": "how its text is read"}
     )
     source_path = fields.String(required=True, allow_none=True)
     tags = fields.List(fields.String(), required=True)
     n_bytes = fields.Integer(required=True)
-    n_chunks = fields.Integer(required=True, metadata={"description": "chunks that its text was cut into"})
+    n_chunks = fields.Integer(required=True, metadata={"description": "number of its chunks"})
     n_sentences = fields.Integer(required=True)
     coverage = fields.Float(required=True, metadata={"description": "known words / words, 0 to 1"})
     content_hash = fields.String(required=True, metadata={"description": "SHA-256 of the content's UTF-8"})
-    metadata = fields.Dict(required=True, metadata={"description": "as it was handed in"})
+    metadata = fields.Dict(required=True, metadata={"description": "as it was uploaded"})
     created_at = Moment(required=True)
     updated_at = Moment(required=True)
 
 
 class DocumentListSchema(Schema):
     documents = fields.List(
-        fields.Nested(DocumentSchema), required=True, metadata={"description": "a page of them, by id"}
+        fields.Nested(DocumentSchema), required=True, metadata={"description": "a page of documents, by id"}
     )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
@@ -119,7 +122,7 @@ class DocumentQuerySchema(PageSchema):
     tag = fields.String(metadata={"description": "only documents with this tag"})
     q = fields.String(metadata={"description": "only documents with this in title or source path"})
     source_path = fields.String(
-        metadata={"description": "only documents with exactly this source path: the way from a path to an id"}
+        metadata={"description": "only documents with exactly this source path; finds the id for a path"}
     )
 
 
@@ -135,7 +138,7 @@ class TagsSchema(Schema):
     tags = BoundedList(
         fields.String(),
         required=True,
-        metadata={"description": "all that the document is to have, and has then"},
+        metadata={"description": "all tags of the document, in place of the old ones"},
     )
 
 
@@ -146,7 +149,7 @@ class SectionSchema(Schema):
     heading_start = fields.Integer(
         required=True,
         metadata={
-            "description": "where its heading begins in the content; equal to `heading_end` where it has none"
+            "description": "where its heading begins in the content; equal to `heading_end` without a heading"
         },
     )
     heading_end = fields.Integer(required=True, metadata={"description": "where its heading ends"})
@@ -172,7 +175,7 @@ class ReportSchema(Schema):
     warnings = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "what is doubtful about the text, such as a guessed encoding"},
+        metadata={"description": "problems of the text, such as a guessed encoding"},
     )
 
 
@@ -191,23 +194,23 @@ class ChunkSummarySchema(Schema):
 
 class LinksSchema(Schema):
     self = fields.String(required=True)
-    chunks = fields.String(required=True, metadata={"description": "address of its chunks"})
-    content = fields.String(required=True, metadata={"description": "address of its text"})
+    chunks = fields.String(required=True, metadata={"description": "URL of its chunks"})
+    content = fields.String(required=True, metadata={"description": "URL of its text"})
 
 
 class DocumentDetailSchema(DocumentSchema):
     sections = fields.List(
-        fields.Nested(SectionSchema), required=True, metadata={"description": "in the order of the text"}
+        fields.Nested(SectionSchema), required=True, metadata={"description": "in text order"}
     )
     report = fields.Nested(
         ReportSchema,
         required=True,
-        metadata={"description": "what became of every part of the text that is in no chunk"},
+        metadata={"description": "why parts of the text are in no chunk, and warnings"},
     )
     chunks = fields.List(
         fields.Nested(ChunkSummarySchema),
         required=True,
-        metadata={"description": "the first 100, without text and reefs; all of them at `links.chunks`"},
+        metadata={"description": "the first 100, without text and reefs; `links.chunks` lists all"},
     )
     links = fields.Nested(LinksSchema, required=True)
 
@@ -220,10 +223,10 @@ class ChunkReefSchema(Schema):
         metadata={"description": "how far the reef stands out from ordinary text of this length"},
     )
     raw_bm25 = fields.Float(
-        required=True, metadata={"description": "the sum it is made from: what the words add to the reef"}
+        required=True, metadata={"description": "sum of the contributions of the chunk's words to the reef"}
     )
     n_contributing_words = fields.Integer(
-        required=True, metadata={"description": "different words that add to it"}
+        required=True, metadata={"description": "number of different words that contribute to it"}
     )
 
 
@@ -231,10 +234,10 @@ class ChunkIslandSchema(Schema):
     island_id = fields.Integer(required=True)
     island_name = fields.String(required=True)
     aggregate_z = fields.Float(
-        required=True, metadata={"description": "how far the island stands out: of its reefs together"}
+        required=True, metadata={"description": "how far the island stands out, from its reefs together"}
     )
     n_contributing_reefs = fields.Integer(
-        required=True, metadata={"description": "reefs of the island that the chunk has"}
+        required=True, metadata={"description": "number of the chunk's reefs on the island"}
     )
 
 
@@ -247,7 +250,7 @@ class ChunkSchema(ChunkSummarySchema):
     arch_scores = fields.List(
         fields.Float(),
         required=True,
-        metadata={"description": "of the four archipelagos, in the order of their ids"},
+        metadata={"description": "scores of the four archipelagos, by id"},
     )
     top_reef_id = fields.Integer(required=True, allow_none=True)
     vocabulary_version = fields.Integer(required=True)
@@ -257,7 +260,7 @@ class ChunkSchema(ChunkSummarySchema):
 
 
 class ContextChunkSchema(Schema):
-    """A neighbour: a citation like the chunk itself."""
+    """A neighbouring chunk, with its position."""
 
     chunk_id = fields.Integer(required=True)
     chunk_index = fields.Integer(required=True)
@@ -272,14 +275,12 @@ class NeighboursSchema(Schema):
     context = fields.Integer(
         load_default=0,
         validate=between(0, MAX_CONTEXT),
-        metadata={"description": "chunks before and after it to add as `before` and `after`"},
+        metadata={"description": "number of chunks before and after it to return as `before` and `after`"},
     )
 
 
 class ChunkDetailSchema(ChunkSchema):
-    document = fields.Nested(
-        DocumentSchema, required=True, metadata={"description": "the document that it is part of"}
-    )
+    document = fields.Nested(DocumentSchema, required=True, metadata={"description": "its document"})
     before = Records(ContextChunkSchema, required=True, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, required=True, metadata={"description": "with `context`"})
 
@@ -288,7 +289,7 @@ class ChunkListSchema(Schema):
     chunks = fields.List(
         fields.Nested(ChunkSchema),
         required=True,
-        metadata={"description": "a page of them, in the order of the text"},
+        metadata={"description": "a page of chunks, in text order"},
     )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 

@@ -1,4 +1,4 @@
-"""Answers as they come, for the documentation."""
+"""Example responses for the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
     "tides": {
-        "summary": "To the query `why does the tide come in?`; of up to ten `top_reefs` two are shown",
+        "summary": "Query `why does the tide come in?`; shows two of up to ten `top_reefs`",
         "value": {
             "results": [
                 {

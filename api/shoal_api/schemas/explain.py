@@ -1,4 +1,4 @@
-"""Explanations."""
+"""Schemas of explanations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from marshmallow import fields, validate
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import (
     TERM_COVERAGE,
-    CompanionSchema,
+    FeedbackChunkSchema,
     MatchedTermSchema,
     QueryInfoSchema,
     QueryReefSchema,
@@ -20,28 +20,30 @@ from shoal_api.schemas.vocabulary import LearnedWordSchema
 
 
 class ExplainSchema(SearchSchema):
-    """A search, and optionally what to find in it."""
+    """A search, and optionally a document or chunk to explain."""
 
     document_id = fields.Integer(
         strict=True,
         allow_none=True,
         load_default=None,
         validate=between(1, MAX_ID),
-        metadata={"description": "its best chunk is explained"},
+        metadata={"description": "document whose best chunk is explained"},
     )
     chunk_id = fields.Integer(
         strict=True,
         allow_none=True,
         load_default=None,
         validate=between(1, MAX_ID),
-        metadata={"description": "this chunk is explained"},
+        metadata={"description": "chunk to explain"},
     )
 
 
 class WordReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    contribution = fields.Float(required=True, metadata={"description": "what the word adds to the reef"})
+    contribution = fields.Float(
+        required=True, metadata={"description": "contribution of the word to the reef"}
+    )
 
 
 class WordSchema(Schema):
@@ -53,29 +55,27 @@ class WordSchema(Schema):
     status = fields.String(
         required=True,
         validate=validate.OneOf(["known", "learned", "unknown", "stop", "number"]),
-        metadata={"description": "what it is to the topic model; `stop`: too common to say anything"},
+        metadata={"description": "status in the topic model; `stop`: too common to carry meaning"},
     )
     word = fields.String(
-        required=True, allow_none=True, metadata={"description": "the form it was found under"}
+        required=True, allow_none=True, metadata={"description": "form under which the topic model knows it"}
     )
-    reefs = Records(
-        WordReefSchema, required=True, metadata={"description": "what it adds to, strongest first"}
-    )
+    reefs = Records(WordReefSchema, required=True, metadata={"description": "its reefs, strongest first"})
     learned = fields.Nested(
         LearnedWordSchema,
         required=True,
         allow_none=True,
-        metadata={"description": "what is known of a learned word; null for others"},
+        metadata={"description": "details of a learned word; null for others"},
     )
     n_chunks = fields.Integer(
         required=True,
         allow_none=True,
-        metadata={"description": "chunks that hold it, in any inflection; null for stop words"},
+        metadata={"description": "number of chunks that hold it, in any inflection; null for stop words"},
     )
     suggestions = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "what may have been meant, for a word that nobody knows"},
+        metadata={"description": "similar words, for a word unknown to the topic model and the library"},
     )
 
 
@@ -83,29 +83,29 @@ class KeptOutSchema(Schema):
     reason = fields.String(
         required=True,
         metadata={
-            "description": "no match, no shared reef, other data, filter, phrase, title, excluded, max_per_document or "
-            "top_k"
+            "description": "no match, no shared reef, other data, filter, phrase, title, excluded, "
+            "max_per_document or top_k"
         },
     )
     message = fields.String(required=True, metadata={"description": "the reason in words"})
 
 
 class TargetSchema(Schema):
-    """What became of the chunk or document asked about."""
+    """Rank and score of the requested chunk or document."""
 
     document_id = fields.Integer(required=True)
     document_title = fields.String(required=True)
     chunk_id = fields.Integer(required=True)
     rank = fields.Integer(required=True, allow_none=True, metadata={"description": "from 1"})
     score = fields.Float(
-        required=True, metadata={"description": "what it would be ordered by; 0 without a match"}
+        required=True, metadata={"description": "score by which it is ranked; 0 without a match"}
     )
     n_shared_reefs = fields.Integer(required=True)
     shared_reefs = Records(SharedReefSchema, required=True)
     kept_out = Records(
         KeptOutSchema,
         required=True,
-        metadata={"description": "why it is not among the results; empty if it is"},
+        metadata={"description": "reasons why it is not among the results; empty if it is"},
     )
     scores = fields.Nested(ScoresSchema, required=True)
     matched_terms = fields.List(fields.Nested(MatchedTermSchema), required=True)
@@ -113,8 +113,8 @@ class TargetSchema(Schema):
         required=True,
         allow_none=True,
         metadata={
-            "description": "its rank in the same search without filters, phrases and exclusions if one of them kept it out, or without "
-            "the limit of its document"
+            "description": "its rank in the same search without filters, phrases and exclusions if one of "
+            "them kept it out, or without the limit per document"
         },
     )
     term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
@@ -125,34 +125,39 @@ class ExplanationSchema(Schema):
     mode = fields.String(required=True, metadata={"description": "which signals rank"})
     weights = fields.Nested(UsedWeightsSchema, required=True)
     terms = fields.List(
-        fields.String(), required=True, metadata={"description": "what ranks by spelling: words and phrases"}
+        fields.String(),
+        required=True,
+        metadata={"description": "words and phrases used by the lexical signal"},
     )
     required = fields.List(
         fields.String(),
         required=True,
-        metadata={
-            "description": "phrases and title words that a result must hold; not asked for in mode `reef`"
-        },
+        metadata={"description": "phrases and title words that a result must hold; ignored in mode `reef`"},
     )
-    excluded = fields.List(fields.String(), required=True, metadata={"description": "what no result holds"})
+    excluded = fields.List(
+        fields.String(), required=True, metadata={"description": "words and phrases that no result may hold"}
+    )
     words = fields.List(
-        fields.Nested(WordSchema), required=True, metadata={"description": "word by word, in their order"}
+        fields.Nested(WordSchema), required=True, metadata={"description": "the words of the query, in order"}
     )
     query_info = fields.Nested(QueryInfoSchema, required=True)
     reefs = Records(
         QueryReefSchema,
         required=True,
         metadata={
-            "description": "the whole profile that takes part in the search, of which `query_info` has the first; "
-            "strongest first"
+            "description": "the whole profile used for ranking, strongest first; `query_info` holds its "
+            "beginning"
         },
     )
     feedback = Records(
-        CompanionSchema, required=True, metadata={"description": "as in `query_info`, closest first"}
+        FeedbackChunkSchema, required=True, metadata={"description": "as in `query_info`, closest first"}
     )
     warnings = fields.List(fields.String(), required=True)
     target = fields.Nested(
-        TargetSchema, required=True, allow_none=True, metadata={"description": "with an id asked about"}
+        TargetSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "the chunk to explain, if requested"},
     )
     trace_id = fields.String(required=True)
     took_ms = fields.Float(required=True)

@@ -1,4 +1,4 @@
-"""Filters: what every result of a search has to meet, in a body and in an address."""
+"""Schemas of search filters, in a JSON body and as query parameters."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ from shoal_api.schemas.common import (
     between,
 )
 
-FORMATS = [each.value for each in DocFormat]
+FORMATS = [doc_format.value for doc_format in DocFormat]
 
 ABOUT_FILTERS: dict[str, str] = {
     "tags": "only chunks of documents with these tags",
     "tags_match": "whether a document needs `all` of the tags or `any` of them",
-    "min_confidence": "least `confidence` of a chunk: the z-score of its strongest reef less that of the second, "
-    "so how clear its one subject is: above 3 high, below 1 low; 0 upwards",
-    "min_coverage": "least `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
+    "min_confidence": "lowest `confidence` of a chunk, from 0: the z-score of its strongest reef minus that "
+    "of the second, a measure of how clearly it has one topic (above 3 high, below 1 low)",
+    "min_coverage": "lowest `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
     "reef_ids": "only chunks whose strongest reef is one of these (`GET /api/v1/reefs` lists them)",
     "island_ids": "only chunks whose strongest reef is on one of these islands",
-    "archipelago": "only chunks that score highest in this one of the four archipelagos",
+    "archipelago": "only chunks that score highest in this archipelago, 0 to 3",
     "document_ids": "only chunks of these documents",
-    "created_after": "only chunks of documents stored at this moment (ISO 8601) or later",
-    "created_before": "only chunks of documents stored before this moment (ISO 8601)",
+    "created_after": "only chunks of documents stored at this time (ISO 8601) or later",
+    "created_before": "only chunks of documents stored before this time (ISO 8601)",
     "format": "only chunks of documents in this format",
     "source_path": "only chunks of documents with exactly this source path, or one of these",
-    "metadata": "only chunks of documents whose metadata have these values under these keys, at their top level and of "
-    'the same type: 1 is 1.0, but neither "1" nor true; null is a null that is there. Texts, numbers, true, false and '
-    f"null can be compared; at most {MAX_METADATA} keys",
+    "metadata": "only chunks of documents with these values under these top-level keys of their metadata. "
+    "Values can be "
+    'strings, numbers, booleans and null, and types must match: 1 equals 1.0, but not "1" or true; null '
+    "matches only a "
+    f"key that is present. At most {MAX_METADATA} keys",
 }
-"""What a filter lets through."""
+"""Description of each filter."""
 
 
 class OneOrMany(BoundedList):
-    """A list, or its only element by itself."""
+    """A list, or a single element without the list."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         return super()._deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
@@ -61,7 +63,7 @@ def _ids(**metadata: Any) -> BoundedList:
 
 
 class FiltersSchema(Schema):
-    """Conditions that every result meets; null is no condition."""
+    """Filters that every result passes; null means no filter."""
 
     tags = BoundedList(
         fields.String(), allow_none=True, load_default=None, metadata={"description": ABOUT_FILTERS["tags"]}
@@ -85,7 +87,7 @@ class FiltersSchema(Schema):
         validate=between(0, N_ARCHIPELAGOS - 1),
         metadata={"description": ABOUT_FILTERS["archipelago"]},
     )
-    document_ids = _ids(description=ABOUT_FILTERS["document_ids"] + "; [] allows nothing")
+    document_ids = _ids(description=ABOUT_FILTERS["document_ids"] + "; [] matches nothing")
     format = fields.String(
         allow_none=True,
         load_default=None,
@@ -104,7 +106,7 @@ class FiltersSchema(Schema):
         load_default=None,
         metadata={
             "type": ["string", "array", "null"],
-            "description": ABOUT_FILTERS["source_path"] + "; [] allows nothing",
+            "description": ABOUT_FILTERS["source_path"] + "; [] matches nothing",
         },
     )
     metadata = fields.Dict(
@@ -124,7 +126,7 @@ class FiltersSchema(Schema):
 
 
 def filters(data: dict[str, Any]) -> SearchFilters:
-    """The filters that loaded data describes; what is absent is no condition."""
+    """Return the filters in loaded data; absent values mean no filter."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in data.items()
@@ -138,7 +140,7 @@ def filters(data: dict[str, Any]) -> SearchFilters:
 
 
 class JSONObject(fields.String):
-    """An object of JSON, written out as a parameter: `metadata={"language":"de"}`."""
+    """A JSON object as a query parameter: `metadata={"language":"de"}`."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -149,11 +151,11 @@ class JSONObject(fields.String):
 
 
 def _listed(name: str) -> dict[str, str]:
-    return {"description": f"{ABOUT_FILTERS[name]}; several separated by commas, or the parameter repeated"}
+    return {"description": f"{ABOUT_FILTERS[name]}; comma-separated, or with the parameter repeated"}
 
 
 class AddressFiltersSchema(Schema):
-    """Filters as parameters of an address."""
+    """Filters as query parameters."""
 
     tags = CommaList(fields.String(), metadata=_listed("tags"))
     tags_match = fields.String(
@@ -176,19 +178,19 @@ class AddressFiltersSchema(Schema):
     tag = BoundedList(
         fields.String(),
         metadata={
-            "description": "as `tags`, each written out by itself and the parameter repeated: for tags with commas"
+            "description": "a single tag, for tags that contain commas; repeat the parameter for several"
         },
     )
     source_path = BoundedList(
-        fields.String(), metadata={"description": ABOUT_FILTERS["source_path"] + ", the parameter repeated"}
+        fields.String(), metadata={"description": ABOUT_FILTERS["source_path"] + " (repeat the parameter)"}
     )
     metadata = JSONObject(
-        metadata={"description": ABOUT_FILTERS["metadata"] + '. An object of JSON: `{"language":"de"}`'}
+        metadata={"description": ABOUT_FILTERS["metadata"] + '. As a JSON object: `{"language":"de"}`'}
     )
 
 
 def address_filters(data: dict[str, Any]) -> SearchFilters:
-    """The filters of an address; they are taken out of its loaded data."""
+    """Remove the filters from loaded query parameters and return them."""
     given = {name: data.pop(name) for name in AddressFiltersSchema().fields if name in data}
     single = given.pop("tag", [])
     if single:

@@ -1,4 +1,4 @@
-"""Jobs and their items."""
+"""Schemas of jobs and their items."""
 
 from __future__ import annotations
 
@@ -24,47 +24,51 @@ ITEM_STATUSES = (
 
 
 class ProgressSchema(Schema):
-    total = fields.Integer(required=True, metadata={"description": "items"})
-    done = fields.Integer(required=True, metadata={"description": "items that have ended, however"})
+    total = fields.Integer(required=True, metadata={"description": "items in the job"})
+    done = fields.Integer(required=True, metadata={"description": "items that have ended, with any status"})
     failed = fields.Integer(required=True, metadata={"description": "items that could not be stored"})
     duplicate = fields.Integer(
-        required=True, metadata={"description": "items whose content is stored already"}
+        required=True, metadata={"description": "items whose content was stored already"}
     )
     canceled = fields.Integer(required=True, metadata={"description": "items that were canceled"})
     skipped = fields.Integer(
         required=True,
-        metadata={"description": "entries of an archive that are no items: folders, hidden files"},
+        metadata={"description": "skipped entries of an archive: folders, hidden files"},
     )
-    bytes_total = fields.Integer(required=True, metadata={"description": "of the texts of all items"})
-    bytes_done = fields.Integer(required=True, metadata={"description": "of items that have ended"})
+    bytes_total = fields.Integer(required=True, metadata={"description": "bytes of text of all items"})
+    bytes_done = fields.Integer(
+        required=True, metadata={"description": "bytes of text of items that have ended"}
+    )
     fraction = fields.Float(
         required=True,
         metadata={
-            "description": "of the work that is done, 0 to 1; documents that were looked at but are not stored yet "
-            "count half"
+            "description": "share of the work done, 0 to 1; items discovered but not yet stored count half"
         },
     )
     items_per_second = fields.Float(
         required=True,
         allow_none=True,
         metadata={
-            "description": "of the last minute, once it has ended of all its time; null before it begins"
+            "description": "rate of the last minute, or of the whole job once it has ended; null before it "
+            "starts"
         },
     )
     bytes_per_second = fields.Float(
-        required=True, allow_none=True, metadata={"description": "likewise, counted as `fraction` is"}
+        required=True,
+        allow_none=True,
+        metadata={"description": "likewise in bytes of text, counted as for `fraction`"},
     )
     seconds_left = fields.Float(
         required=True,
         allow_none=True,
-        metadata={"description": "at that pace; null while nothing can be said"},
+        metadata={"description": "estimate at that rate; null while there is none"},
     )
 
 
 class JobLinksSchema(Schema):
     self = fields.String(required=True)
-    items = fields.String(required=True, metadata={"description": "address of its items"})
-    events = fields.String(required=True, metadata={"description": "address of its events"})
+    items = fields.String(required=True, metadata={"description": "URL of its items"})
+    events = fields.String(required=True, metadata={"description": "URL of its events"})
 
 
 class JobSchema(Schema):
@@ -75,26 +79,28 @@ class JobSchema(Schema):
     status = fields.String(
         required=True,
         validate=validate.OneOf(JOB_STATUSES),
-        metadata={"description": "how it stands; `partial`: some items failed, the others are done"},
+        metadata={"description": "`partial`: some items failed, the others are done"},
     )
     stage = fields.String(
         required=True,
         allow_none=True,
         validate=validate.OneOf(STAGES),
-        metadata={"description": "what is being done; null before it begins"},
+        metadata={"description": "current stage; null before it starts"},
     )
-    progress = fields.Nested(ProgressSchema, required=True, metadata={"description": "how far it is"})
+    progress = fields.Nested(ProgressSchema, required=True, metadata={"description": "progress of the job"})
     created_at = Moment(required=True)
     started_at = Moment(
-        required=True, allow_none=True, metadata={"description": "when a worker began; null before that"}
+        required=True, allow_none=True, metadata={"description": "when a worker started it; null before that"}
     )
     finished_at = Moment(
-        required=True, allow_none=True, metadata={"description": "when it ended, however; null before that"}
+        required=True,
+        allow_none=True,
+        metadata={"description": "when it ended, with any status; null before that"},
     )
     error = fields.String(
         required=True,
         allow_none=True,
-        metadata={"description": "what went wrong first, and how often; or null"},
+        metadata={"description": "the first error and how often it occurred, or null"},
     )
     links = fields.Nested(JobLinksSchema, required=True)
 
@@ -103,21 +109,21 @@ class NewJobSchema(Schema):
     kind = fields.String(
         required=True,
         validate=validate.OneOf(["rescore"]),
-        metadata={"description": "`rescore`; documents are uploaded and deleted under `/documents`"},
+        metadata={"description": "`rescore`; use `/documents` to upload and delete documents"},
     )
 
 
 class AcceptedSchema(Schema):
-    """The job that will do what was asked."""
+    """An accepted job."""
 
     job = fields.Nested(
-        JobSchema, required=True, metadata={"description": "it is stored safely and will be done"}
+        JobSchema, required=True, metadata={"description": "the job, durably stored and to be run"}
     )
 
 
 class JobListSchema(Schema):
     jobs = fields.List(
-        fields.Nested(JobSchema), required=True, metadata={"description": "a page of them, the newest first"}
+        fields.Nested(JobSchema), required=True, metadata={"description": "a page of jobs, newest first"}
     )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
@@ -126,14 +132,12 @@ class JobQuerySchema(PageSchema):
     status = CommaList(
         fields.String(validate=validate.OneOf(JOB_STATUSES)),
         metadata={
-            "description": f"only jobs in this status, or in any of several, by commas: {', '.join(JOB_STATUSES)}"
+            "description": f"only jobs with one of these statuses, comma-separated: {', '.join(JOB_STATUSES)}"
         },
     )
     kind = CommaList(
         fields.String(validate=validate.OneOf(JOB_KINDS)),
-        metadata={
-            "description": f"only jobs of this kind, or of any of several, by commas: {', '.join(JOB_KINDS)}"
-        },
+        metadata={"description": f"only jobs of one of these kinds, comma-separated: {', '.join(JOB_KINDS)}"},
     )
 
 
@@ -146,29 +150,30 @@ class WaitQuerySchema(Schema):
 
 
 class ItemSchema(Schema):
-    seq = fields.Integer(required=True, metadata={"description": "place in the upload, from 0"})
-    title = fields.String(required=True, metadata={"description": "given, or from its path or text"})
+    seq = fields.Integer(required=True, metadata={"description": "position in the upload, from 0"})
+    title = fields.String(required=True, metadata={"description": "given, or derived from its path or text"})
     source_path = fields.String(required=True, allow_none=True)
-    bytes = fields.Integer(required=True, metadata={"description": "of its text"})
+    bytes = fields.Integer(required=True, metadata={"description": "size of its text"})
     status = fields.String(
-        required=True, validate=validate.OneOf(ITEM_STATUSES), metadata={"description": "what became of it"}
+        required=True,
+        validate=validate.OneOf(ITEM_STATUSES),
+        metadata={"description": "status of the item"},
     )
     stage = fields.String(
         required=True,
         allow_none=True,
         validate=validate.OneOf(STAGES),
-        metadata={"description": "what is done with it now; null once it has ended"},
+        metadata={"description": "current stage; null once it has ended"},
     )
     document_id = fields.Integer(
         required=True,
         allow_none=True,
-        metadata={"description": "the document it became, or the one it duplicates"},
+        metadata={"description": "the document stored for it, or the one it duplicates"},
     )
     attempts = fields.Integer(
         required=True,
         metadata={
-            "description": "how many workers died while they processed this item alone; 0 for nearly all items, "
-            "whatever became of them"
+            "description": "how many workers died while processing only this item; 0 for nearly all items"
         },
     )
     error = fields.String(required=True, allow_none=True, metadata={"description": "why it failed, or null"})
@@ -176,8 +181,8 @@ class ItemSchema(Schema):
         fields.String(),
         required=True,
         metadata={
-            "description": "what is doubtful about the text, such as a guessed encoding; of a duplicate also what the "
-            "document that has its content does not have of it, such as its title"
+            "description": "problems of the text, such as a guessed encoding; for a duplicate also the "
+            "fields, such as its title, that the existing document does not have"
         },
     )
 
@@ -186,12 +191,12 @@ class ItemListSchema(Schema):
     items = fields.List(
         fields.Nested(ItemSchema),
         required=True,
-        metadata={"description": "a page of them, in the order of the upload"},
+        metadata={"description": "a page of items, in upload order"},
     )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
 
 
 class ItemQuerySchema(PageSchema):
     status = fields.String(
-        validate=validate.OneOf(ITEM_STATUSES), metadata={"description": "only items in this status"}
+        validate=validate.OneOf(ITEM_STATUSES), metadata={"description": "only items with this status"}
     )

@@ -1,4 +1,4 @@
-"""Searches: what is asked, what is answered, and the explanation."""
+"""Schemas of search requests and responses."""
 
 from __future__ import annotations
 
@@ -29,37 +29,38 @@ DEFAULTS: dict[str, Any] = {
     "fusion": Fusion.blend.value,
 }
 
-ONLY_HYBRID = "without effect on other modes than `hybrid`"
+ONLY_HYBRID = "only for mode `hybrid`"
 
 ABOUT: dict[str, str] = {
-    "top_k": "most results to answer, 1 to 100",
-    "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), or both as `hybrid`",
-    "preset": f"which signal a blend leans on; {ONLY_HYBRID}",
-    "weights": f"the weights of the blend, in place of a preset; {ONLY_HYBRID}",
-    "fusion": f"how several rankings become one; {ONLY_HYBRID}",
-    "max_per_document": "most results out of one document: with 3 the best three of its chunks at most, so that one "
-    "long document does not fill the page; 1 to 10,000",
-    "include_scores": "adds `shared_reefs` to every result, the topics that query and chunk share, with both z-scores and "
-    "each one's share of the score; and `matched_terms`, the words it holds and where",
-    "context": "chunks before and after each result to add as `before` and `after`, 0 to 10",
-    "offset": "results to pass over, 0 to 10,000",
+    "top_k": "most results to return, 1 to 100",
+    "mode": "which signals rank the results: `lexical` (words, by BM25), `reef` (shared topics), or both as "
+    "`hybrid`",
+    "preset": f"a set of signal weights; {ONLY_HYBRID}",
+    "weights": f"weights of the signals, in place of a preset; {ONLY_HYBRID}",
+    "fusion": f"how the rankings of the signals are combined; {ONLY_HYBRID}",
+    "max_per_document": "most results from one document, 1 to 10,000, so that a long document does not fill "
+    "the page",
+    "include_scores": "adds to each result `shared_reefs` (topics shared with the query, with both z-scores "
+    "and their share of the score) and `matched_terms` (words it holds, and where)",
+    "context": "number of chunks before and after each result to return as `before` and `after`, 0 to 10",
+    "offset": "results to skip, 0 to 10,000",
     **ABOUT_FILTERS,
 }
-"""Descriptions that the body and the address share."""
+"""Descriptions shared by the body and the query parameters."""
 
 
 class WeightsSchema(Schema):
-    """The weights of the blend, where a preset does not do. They count in proportion; a signal without one has none."""
+    """Weights of the signals. Only their proportions count; an omitted signal has weight 0."""
 
-    lexical = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the words, by BM25"})
-    reef = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "of the shared reefs"})
+    lexical = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "words, by BM25"})
+    reef = StrictFloat(validate=between(0, MAX_WEIGHT), metadata={"description": "shared reefs"})
     field_boost = StrictFloat(
-        validate=between(0, MAX_WEIGHT), metadata={"description": "of words in titles, headings and tags"}
+        validate=between(0, MAX_WEIGHT), metadata={"description": "words in title, headings and tags"}
     )
 
 
 def _choice(name: str, choices: Sequence[str]) -> fields.String:
-    """An argument of a search that takes one of a few words."""
+    """Return a field with a fixed set of values."""
     return fields.String(
         load_default=DEFAULTS[name],
         validate=validate.OneOf(choices),
@@ -97,14 +98,12 @@ class SearchSchema(Schema):
         FiltersSchema,
         allow_none=True,
         load_default=None,
-        metadata={
-            "description": "conditions that every result meets; what is absent or null is no condition"
-        },
+        metadata={"description": "filters that every result passes; absent or null means no filter"},
     )
 
 
 class WeightsText(fields.String):
-    """Weights in an address: `lexical:0.7,reef:0.3`."""
+    """Weights as a query parameter: `lexical:0.7,reef:0.3`."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         given: dict[str, float] = {}
@@ -121,7 +120,7 @@ class WeightsText(fields.String):
 
 
 class SearchQuerySchema(AddressFiltersSchema):
-    """The same as parameters of an address; the filters stand beside `q`."""
+    """A search as query parameters, with the filters beside `q`."""
 
     q = fields.String(required=True, metadata={"description": "the query, up to 4,096 characters"})
     top_k = fields.Integer(load_default=DEFAULTS["top_k"], metadata={"description": ABOUT["top_k"]})
@@ -130,7 +129,7 @@ class SearchQuerySchema(AddressFiltersSchema):
     weights = WeightsText(
         load_default=None,
         metadata={
-            "description": f"{ABOUT['weights']}; as `lexical:0.7,reef:0.3`, a signal that is not named has none"
+            "description": f"{ABOUT['weights']}; as `lexical:0.7,reef:0.3`; an omitted signal has weight 0"
         },
     )
     fusion = _choice("fusion", FUSIONS)
@@ -145,13 +144,14 @@ class SearchQuerySchema(AddressFiltersSchema):
 
 
 TERM_COVERAGE = (
-    "the share of the query's words and phrases that it holds in text, headings or title, each weighed by how rare it is "
-    "in the library, 0 to 1; unlike `match_score` it may be compared between queries. Null for a query of common words only"
+    "share of the query's words and phrases that it holds in text, headings or title, weighted by their "
+    "rarity in the library, 0 to 1. Comparable between queries, unlike `match_score`. Null for a query of "
+    "common words only"
 )
 
 
 class ScoresSchema(Schema):
-    """The parts of the score; null for a signal that took no part."""
+    """Score of each signal; null for an unused signal."""
 
     lexical = fields.Float(
         required=True, allow_none=True, metadata={"description": "0 to 1; null in mode `reef`"}
@@ -161,10 +161,10 @@ class ScoresSchema(Schema):
     )
     field_boost = fields.Float(
         required=True,
-        metadata={"description": "0 to 1: the share of the query's terms in title, headings and tags"},
+        metadata={"description": "0 to 1: share of the query's terms in title, headings and tags"},
     )
     final = fields.Float(
-        required=True, metadata={"description": "what results are ordered by: `match_score`"}
+        required=True, metadata={"description": "score by which results are ranked, as `match_score`"}
     )
     lexical_raw = fields.Float(
         required=True, allow_none=True, metadata={"description": "null in mode `reef`"}
@@ -172,7 +172,7 @@ class ScoresSchema(Schema):
     reef_raw = fields.Float(
         required=True,
         allow_none=True,
-        metadata={"description": "the overlap of the profiles; null in mode `lexical`"},
+        metadata={"description": "overlap of the profiles; null in mode `lexical`"},
     )
 
 
@@ -184,7 +184,7 @@ class SharedReefSchema(Schema):
     )
     query_z = fields.Float(required=True, metadata={"description": "how far it stands out in the query"})
     share = fields.Float(
-        required=True, metadata={"description": "what the reef adds to `match_score`; 0 in mode `lexical`"}
+        required=True, metadata={"description": "its share of `match_score`; 0 in mode `lexical`"}
     )
 
 
@@ -195,18 +195,18 @@ class MatchedTermSchema(Schema):
     places = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "`title`, `headings`, `text`, `tag`; all but `text` count for the bonus"},
+        metadata={
+            "description": "`title`, `headings`, `text`, `tag`; all but `text` count for `field_boost`"
+        },
     )
 
 
 class UsedWeightsSchema(Schema):
-    """What each signal counted, adding up to 1; all 0 where there was nothing to search by."""
+    """Weight of each signal. They sum to 1, or are all 0 if the query has nothing to search for."""
 
-    lexical = fields.Float(required=True, metadata={"description": "of the words, by BM25"})
-    reef = fields.Float(required=True, metadata={"description": "of the shared reefs"})
-    field_boost = fields.Float(
-        required=True, metadata={"description": "of words in titles, headings and tags"}
-    )
+    lexical = fields.Float(required=True, metadata={"description": "words, by BM25"})
+    reef = fields.Float(required=True, metadata={"description": "shared reefs"})
+    field_boost = fields.Float(required=True, metadata={"description": "words in title, headings and tags"})
 
 
 class ResultSchema(Schema):
@@ -214,8 +214,8 @@ class ResultSchema(Schema):
     match_score = fields.Float(
         required=True,
         metadata={
-            "description": "what results are ordered by; relative to the best in the library for this query, so also a "
-            "query that nothing answers has high ones: `term_coverage` tells"
+            "description": "score by which results are ranked, relative to the best match in the library; it "
+            "can be high for a query that nothing answers, which `term_coverage` shows"
         },
     )
     n_shared_reefs = fields.Integer(required=True)
@@ -223,19 +223,19 @@ class ResultSchema(Schema):
     document_title = fields.String(required=True)
     source_path = fields.String(required=True, allow_none=True)
     metadata = fields.Dict(
-        keys=fields.String(), required=True, metadata={"description": "of the document, as it was handed in"}
+        keys=fields.String(), required=True, metadata={"description": "of the document, as it was uploaded"}
     )
     chunk_id = fields.Integer(required=True)
     chunk_index = fields.Integer(required=True)
     start_char = fields.Integer(
-        required=True, metadata={"description": "code points into the document's content"}
+        required=True, metadata={"description": "offset in the document's content, in code points"}
     )
     end_char = fields.Integer(required=True)
     start_line = fields.Integer(required=True, metadata={"description": "from 1"})
     end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
     section_path = fields.List(fields.String(), required=True)
     confidence = fields.Float(
-        required=True, metadata={"description": "z-score of the strongest reef less that of the second"}
+        required=True, metadata={"description": "z-score of the strongest reef minus that of the second"}
     )
     coverage = fields.Float(
         required=True, metadata={"description": "share of the words that the topic model knows, 0 to 1"}
@@ -251,7 +251,7 @@ class ResultSchema(Schema):
     provenance = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "the signals that found it: `lexical`, `reef`, or both"},
+        metadata={"description": "signals that matched it: `lexical`, `reef`, or both"},
     )
     shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
     matched_terms = fields.List(
@@ -265,42 +265,47 @@ class ResultSchema(Schema):
 class QueryReefSchema(Schema):
     reef_id = fields.Integer(required=True)
     reef_name = fields.String(required=True)
-    z_score = fields.Float(required=True, metadata={"description": "what passages are compared with"})
+    z_score = fields.Float(required=True, metadata={"description": "z-score in the profile used for ranking"})
     own_z = fields.Float(
         required=True,
         metadata={
-            "description": "what of that the query's own words say; the rest is what its company is about"
+            "description": "the part from the query's own words; the rest comes from pseudo-relevance "
+            "feedback"
         },
     )
 
 
-class CompanionSchema(Schema):
-    """A passage that matches the query's words so well that its profile counts beside the query's own."""
+class FeedbackChunkSchema(Schema):
+    """A chunk that matches the query's words best, so that its profile is added to the query's
+    (pseudo-relevance feedback)."""
 
     chunk_id = fields.Integer(required=True)
     document_id = fields.Integer(required=True)
     document_title = fields.String(required=True)
-    share = fields.Float(required=True, metadata={"description": "among these, adding up to 1"})
+    share = fields.Float(
+        required=True, metadata={"description": "its share of the feedback; the shares sum to 1"}
+    )
 
 
 class QueryInfoSchema(Schema):
-    """What the query was taken to be about: the profile that takes part in the search."""
+    """The analyzed query: the profile used for ranking."""
 
     top_reef = fields.String(
         required=True,
         allow_none=True,
         metadata={
-            "description": "name of the strongest; null where it has no word that the topic model knows"
+            "description": "name of the strongest reef; null without any word that the topic model knows"
         },
     )
     confidence = fields.Float(
-        required=True, metadata={"description": "by how much the first of `top_reefs` leads the second"}
+        required=True,
+        metadata={"description": "z-score of the first of `top_reefs` minus that of the second"},
     )
     coverage = fields.Float(required=True)
     top_reefs = Records(
         QueryReefSchema,
         required=True,
-        metadata={"description": "the ten strongest; `query_z` of `shared_reefs` is their `z_score`"},
+        metadata={"description": "the ten strongest reefs; their `z_score` is `query_z` in `shared_reefs`"},
     )
     unknown_words = fields.List(
         fields.String(), required=True, metadata={"description": "words that the topic model does not know"}
@@ -308,13 +313,14 @@ class QueryInfoSchema(Schema):
     missing_terms = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "words and phrases of the query that no passage of the library holds"},
+        metadata={"description": "words and phrases of the query that no chunk of the library holds"},
     )
     feedback = Records(
-        CompanionSchema,
+        FeedbackChunkSchema,
         required=True,
         metadata={
-            "description": "passages that match the query's words best and so are part of its profile, closest first"
+            "description": "chunks used for pseudo-relevance feedback: the best matches of the query's "
+            "words, whose profiles are added to the query's, best first"
         },
     )
 

@@ -1,4 +1,4 @@
-"""The state of the service and the hierarchy of reefs."""
+"""Schemas of the service's state and the hierarchy of reefs."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ class StatusSchema(Schema):
     """Counts, versions and sizes."""
 
     status = fields.String(required=True, metadata={"description": "`ok`"})
-    n_documents = fields.Integer(required=True, metadata={"description": "documents that are stored"})
-    n_chunks = fields.Integer(required=True, metadata={"description": "chunks of all documents"})
+    n_documents = fields.Integer(required=True, metadata={"description": "number of documents"})
+    n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks"})
     n_stale_chunks = fields.Integer(
         required=True,
-        metadata={"description": "chunks that were scored with older words or data than there are now"},
+        metadata={"description": "chunks scored with an older vocabulary or other data"},
     )
-    n_custom_words = fields.Integer(
-        required=True, metadata={"description": "words that were learned from the documents"}
-    )
-    content_bytes = fields.Integer(required=True, metadata={"description": "of all documents, UTF-8"})
+    n_custom_words = fields.Integer(required=True, metadata={"description": "number of learned words"})
+    content_bytes = fields.Integer(required=True, metadata={"description": "size of all documents in UTF-8"})
     vocabulary_version = fields.Integer(required=True)
-    lagoon_version = fields.String(required=True, metadata={"description": "of the topic model's data"})
-    lagoon_n_reefs = fields.Integer(required=True, metadata={"description": "how many reefs it has"})
-    lagoon_checksum = fields.String(required=True, metadata={"description": "of its data"})
+    lagoon_version = fields.String(
+        required=True, metadata={"description": "version of the topic model's data"}
+    )
+    lagoon_n_reefs = fields.Integer(required=True, metadata={"description": "number of its reefs"})
+    lagoon_checksum = fields.String(required=True, metadata={"description": "checksum of its data"})
     jobs = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
         required=True,
-        metadata={"description": "how many, by status"},
+        metadata={"description": "number of jobs by status"},
     )
-    workers = fields.Integer(required=True, metadata={"description": "that gave a sign of life lately"})
-    schema = fields.String(required=True, metadata={"description": "of the database"})
+    workers = fields.Integer(required=True, metadata={"description": "workers with a recent heartbeat"})
+    schema = fields.String(required=True, metadata={"description": "revision of the database schema"})
     db_bytes = fields.Integer(
-        required=True, metadata={"description": "of the database, with all of its files"}
+        required=True, metadata={"description": "size of the database, with all of its files"}
     )
     postings = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
         required=True,
-        metadata={"description": "kept in memory for searches: of how many chunks, and the bytes they take"},
+        metadata={"description": "postings in memory: number of chunks covered, and bytes"},
     )
 
 
@@ -71,26 +71,26 @@ class ArchipelagoSchema(Schema):
 class IslandSchema(Schema):
     id = fields.Integer(required=True, metadata={"description": "id of the island"})
     name = fields.String(required=True, metadata={"description": "its name"})
-    archipelago_id = fields.Integer(required=True, metadata={"description": "the archipelago that it is in"})
+    archipelago_id = fields.Integer(required=True, metadata={"description": "id of its archipelago"})
 
 
 class ReefSchema(Schema):
     id = fields.Integer(required=True, metadata={"description": "id of the reef"})
     name = fields.String(required=True, metadata={"description": "its name"})
-    island_id = fields.Integer(required=True, metadata={"description": "the island that it is on"})
+    island_id = fields.Integer(required=True, metadata={"description": "id of its island"})
     typical_words = fields.List(
-        fields.String(), required=True, metadata={"description": "words that say most of it, strongest first"}
+        fields.String(), required=True, metadata={"description": "its most typical words, strongest first"}
     )
     n_chunks = fields.Integer(
-        required=True, metadata={"description": "chunks of the library whose strongest reef it is"}
+        required=True, metadata={"description": "number of chunks whose strongest reef it is"}
     )
 
 
 class ReefsSchema(Schema):
-    """The hierarchy of meanings: reefs on islands in archipelagos."""
+    """The hierarchy of reefs on islands in archipelagos."""
 
     archipelagos = fields.List(
-        fields.Nested(ArchipelagoSchema), required=True, metadata={"description": "the four of them"}
+        fields.Nested(ArchipelagoSchema), required=True, metadata={"description": "the four archipelagos"}
     )
     islands = fields.List(fields.Nested(IslandSchema), required=True, metadata={"description": "by id"})
     reefs = fields.List(fields.Nested(ReefSchema), required=True, metadata={"description": "by id"})

@@ -1,4 +1,4 @@
-"""What to say of a name that a schema does not know: where it belongs, what was meant, or what there is."""
+"""Messages for unknown fields, with a suggestion."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 SHOWN_CHARS = 40
-"""Of a name that somebody made up; the answer is not the place to repeat a megabyte."""
+"""Most characters of an unknown name that are compared."""
 
 
 def hint(name: str, known: Sequence[str], inner: Mapping[str, Sequence[str]]) -> str:
-    """The message for `name`.
+    """Return the message for an unknown field `name`.
 
-    `known` are the names at this level, `inner` those inside objects at this level, by the object's name.
+    `known` are the names at this level; `inner` maps objects at this level to the names inside them.
     """
     for parent, names in inner.items():
         if name in names:
             example = json.dumps({parent: {name: "..."}}).replace('"..."', "...")
-            return f"belongs into `{parent}`: {example}"
+            return f"belongs in `{parent}`: {example}"
     meant = closest(name, known)
     if meant is None:
-        dotted = {each: f"{parent}.{each}" for parent, names in inner.items() for each in names}
-        found = closest(name, dotted)
-        meant = dotted[found] if found else None
+        dotted = {field: f"{parent}.{field}" for parent, names in inner.items() for field in names}
+        match = closest(name, dotted)
+        meant = dotted[match] if match else None
     if meant is not None:
         return f"is not known; did you mean `{meant}`?"
     return "is not known; known are " + ", ".join(known) if known else "is not known"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is a misspelling, a beginning or an extension of; None if there is none."""
+    """Return the known name that `name` misspells, abbreviates or extends; None if there is none."""
     known = list(known)
     name = name[:SHOWN_CHARS].lower()
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return near[0]
-    # `query` for `q`, `doc` for `document_ids`.
-    return next((each for each in known if name and (each.startswith(name) or name.startswith(each))), None)
+    # Such as `query` for `q`, or `doc` for `document_ids`.
+    return next(
+        (field for field in known if name and (field.startswith(name) or name.startswith(field))), None
+    )

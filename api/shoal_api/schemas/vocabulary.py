@@ -1,4 +1,4 @@
-"""Learned words."""
+"""Schemas of learned words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_CHARS = 512
 class VocabularyQuerySchema(PageSchema):
     q = fields.String(
         validate=validate.Length(max=MAX_CHARS),
-        metadata={"description": "only words that hold this, however it is spelt"},
+        metadata={"description": "only words that contain this, ignoring case and accents"},
     )
 
 
@@ -21,46 +21,52 @@ class AssociationSchema(Schema):
     reef_name = fields.String(
         required=True, allow_none=True, metadata={"description": "null for a reef of other lagoon data"}
     )
-    strength = fields.Float(required=True, metadata={"description": "1 for the word's strongest reef"})
+    strength = fields.Float(
+        required=True, metadata={"description": "relative to the word's strongest reef, which has 1"}
+    )
 
 
 class WordUserSchema(Schema):
     document_id = fields.Integer(required=True)
     title = fields.String(required=True, metadata={"description": "title of the document"})
-    n_chunks = fields.Integer(required=True, metadata={"description": "chunks that hold the word"})
+    n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks that hold the word"})
     n_occurrences = fields.Integer(
         required=True, allow_none=True, metadata={"description": "null where observations are not kept"}
     )
 
 
 class WordEvidenceSchema(Schema):
-    """What the word was learned from, its plurals included."""
+    """Evidence for a word, its plurals included."""
 
-    n_occurrences = fields.Integer(required=True, metadata={"description": "how often it was met"})
-    n_documents = fields.Integer(required=True, metadata={"description": "documents that use it"})
+    n_occurrences = fields.Integer(required=True, metadata={"description": "number of occurrences"})
+    n_documents = fields.Integer(required=True, metadata={"description": "number of documents that use it"})
     documents = Records(
-        WordUserSchema, required=True, metadata={"description": "the three that use it in most chunks"}
+        WordUserSchema,
+        required=True,
+        metadata={"description": "the three documents that use it in most chunks"},
     )
 
 
 class LearnedWordSchema(Schema):
     word = fields.String(required=True, metadata={"description": "the words of a compound joined by spaces"})
-    is_compound = fields.Boolean(required=True, metadata={"description": "whether it is of several words"})
+    is_compound = fields.Boolean(required=True, metadata={"description": "whether it has several words"})
     n_occurrences = fields.Integer(
-        required=True, metadata={"description": "how often it was met when it was learned"}
+        required=True, metadata={"description": "number of occurrences when it was learned"}
     )
-    n_documents = fields.Integer(required=True, metadata={"description": "documents it was learned from"})
+    n_documents = fields.Integer(
+        required=True, metadata={"description": "number of documents it was learned from"}
+    )
     specificity = fields.Integer(
-        required=True, metadata={"description": "-2 (at home in many reefs) to 2 (in few)"}
+        required=True, metadata={"description": "-2 (in many reefs) to 2 (in few reefs)"}
     )
     from_version = fields.Integer(
-        required=True, metadata={"description": "version of the vocabulary since which it is as it is"}
+        required=True, metadata={"description": "vocabulary version that last changed it"}
     )
     reefs = Records(AssociationSchema, required=True, metadata={"description": "strongest first"})
     evidence = fields.Nested(
         WordEvidenceSchema,
         required=True,
-        metadata={"description": "what it was learned from, as it is stored now"},
+        metadata={"description": "the evidence stored now"},
     )
 
 
@@ -68,7 +74,7 @@ class VocabularySchema(Schema):
     words = fields.List(
         fields.Nested(LearnedWordSchema),
         required=True,
-        metadata={"description": "a page of them, those met most often first"},
+        metadata={"description": "a page of words, most frequent first"},
     )
     total = fields.Integer(required=True, metadata={"description": "on all pages"})
     vocabulary_version = fields.Integer(required=True)
