@@ -154,7 +154,7 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
 
 def _empty_message(incoming: Incoming) -> str:
     if not incoming.skipped:
-        return "there is no document in this upload"
+        return "this upload contains no documents"
     return (
         f"there is no document in this archive, only folders and hidden files ({incoming.skipped:,} entries)"
     )

@@ -147,7 +147,7 @@ def test_an_archive_of_nothing_to_store_says_what_was_skipped(
     problem = assert_problem(send(client, kind, pack({".a": b"x", "b/.c": b"x"})), 422, "documents")
     assert "2 entries" in problem["errors"]["documents"][0]
     problem = assert_problem(send(client, kind, pack({})), 422, "documents")
-    assert problem["errors"]["documents"] == ["there is no document in this upload"]
+    assert problem["errors"]["documents"] == ["this upload contains no documents"]
     assert_nothing_is_left(engine)
 
 

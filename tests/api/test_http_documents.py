@@ -92,13 +92,13 @@ def test_what_is_not_taken_over_from_a_duplicate_is_told(
     before = warnings()
     assert warnings(title=" Fire\n", source_path="a.md", metadata={"year": 1830}, tags=["x"]) == before
     for fields, said in (
-        ({"title": "Other"}, "its title (Other), for the document has Fire"),
-        ({"source_path": "b.md"}, "its source path (b.md), for the document has a.md"),
-        ({"metadata": {"year": "1830"}}, "its metadata, for the document has others"),
+        ({"title": "Other"}, "its title (Other; the document has Fire)"),
+        ({"source_path": "b.md"}, "its source path (b.md; the document has a.md)"),
+        ({"metadata": {"year": "1830"}}, "its metadata (the document has others)"),
     ):
         (told,) = [warning for warning in warnings(**fields) if warning not in before]
-        assert told.startswith(f"document {stored} has this content already")
-        assert told.endswith(f"not taken: {said}")
+        assert told.startswith(f"document {stored} already has this content")
+        assert told.endswith(f"not stored: {said}")
 
     for _ in range(2):
         assert warnings("a key of mine") == before, "a title that was made up is none that is lost"
@@ -115,7 +115,7 @@ def test_what_is_not_taken_over_from_a_duplicate_is_told(
     assert (first["status"], first["warnings"]) == ("succeeded", [])
     assert second["status"] == "duplicate"
     (told,) = second["warnings"]
-    assert told.endswith("not taken: its title (Justice), for the document has Law; its metadata")
+    assert told.endswith("not stored: its title (Justice; the document has Law); its metadata")
     assert second["error"] is None
 
 

@@ -18,7 +18,7 @@ from kombu import Connection
 
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs.transport import filesystem_transport
-from shoal.jobs.transport.broker import make_celery, notify_workers, tidy_folders, worker_notifier
+from shoal.jobs.transport.broker import make_celery, notify_workers, remove_stale_messages, worker_notifier
 from shoal.settings import Settings
 
 
@@ -104,12 +104,12 @@ def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings
     names = ("1_a.tmp", "1_b.taken", f"1_c.{settings.broker_queue}.msg")
     for name in names:
         (folder(settings) / name).write_text("x")
-    tidy_folders(settings)
+    remove_stale_messages(settings)
     assert len(list(folder(settings).iterdir())) == 3
     old = time.time() - 2 * filesystem_transport.STALE_SECONDS
     for name in names:
         os.utime(folder(settings) / name, (old, old))
-    tidy_folders(settings)
+    remove_stale_messages(settings)
     assert [path.name for path in folder(settings).iterdir()] == [names[2]]
 
 
@@ -134,7 +134,7 @@ def test_a_broker_that_does_not_answer_or_is_away_is_reported(
     with pytest.raises(BrokerUnavailableError):
         notify_workers(app)
     worker_notifier(app)()
-    assert "nudge not sent" in caplog.text
+    assert "workers not notified" in caplog.text
 
 
 def test_a_folder_that_is_gone_is_a_broker_that_is_away(settings: Settings) -> None:

@@ -185,7 +185,7 @@ def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbour
     assert failed.error is not None
     assert "SHOAL_WORKER_MEMORY_BYTES" in failed.error
     assert_stored_once(database, 6)
-    assert {event["limit"] for event in worker.events("out of memory: this process ends")} == {limit}
+    assert {event["limit"] for event in worker.events("out of memory: this process exits")} == {limit}
 
 
 def test_messages_may_be_lost_doubled_or_nonsense(
@@ -219,7 +219,7 @@ def test_work_is_done_although_no_message_ever_comes_through(
     notify_workers(make_celery(settings))
     assert ended(database, job_id).progress.done == 40
     assert_stored_once(database, 40)
-    assert worker.events("work taken without a message")
+    assert worker.events("work claimed without a message")
     assert worker.stop() == 0
 
 
@@ -412,7 +412,7 @@ def test_a_worker_whose_process_cannot_hear_ends_and_the_next_one_takes_up_the_w
         worker.process.send_signal(number)
         until(lambda: "shutdown" in worker.log.read_text())
     assert worker.process.wait(DEADLINE_SECONDS) == 1
-    assert worker.events("the worker is killed; the next one takes up what it had in hand")
+    assert worker.events("the worker is killed; the next one resumes its work")
     until(lambda: not lives(child))
     assert progress(database, job_id) == (0, 4)
     # The end of the whole worker is charged to none of them.
@@ -432,7 +432,7 @@ def test_a_watchdog_that_was_killed_is_replaced_and_ends_with_its_worker(
     notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (0, 5))
     kill(watchdog_of(worker))
-    until(lambda: worker.events("the watchdog ended and is started again"))
+    until(lambda: worker.events("the watchdog died and is restarted"))
     owner = "SELECT lease_owner FROM job_items WHERE lease_owner IS NOT NULL"
     with database.read() as connection:
         before = connection.exec_driver_sql(owner).scalar()

@@ -52,14 +52,14 @@ def be_deaf() -> None:
         raise Empty
 
     filesystem_transport.Channel._get = hear_nothing  # type: ignore[method-assign]
-    reconciler.PATIENCE_SECONDS = 0.5
+    reconciler.IDLE_CLAIM_SECONDS = 0.5
 
 
 if __name__ == "__main__":
     if "deaf" in sys.argv:
         be_deaf()
     if "patient" in sys.argv:
-        reconciler.PATIENCE_SECONDS = math.inf
+        reconciler.IDLE_CLAIM_SECONDS = math.inf
     if "hurried" in sys.argv:
         process.STOP_SECONDS = 2
     sys.exit(process.main(Settings.from_environment(), scorer=Moody()))

@@ -1,1 +1,1 @@
-"""The Celery service: takes jobs from the database, runs the pipeline, writes."""
+"""The Celery worker service: claims work from the database, runs the pipeline and stores the results."""

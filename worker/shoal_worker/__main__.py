@@ -1,4 +1,4 @@
-"""`python -m shoal_worker`: a worker with the settings of the environment."""
+"""`python -m shoal_worker`: run a worker with the settings of the environment."""
 
 from __future__ import annotations
 

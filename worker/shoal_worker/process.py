@@ -1,4 +1,4 @@
-"""The worker as a process: one parent that loads the scorer and forks, children that claim and work."""
+"""The worker process: a parent loads the scorer and forks, its children claim and process work."""
 
 from __future__ import annotations
 
@@ -33,28 +33,27 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal_worker.reconciler import Reconciler, worker_name
 from shoal_worker.watchdog import Slots, WatchdogProcess
-from shoal_worker.work import work_once
+from shoal_worker.work import process_next_batch
 
-QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
-"""Celery's own lines about every task; the worker logs its batches itself."""
+QUIET_LOGGERS = ("celery.app.trace", "celery.worker.strategy", "celery.pool")
+"""Celery loggers that write a line for every task; the worker logs its batches itself."""
 
-OUT_OF_MEMORY = 1
-"""Exit code of a child that needed more memory than it may take."""
+OUT_OF_MEMORY_EXIT_CODE = 1
+"""Exit code of a child that exceeded its memory limit."""
 
 STOP_SECONDS = 30
-"""How long a worker that is told to end may finish what it has in hand: less than `shoal up` and containers wait."""
-KILLED = 1
-"""Exit code of a worker that was not done by then."""
+"""Time a stopping worker has to finish its batches: less than `shoal up` and containers wait."""
+KILLED_EXIT_CODE = 1
+"""Exit code of a worker that exceeded STOP_SECONDS."""
 
 log = structlog.get_logger(__name__)
 
 
 def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
-    """Work until SIGTERM or Ctrl-C, then end after the batches that are being worked on, or after STOP_SECONDS; the exit
-    code.
+    """Work until SIGTERM or Ctrl-C, finish the current batches within STOP_SECONDS, and return the exit code.
 
-    The scorer (lagoon's packaged data unless given) is loaded here, before the fork, so that all children share
-    its pages. Raises ShoalError where the settings, the database or the data can't be used.
+    Loads the scorer (lagoon's packaged data by default) before the fork, so that all children share its
+    pages. Raises ShoalError if the settings, the database or the data cannot be used.
     """
     settings = settings or Settings.from_environment()
     log_setup.configure(settings, service="worker")
@@ -72,35 +71,37 @@ def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
         without_heartbeat=True,
         quiet=True,
     )
-    # What is alive now lives as long as the process: the children's collector need not touch (and copy) it.
+    # All objects that exist now live as long as the process. Freezing them keeps the children's garbage
+    # collector from touching, and so copying, their pages.
     gc.collect()
     gc.freeze()
     watchdog.start()
     worker.start()
     watchdog.end()
-    _sign_off(settings)
+    _unregister(settings)
     return int(worker.exitcode or 0)
 
 
 def make_worker(settings: Settings, scorer: Any, slots: Slots) -> Celery:
-    """The Celery application with the one task. Opens no database: that is for the children."""
+    """Return the Celery application with its one task. Opens no database: only the children may do so."""
     app = make_celery(settings, consumer=True)
     child = _Child(settings, scorer, make_celery(settings), slots)
     app.task(child.work, name=TASK_WORK, shared=False)
     signals.worker_process_init.connect(child.start, weak=False)
     signals.worker_process_shutdown.connect(child.stop, weak=False)
     signals.worker_shutting_down.connect(child.end, weak=False)
-    # Our logging is set up already.
+    # Logging is already configured.
     signals.setup_logging.connect(_keep_logging, weak=False)
-    # It warns of a root user because of pickled messages; ours are JSON and say nothing.
+    # Celery warns about running as root because of pickled messages; these messages are JSON without
+    # arguments.
     warnings.filterwarnings("ignore", category=SecurityWarning)
-    for name in QUIET:
+    for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
     return app
 
 
 class _Child:
-    """The state of one worker process, empty until after the fork but for what the parent tells all of them."""
+    """State of one worker process. Before the fork it holds only what all processes share."""
 
     def __init__(self, settings: Settings, scorer: Any, sender: Celery, slots: Slots) -> None:
         self._settings = settings
@@ -111,12 +112,12 @@ class _Child:
         self._database: Database | None = None
         self._handlers: Handlers = {}
         self._counters = Counters()
-        # One byte that parent and children share, 1 once the worker is to end.
+        # One byte shared by parent and children: 1 once the worker is stopping.
         self._ending = mmap.mmap(-1, 1)
 
     def end(self, **_: Any) -> None:
-        """In the parent: the worker is to end. A message may be taken a moment later; it finds no one to claim. A second
-        Ctrl-C, for which Celery would also wait, kills."""
+        """Stop the worker (runs in the parent). Later messages cause no claim. A second Ctrl-C kills the
+        worker; Celery alone would keep waiting."""
         if self._ending[0]:
             return
         self._ending[0] = 1
@@ -127,71 +128,76 @@ class _Child:
     def start(self, **_: Any) -> None:
         relax_collector()
         if self._settings.worker_memory_bytes:
-            # Not the address space, of which the mapped model takes much: what the process has for itself alone.
-            most = resource.getrlimit(resource.RLIMIT_DATA)[1]
-            resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, most))
+            # Limit private memory, not the address space, most of which is the mapped model.
+            hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.setrlimit(resource.RLIMIT_DATA, (self._settings.worker_memory_bytes, hard_limit))
         self._database = Database(self._settings.database_url)
         self._handlers = handlers_for(self._database, self._scorer, self._settings)
         Reconciler(
-            self._database, self._settings, self._notify, self._busy, self._work_unasked, self._counters
+            self._database,
+            self._settings,
+            self._notify,
+            self._busy,
+            self._process_without_message,
+            self._counters,
         ).start()
         log.info("worker process ready", pid=os.getpid(), parent=os.getppid())
 
     def stop(self, **_: Any) -> None:
-        """Write what was counted since the reconciler did so last."""
+        """Write the counts since the reconciler's last write."""
         if self._database is None:
             return
         try:
             self._counters.write(self._database)
         except StorageError as error:
-            log.warning("counts of the last seconds are lost", reason=str(error))
+            log.warning("counts of the last seconds lost", reason=str(error))
 
     def work(self) -> None:
-        """The task: answer one message."""
-        # Should a manager of services send a SIGTERM to every process, the child still finishes its batch.
-        others = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        """Process one batch; this is the Celery task."""
+        # A service manager may send SIGTERM to every process; the child still finishes its batch.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             with self._busy:
-                self._work_once()
+                self._process_next_batch()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, others)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
-    def _work_unasked(self) -> bool:
-        """Take work without a message, unless there is some in hand; whether there was any."""
+    def _process_without_message(self) -> bool:
+        """Process a batch without a message unless this process is busy; True if there was work."""
         if not self._busy.acquire(blocking=False):
             return False
         try:
-            return self._work_once()
+            return self._process_next_batch()
         finally:
             self._busy.release()
 
-    def _work_once(self) -> bool:
-        assert self._database is not None, "a child works once it has started"
+    def _process_next_batch(self) -> bool:
+        assert self._database is not None, "a child works only after it has started"
         if self._ending[0]:
             return False
         owner, slot = lease.new_owner(), billiard.current_process().index
         self._slots.set(slot, owner)
         try:
-            return work_once(
+            return process_next_batch(
                 self._database, self._handlers, self._settings, self._notify, self._counters, owner=owner
             )
         except MemoryError:
-            # What it held is taken back as after any other crash, and done by a process that begins afresh.
-            log.critical("out of memory: this process ends", limit=self._settings.worker_memory_bytes)
-            os._exit(OUT_OF_MEMORY)
+            # Its lease is reclaimed as after any other crash, and a fresh process repeats the work.
+            log.critical("out of memory: this process exits", limit=self._settings.worker_memory_bytes)
+            os._exit(OUT_OF_MEMORY_EXIT_CODE)
         finally:
             self._slots.set(slot, "")
 
 
 def _kill_worker(*_: Any) -> None:
-    """End this process, the worker's parent, and its children. The next worker takes up what they held."""
+    """Kill the worker: this parent process and its children. The next worker reclaims their leases."""
     try:
-        log.critical("the worker is killed; the next one takes up what it had in hand")
+        log.critical("the worker is killed; the next one resumes its work")
     finally:
         for child in billiard.active_children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
-        os._exit(KILLED)
+        os._exit(KILLED_EXIT_CODE)
 
 
 def _check_database(settings: Settings) -> None:
@@ -202,14 +208,14 @@ def _check_database(settings: Settings) -> None:
         database.close()
 
 
-def _sign_off(settings: Settings) -> None:
-    """A worker that has ended in order is no longer listed. The children are gone, so SQLite may be opened here."""
+def _unregister(settings: Settings) -> None:
+    """Remove the worker from the list of workers. The children are gone, so SQLite may be opened here."""
     database = Database(settings.database_url)
     try:
         with database.write() as connection:
-            connection.execute(statements.FORGET_WORKER, {"name": worker_name(os.getpid())})
+            connection.execute(statements.DELETE_WORKER, {"name": worker_name(os.getpid())})
     except StorageError as error:
-        log.warning("still listed", reason=str(error))
+        log.warning("the stopped worker is still listed", reason=str(error))
     finally:
         database.close()
 
@@ -224,4 +230,4 @@ def _load_scorer() -> Any:
 
 
 def _keep_logging(**_: Any) -> None:
-    """Celery sets up no logging where this signal has a receiver."""
+    """Keep the logging configuration: Celery configures none if this signal has a receiver."""

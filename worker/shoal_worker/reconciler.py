@@ -1,7 +1,7 @@
-"""The thread of every worker process that makes good what was interrupted and says that the worker lives.
+"""The thread of every worker process that recovers interrupted work and sends heartbeats.
 
-It runs in the children, not in the parent: SQLite must not be open in a process that forks (its locks belong to
-the process, its book-keeping of them would be copied), and the parent forks whenever a child is replaced.
+It runs in the children, not in the parent. SQLite must not be open in a process that forks: its locks belong
+to the process, but its record of them would be copied. The parent forks whenever it replaces a child.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import has_claimable_work
 from shoal.jobs.queue.counters import LEASES_LOST, Counters
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.transport.broker import tidy_folders
+from shoal.jobs.transport.broker import remove_stale_messages
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
 
 FORGET_SECONDS = 86_400.0
-"""A worker that has not been seen for a day is no longer listed."""
+"""A worker without a heartbeat for a day is no longer listed."""
 
-SIGN_SECONDS = 10.0
-"""A worker says that it lives this often, at most."""
+HEARTBEAT_SECONDS = 10.0
+"""Shortest time between two heartbeats."""
 
-PATIENCE_SECONDS = 10.0
-"""How long an idle process sees work waiting before it takes some without having got a message. One that came through
-would have been here within a second; what is left are a broker that is away, and Celery's pool when it stands still
-(its processes share locks, and one that was killed with such a lock in its hands never gives it back)."""
+IDLE_CLAIM_SECONDS = 10.0
+"""How long work waits before an idle process claims it without a message. A message takes less than a second,
+unless the broker is down or Celery's pool hangs (its processes share locks, and a killed process never
+releases its lock)."""
 
 log = structlog.get_logger(__name__)
 
 
 def worker_name(parent: int) -> str:
-    """The name of the worker whose parent process has this pid on this machine."""
+    """Return the name of the worker whose parent process has this pid on this machine."""
     return f"{socket.gethostname()}:{parent}"
 
 
 class Reconciler:
-    """Reconciles every `reconcile_seconds` until the process ends, or ends it when the parent is gone."""
+    """Reconciles every `reconcile_seconds`; ends the process when its parent has died."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Reconciler:
         work: Callable[[], bool],
         counters: Counters,
     ) -> None:
-        """`busy` is held while this process works on a batch; `work` takes one, unless it is, and says whether;
-        `counters` is what it has counted.
+        """`busy` is held while this process works on a batch. `work` processes a batch unless the process is
+        busy, and returns whether it did. `counters` are those of this process.
         """
         self._database = database
         self._settings = settings
@@ -68,57 +68,57 @@ class Reconciler:
         self._work = work
         self._idle_since: float | None = None
         self._parent = os.getppid()
-        self._signed_at = 0.0
+        self._heartbeat_at = 0.0
         self._started_at = timestamp()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="reconciler", daemon=True).start()
 
     def _run(self) -> None:
-        # A signal that ends the process is for the main thread: Celery holds it back there while a lock is held that
-        # the processes of the pool share. Taken by this thread, it would end the process with the lock.
+        # Only the main thread may receive SIGTERM: Celery blocks it there while the process holds a lock
+        # shared by the pool. In this thread it would end the process together with the lock.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        # At once: this process may be the successor of one that died with work in its hands.
+        # The first round runs at once: this process may replace one that died at work.
         while True:
             if os.getppid() != self._parent:
-                self._leave()
+                self._exit_when_idle()
             worked = False
             try:
-                done = reconcile(self._database, self._settings, self._notify)
-                self._counters.add(LEASES_LOST, "", done.given_back + done.failed)
-                if done.given_back or done.failed or done.dropped:
+                result = reconcile(self._database, self._settings, self._notify)
+                self._counters.add(LEASES_LOST, "", result.reclaimed + result.failed)
+                if result.reclaimed or result.failed or result.dropped:
                     log.info(
-                        "reconciled", given_back=done.given_back, failed=done.failed, dropped=done.dropped
+                        "reconciled", reclaimed=result.reclaimed, failed=result.failed, dropped=result.dropped
                     )
-                self._sign()
-                tidy_folders(self._settings)
-                worked = self._take_what_waits()
+                self._send_heartbeat()
+                remove_stale_messages(self._settings)
+                worked = self._claim_without_message()
             except StorageError as error:
                 log.warning("not reconciled", reason=str(error))
             except Exception:
-                # This thread is what makes the rest reliable: it must outlive its own mistakes.
+                # Recovery depends on this thread, so no error may end it.
                 log.exception("not reconciled")
             if not worked:
                 time.sleep(self._settings.reconcile_seconds)
 
-    def _take_what_waits(self) -> bool:
-        """Work on a batch where work has been waiting although this process is idle; whether it did."""
+    def _claim_without_message(self) -> bool:
+        """Process a batch if work has been waiting while this process is idle; True if it did."""
         now = time.monotonic()
         if self._busy.locked() or not has_claimable_work(self._database):
             self._idle_since = None
             return False
         if self._idle_since is None:
             self._idle_since = now
-        if now - self._idle_since < PATIENCE_SECONDS:
+        if now - self._idle_since < IDLE_CLAIM_SECONDS:
             return False
         worked = self._work()
         if worked:
-            log.warning("work taken without a message", waited=round(now - self._idle_since, 1))
+            log.warning("work claimed without a message", waited=round(now - self._idle_since, 1))
         return worked
 
-    def _sign(self) -> None:
+    def _send_heartbeat(self) -> None:
         now = time.time()
-        if now - self._signed_at < SIGN_SECONDS:
+        if now - self._heartbeat_at < HEARTBEAT_SECONDS:
             return
         with self._database.write() as connection:
             connection.execute(
@@ -133,12 +133,12 @@ class Reconciler:
                     "seen_at": now,
                 },
             )
-            connection.execute(statements.FORGET_OLD_WORKERS, {"moment": now - FORGET_SECONDS})
+            connection.execute(statements.DELETE_STALE_WORKERS, {"moment": now - FORGET_SECONDS})
         self._counters.write(self._database)
-        self._signed_at = now
+        self._heartbeat_at = now
 
-    def _leave(self) -> None:
-        """End this process after its batch: without a parent nobody would give it work or end it."""
+    def _exit_when_idle(self) -> None:
+        """Exit after the current batch: without a parent this process gets no messages and never ends."""
         with self._busy:
-            log.warning("the worker's parent is gone; this process ends")
+            log.warning("the worker's parent has died; this process exits")
             os._exit(0)

@@ -1,7 +1,8 @@
-"""`python -m shoal_worker.watchdog`: the process beside a worker that renews its leases and kills what hangs.
+"""`python -m shoal_worker.watchdog`: the process that renews a worker's leases and kills children that hang.
 
-The worker's parent starts it and starts it again should it die. It is a program of its own because neither parent nor
-children can do this: SQLite must not be open in the parent, which forks, and a child that works may run nothing else.
+The worker's parent starts it and restarts it if it dies. It is a separate program because neither parent nor
+children can do this: SQLite must not be open in the parent, which forks, and a busy child may be unable to
+run other threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 SLOT_BYTES = 512
-"""More than the longest owner of a claim (`shoal.jobs.queue.lease`)."""
+"""More than the length of any owner (`shoal.jobs.queue.lease`)."""
 
 RESTART_SECONDS = 1.0
 
@@ -33,22 +34,22 @@ log = structlog.get_logger(__name__)
 
 
 class Slots:
-    """The owner of the claim that each child of a worker works on, in memory that the watchdog shares."""
+    """The current owner of each child of a worker, in memory shared with the watchdog."""
 
     def __init__(self, file: int) -> None:
-        """`file` is the descriptor of the file that is mapped, of SLOT_BYTES for each child."""
+        """`file` is the descriptor of the mapped file, with SLOT_BYTES for each child."""
         self._memory = mmap.mmap(file, 0)
 
     def set(self, index: int, owner: str) -> None:
-        """Set the owner that child `index` works for; empty for none. A reader may see half of it for a moment, which is
-        the owner of nothing."""
+        """Set the owner of child `index`, empty for none. A reader may briefly see a partial owner, which
+        holds no lease."""
         start = index * SLOT_BYTES
         self._memory[start : start + SLOT_BYTES] = owner.encode().ljust(SLOT_BYTES, b"\0")
 
     def owners(self) -> list[str]:
-        """The owners that work now."""
-        slots = range(0, len(self._memory), SLOT_BYTES)
-        texts = [self._memory[at : at + SLOT_BYTES].rstrip(b"\0") for at in slots]
+        """Return the owners that are working."""
+        offsets = range(0, len(self._memory), SLOT_BYTES)
+        texts = [self._memory[offset : offset + SLOT_BYTES].rstrip(b"\0") for offset in offsets]
         return [text.decode(errors="replace") for text in texts if text]
 
 
@@ -57,7 +58,7 @@ class WatchdogProcess:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # Written in full: memory that is mapped to a hole in a file needs a place on the disk later.
+        # Written in full, because memory mapped to a hole in a file needs disk space later.
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker lives
         self._file.write(bytes(settings.workers * SLOT_BYTES))
         self._file.flush()
@@ -85,11 +86,11 @@ class WatchdogProcess:
 
     def _keep_alive(self) -> None:
         while True:
-            assert self._process is not None, "it was started before this thread"
+            assert self._process is not None, "the watchdog starts before this thread"
             code = self._process.wait()
             if self._is_ending:
                 return
-            log.warning("the watchdog ended and is started again", code=code)
+            log.warning("the watchdog died and is restarted", code=code)
             time.sleep(RESTART_SECONDS)
             try:
                 self._spawn()
@@ -98,8 +99,8 @@ class WatchdogProcess:
 
 
 def main(file: int, parent: int) -> None:
-    """Watch the children of a worker until their parent is gone."""
-    # A Ctrl-C at the terminal reaches every process; the children still finish what they have in hand.
+    """Watch the children of a worker until their parent has died."""
+    # A Ctrl-C at the terminal reaches every process, but the children still finish their batches.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     settings = Settings.from_environment()
@@ -111,7 +112,7 @@ def main(file: int, parent: int) -> None:
         except StorageError as error:
             log.warning("leases not renewed", reason=str(error))
         except Exception:
-            # What is reliable about the worker rests on this process: it must outlive its own mistakes.
+            # The worker's time limits depend on this process, so no error may end it.
             log.exception("leases not renewed")
         time.sleep(round_seconds(settings))
 

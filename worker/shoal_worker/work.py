@@ -1,4 +1,4 @@
-"""What one nudge sets in motion: claim a batch, pass the nudge on while more waits, work, look again."""
+"""Process one batch: claim it, notify another worker while more work waits, process it, and check again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shoal.storage.database import Database
 log = structlog.get_logger(__name__)
 
 
-def work_once(
+def process_next_batch(
     database: Database,
     handlers: Handlers,
     settings: Settings,
@@ -29,20 +29,20 @@ def work_once(
     *,
     owner: str,
 ) -> bool:
-    """Answer one "come and claim" for `owner` (`lease.new_owner()`); whether there was anything to do.
+    """Claim and process one batch for `owner` (`lease.new_owner()`); False if there was no work.
 
-    As long as more can be claimed one message is on its way, so that other workers come too: it is sent before
-    the work and, since the work itself may have opened a stage or freed duplicates, again after it. A database
-    that can't be used is logged; the reconciler sends the next message.
+    While more work can be claimed, a message to other workers is kept in the queue. It is sent before the
+    batch and again after it, because the batch may have opened a stage or made duplicates claimable. A
+    StorageError is logged; the reconciler sends the next message.
     """
     try:
         batch = claim(database, owner, settings)
         if batch is None:
             return False
-        with structlog.contextvars.bound_contextvars(**_whose(database, batch)):
+        with structlog.contextvars.bound_contextvars(**_log_context(database, batch)):
             _work_on(batch, database, handlers, settings, notify, counters)
     except StorageError as error:
-        log.warning("work left for later", reason=str(error))
+        log.warning("work postponed", reason=str(error))
     return True
 
 
@@ -73,7 +73,7 @@ def _work_on(
     )
 
 
-def _whose(database: Database, batch: Batch) -> dict[str, Any]:
-    """The jobs of a batch and the requests they came with, for every line that is logged while it is worked on."""
+def _log_context(database: Database, batch: Batch) -> dict[str, Any]:
+    """Return the jobs of a batch and the trace ids of their requests, for all log lines about the batch."""
     jobs = {item.job_id for item in batch.items} | ({batch.wave.job_id} if batch.wave else set())
     return {"jobs": sorted(jobs), "trace_ids": trace_ids(database, sorted(jobs))}

@@ -1,4 +1,4 @@
-"""Canceling: what has not ended of a job ends now, also what is being worked on."""
+"""Cancel a job: all of its open items end at once, including claimed ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TEXT_BYTES = 16 * MIB
 
 
 def cancel(database: Database, job_id: int) -> Job:
-    """Cancel the open items of a job; the job as it is then. One that has ended stays as it is.
+    """Cancel the open items of a job and return the job. A job that has ended is unchanged.
 
-    What is stored stays: a rescore that is canceled leaves the chunks it has not come to as they were. Items that had
-    failed before cannot be tried again. Raises NotFoundError.
+    Stored results stay; a canceled rescore leaves the remaining chunks unchanged. Items that failed earlier
+    cannot be retried any more. Raises NotFoundError.
     """
     job = get_job(database, job_id)
     if job.ended:
@@ -27,21 +27,23 @@ def cancel(database: Database, job_id: int) -> Job:
     while n == ITEMS:
         with database.write() as connection:
             n = cancel_items(connection, job_id, ITEMS)
-    _forget_failed(database, job_id)
+    _delete_failed_texts(database, job_id)
     return get_job(database, job_id)
 
 
-def _forget_failed(database: Database, job_id: int) -> None:
-    """Remove the texts of items that had failed, which were kept for trying them again."""
+def _delete_failed_texts(database: Database, job_id: int) -> None:
+    """Delete the texts of failed items, which were kept for a retry."""
     while True:
         with database.write() as connection:
-            rows = connection.execute(statements.TEXTS_OF_FAILED, {"job_id": job_id, "limit": ITEMS}).all()
-            some, n_bytes = [], 0
+            rows = connection.execute(
+                statements.FAILED_ITEMS_WITH_TEXT, {"job_id": job_id, "limit": ITEMS}
+            ).all()
+            items, n_bytes = [], 0
             for row in rows:
-                some.append({"item_id": row.id})
+                items.append({"item_id": row.id})
                 n_bytes += row.n_bytes
                 if n_bytes >= TEXT_BYTES:
                     break
-            if not some:
+            if not items:
                 return
-            connection.execute(statements.DELETE_CONTENT, some)
+            connection.execute(statements.DELETE_CONTENT, items)

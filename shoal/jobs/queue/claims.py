@@ -1,7 +1,7 @@
-"""Taking work: a claim leases the next items in fair order to one owner, in one short transaction.
+"""Claim work: a claim leases the next items in fair order to one owner, in one short transaction.
 
-No claim, no work: a message that comes twice, late or for nothing finds nothing to claim. A claim never holds an
-item that another one holds.
+Workers work only on what they have claimed, so a repeated, late or needless message does no harm. Two claims
+never hold the same item.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.states import DISCOVER_STAGES, RUNNING, WHOLE_WAVE, Stage, plan_from_json, ready_status
+from shoal.jobs.queue.states import (
+    DISCOVER_STAGES,
+    RUNNING,
+    WHOLE_WAVE_STAGES,
+    Stage,
+    plan_from_json,
+    ready_status,
+)
 from shoal.models import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
 
-_READY = {Stage.discover: statements.READY_UNSEEN, Stage.score: statements.READY_ORIGINALS}
-"""Stages in which items of equal content wait for one another."""
+_READY = {Stage.discover: statements.READY_UNDISCOVERED, Stage.score: statements.READY_ORIGINALS}
+"""Queries for the ready items of the stages in which items of equal content wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class ItemRef:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHead:
-    """What an item knows of its document without the text."""
+    """The fields of an item's document, without the text."""
 
     title: str
     source_path: str | None
@@ -64,8 +71,8 @@ class DocumentHead:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem(ItemRef):
-    """An item as it was claimed. `document_id` is set for items that delete or rescore, `vocabulary_version` once its
-    wave has learned."""
+    """A claimed item. `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once
+    its wave has learned."""
 
     seq: int
     vocabulary_version: int | None
@@ -76,7 +83,7 @@ class WorkItem(ItemRef):
 
 
 class Claimable(NamedTuple):
-    """What may be claimed: an item by its row, or (None) a whole wave."""
+    """Claimable work: the row of an item, or a whole wave if `item` is None."""
 
     wave: WaveRef
     vocabulary_version: int | None
@@ -85,9 +92,9 @@ class Claimable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Work for one task: items of one stage, or (`wave`) one wave as a whole.
+    """The work of one claim: items of one stage, or a whole wave (`wave`).
 
-    `more` says whether anyone else would have found work right after this claim.
+    `more` tells whether another claim would have found work right after this one.
     """
 
     owner: str
@@ -99,7 +106,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What is left of a claim: items that have not ended, of `n_bytes` together, or a wave."""
+    """The open rest of a claim: items of `n_bytes` in total, or a wave."""
 
     owner: str
     expires_at: float
@@ -112,57 +119,57 @@ class Lease:
 def claim(
     database: Database, owner: str, settings: Settings, now: float | None = None, *, job_id: int | None = None
 ) -> Batch | None:
-    """Lease the next work to `owner` (`lease.new_owner()`, one a claim) until `now + lease_seconds`.
+    """Lease the next work to `owner` (a new `lease.new_owner()` for each claim) until `now + lease_seconds`.
 
-    Jobs take turns: the one that has waited longest since its last claim comes first; in it the smallest wave,
-    in that its items in order, up to `batch_bytes` and `batch_items`. What room is left goes to the next job in
-    the same stage. An item that runs alone comes as a batch of its own. Returns None when there is nothing.
+    Jobs take turns: the job with the longest time since its last claim comes first, then its lowest wave,
+    then the items in order, up to `batch_bytes` and `batch_items`. Remaining room goes to the next job in the
+    same stage. An item that runs alone is a batch of its own. Returns None if there is no work.
 
-    `job_id` is for a process that works on a job by itself: then that one only.
+    `job_id` restricts the claim to a local job.
     """
     now = time.time() if now is None else now
-    # A look first: a needless message must not queue for the write lock.
+    # Read first: a needless message must not wait for the write lock.
     if not has_claimable_work(database, job_id=job_id):
         return None
     with database.write() as connection:
-        picked, more = _pick(connection, settings, job_id)
-        if not picked:
+        work, more = _select_work(connection, settings, job_id)
+        if not work:
             return None
-        if isinstance(picked, WaveRef):
-            return _lease_wave(connection, picked, owner, settings, now, more)
-        return _lease_items(connection, picked, owner, settings, now, more)
+        if isinstance(work, WaveRef):
+            return _lease_wave(connection, work, owner, settings, now, more)
+        return _lease_items(connection, work, owner, settings, now, more)
 
 
 def has_claimable_work(database: Database, *, job_id: int | None = None) -> bool:
-    """Whether a claim would find something now."""
+    """Whether a claim would find work now."""
     with database.read() as connection:
         return next(claimable(connection, job_id), None) is not None
 
 
 def claimable(connection: sa.Connection, job_id: int | None = None) -> Iterator[Claimable]:
-    """What may be claimed, in fair order; of one job or, with None, of those that are for the workers."""
+    """Yield claimable work in fair order, of one local job or, without `job_id`, of the service's jobs."""
     unlearned: set[int] = set()
     for row in connection.execute(statements.OPEN_WAVES, {"job_id": job_id}).mappings().all():
         stage, plan = Stage(row["stage"]), plan_from_json(row["plan"])
         wave = WaveRef(row["job_id"], row["n"], stage)
-        if stage in WHOLE_WAVE:
-            # A wave learns from itself and the waves before it, so those must have learned.
+        if stage in WHOLE_WAVE_STAGES:
+            # A wave learns on top of the earlier waves of its job, so these must have learned first.
             if wave.job_id not in unlearned and connection.execute(statements.LEARNING_NOW).first() is None:
                 yield Claimable(wave, None, None)
         else:
             statement = _READY.get(stage, statements.READY_ITEMS)
-            wanted = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
+            parameters = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
             if stage in _READY:
-                wanted["is_local"] = int(job_id is not None)
-            with connection.execute(statement, wanted) as found:
-                for item in found.mappings():
+                parameters["is_local"] = int(job_id is not None)
+            with connection.execute(statement, parameters) as rows:
+                for item in rows.mappings():
                     yield Claimable(wave, row["vocabulary_version"], item)
-        if stage in DISCOVER_STAGES | WHOLE_WAVE and WHOLE_WAVE & set(plan):
+        if stage in DISCOVER_STAGES | WHOLE_WAVE_STAGES and WHOLE_WAVE_STAGES & set(plan):
             unlearned.add(wave.job_id)
 
 
 def leases(database: Database) -> list[Lease]:
-    """The leases that are held now, one for each claim that has not ended."""
+    """Return the current leases, one for each claim that has not ended."""
     with database.read() as connection:
         items = connection.execute(statements.LEASED_ITEMS).mappings().all()
         waves = connection.execute(statements.LEASED_WAVES).mappings().all()
@@ -188,19 +195,19 @@ def leases(database: Database) -> list[Lease]:
 
 
 def renew(database: Database, lease: Lease, settings: Settings, now: float | None = None) -> bool:
-    """Extend a lease; False if its owner holds nothing any more."""
+    """Extend a lease; False if its owner no longer holds any of it."""
     expires = (time.time() if now is None else now) + settings.lease_seconds
-    renewed = {"owner": lease.owner, "expires": expires}
+    renewal = {"owner": lease.owner, "expires": expires}
     with database.write() as connection:
         if lease.wave is not None:
-            row = {"job_id": lease.wave.job_id, "wave": lease.wave.n, **renewed}
+            row = {"job_id": lease.wave.job_id, "wave": lease.wave.n, **renewal}
             return connection.execute(statements.RENEW_WAVE, row).rowcount > 0
-        rows = [{"item_id": item_id, **renewed} for item_id in sorted(lease.item_ids)]
+        rows = [{"item_id": item_id, **renewal} for item_id in sorted(lease.item_ids)]
         return connection.execute(statements.RENEW_ITEM, rows).rowcount > 0
 
 
 def release(database: Database, batch: Batch) -> int:
-    """Give back what the owner still holds, unharmed and without a charge; how many items (or waves)."""
+    """Release what the owner still holds without counting an attempt; return the number of items or waves."""
     with database.write() as connection:
         if batch.wave is not None:
             row = {
@@ -232,7 +239,7 @@ def release(database: Database, batch: Batch) -> int:
 
 
 def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
-    """The document of an item, with its text. None once the item has ended, however it did."""
+    """Return the document of an item with its text, or None if the item has ended."""
     content = snapshot.value(statements.ITEM_CONTENT, {"item_id": item.id})
     if content is None or item.content_hash is None:
         return None
@@ -250,17 +257,17 @@ def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
     )
 
 
-def _pick(
+def _select_work(
     connection: sa.Connection, settings: Settings, job_id: int | None
 ) -> tuple[WaveRef | list[WorkItem], bool]:
-    """The work of the next batch, and whether there is more."""
+    """Return the work of the next batch, and whether there is more."""
     items: list[WorkItem] = []
     n_bytes = 0
     for wave, version, row in claimable(connection, job_id):
         if row is None:
             if items:
                 return items, True
-            # Whether there is more is seen when this stage has ended, or by the next claim.
+            # The next claim, or the end of this stage, shows whether there is more.
             return wave, True
         full = n_bytes >= settings.batch_bytes or len(items) >= settings.batch_items
         if full or (items and (row["alone"] or items[0].alone or items[0].stage is not wave.stage)):
@@ -295,7 +302,7 @@ def _lease_items(
                 "running": RUNNING[stage].value,
                 "owner": owner,
                 "expires": now + settings.lease_seconds,
-                # A batch of one runs alone, so a crash of its worker will be charged to it.
+                # A crash of the worker counts as an attempt of an item that is alone in its batch.
                 "alone": int(len(items) == 1),
                 "now": text,
             }
@@ -312,12 +319,12 @@ def _lease_items(
 def _lease_wave(
     connection: sa.Connection, wave: WaveRef, owner: str, settings: Settings, now: float, more: bool
 ) -> Batch:
-    one = {"job_id": wave.job_id, "stage": wave.stage.value}
+    job = {"job_id": wave.job_id, "stage": wave.stage.value}
     connection.execute(
         statements.CLAIM_WAVE,
-        {**one, "wave": wave.n, "owner": owner, "expires": now + settings.lease_seconds},
+        {**job, "wave": wave.n, "owner": owner, "expires": now + settings.lease_seconds},
     )
-    connection.execute(statements.START_JOB, {**one, "moment": now, "now": timestamp()})
+    connection.execute(statements.START_JOB, {**job, "moment": now, "now": timestamp()})
     return Batch(owner, wave.stage, (), wave, more)
 
 

@@ -1,7 +1,7 @@
-"""Numbers that worker processes count and whoever is asked for metrics reads: sums in a table, which only grow.
+"""Counters of the worker processes, stored in a table for the metrics endpoint; they only grow.
 
-A process adds up in memory and writes now and then. One that is killed takes what it had not written with it: at most
-some seconds' worth of numbers, never of work.
+A process counts in memory and writes at intervals. A killed process loses the counts of its last few seconds,
+but no work.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from shoal.jobs.queue.states import Stage
 from shoal.storage.database import Database, Snapshot
 
 STAGE_BATCHES = "stage_batches"
-"""Batches by stage and upper bound of their seconds: the label is `STAGE BOUND`."""
+"""Batches by stage and histogram bucket: the label is `STAGE BOUND`, the bound in seconds."""
 STAGE_SECONDS = "stage_seconds"
 STAGE_ITEMS = "stage_items"
 STAGE_BYTES = "stage_bytes"
 LEASES_LOST = "leases_lost"
 REMOVED_JOBS = "removed_jobs"
-"""Of jobs that were removed after their time: how many, by status."""
+"""Jobs removed after `job_retention`, by status."""
 REMOVED_ITEMS = "removed_items"
+"""Items by final status that no job counts any more: the job was removed or the items were retried."""
 REMOVED_BYTES = "removed_bytes"
-"""Items by their end, and bytes, that jobs counted once and count no longer: the job was removed, or they were tried
-again."""
+"""Bytes of the REMOVED_ITEMS."""
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Bounds for the time of a batch: some ms for a note, tens of seconds for the learn of a wave of books."""
+"""Histogram bounds for the time of a batch: a few ms for a note, tens of seconds to learn a wave of books."""
 
-# Adds to a sum, or begins it.
+# Adds to a counter, or creates it.
 ADD = sa.text("""
     INSERT INTO counters (name, label, value) VALUES (:name, :label, :value)
     ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value
@@ -44,21 +44,21 @@ Key = tuple[str, str]
 
 
 class Counters:
-    """What a process has counted and not yet written. Safe to share between threads."""
+    """Counts of a process that are not written yet. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sums: dict[Key, float] = defaultdict(float)
 
     def add(self, name: str, label: str, value: float = 1.0) -> None:
-        """Count something."""
+        """Add to a counter."""
         with self._lock:
             self._sums[name, label] += value
 
     def add_batch(self, stage: Stage, *, seconds: float, items: int, n_bytes: int) -> None:
-        """Count a batch that was processed."""
-        place = bisect_left(SECONDS, seconds)
-        bound = SECONDS[place] if place < len(SECONDS) else math.inf
+        """Count a processed batch."""
+        index = bisect_left(SECONDS, seconds)
+        bound = SECONDS[index] if index < len(SECONDS) else math.inf
         with self._lock:
             self._sums[STAGE_BATCHES, f"{stage.value} {bound_text(bound)}"] += 1
             self._sums[STAGE_SECONDS, stage.value] += seconds
@@ -66,36 +66,36 @@ class Counters:
             self._sums[STAGE_BYTES, stage.value] += n_bytes
 
     def write(self, database: Database) -> None:
-        """Write what was counted. Raises StorageError; then it is kept for the next time."""
+        """Write the counts. Raises StorageError and keeps the counts for the next call."""
         with self._lock:
-            taken, self._sums = self._sums, defaultdict(float)
-        if not taken:
+            sums, self._sums = self._sums, defaultdict(float)
+        if not sums:
             return
         try:
             with database.write() as connection:
-                add(connection, taken)
+                add(connection, sums)
         except BaseException:
             with self._lock:
-                for key, value in taken.items():
+                for key, value in sums.items():
                     self._sums[key] += value
             raise
 
 
 def bound_text(seconds: float) -> str:
-    """A bound as it stands in the label of a tally."""
+    """Format a bound for the label of a counter."""
     return f"{seconds:g}"
 
 
 def add(connection: sa.Connection, sums: Mapping[Key, float]) -> None:
-    """Add to sums within a transaction, in which what they count happens."""
+    """Add to counters in the transaction of the counted change."""
     rows = [{"name": name, "label": label, "value": value} for (name, label), value in sums.items() if value]
     if rows:
         connection.execute(ADD, rows)
 
 
 def read(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
-    """All sums: by name, then by label; a name without any has none."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    """Return all counters by name, then by label."""
+    values: dict[str, dict[str, float]] = defaultdict(dict)
     for name, label, value in snapshot.tuples(ALL):
-        found[name][label] = value
-    return found
+        values[name][label] = value
+    return values

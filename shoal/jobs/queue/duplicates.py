@@ -1,4 +1,4 @@
-"""What is not taken over from a document whose content is stored already: all but its tags."""
+"""The warning about the fields of a duplicate that are not stored: everything except its tags."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ def not_taken(
     source_path: str | None,
     metadata: Mapping[str, Any] | None,
 ) -> tuple[str, ...]:
-    """A warning, if there is something to warn of.
+    """Return one warning if a field of the duplicate differs from the stored document, else nothing.
 
-    `stored` has the `title`, `source_path` and `metadata` of the document; those of the duplicate are None where nothing
-    was said of them.
+    `stored` has the `title`, `source_path` and `metadata` of the document. Fields that the client did not
+    send for the duplicate are None.
     """
-    lost = []
+    ignored = []
     if title is not None and title != stored["title"]:
-        lost.append(f"its title ({title}), for the document has {stored['title']}")
+        ignored.append(f"its title ({title}; the document has {stored['title']})")
     if source_path and source_path != stored["source_path"]:
-        has = stored["source_path"] or "none"
-        lost.append(f"its source path ({source_path}), for the document has {has}")
+        stored_path = stored["source_path"] or "none"
+        ignored.append(f"its source path ({source_path}; the document has {stored_path})")
     if metadata and metadata != stored["metadata"]:
-        lost.append("its metadata, for the document has others" if stored["metadata"] else "its metadata")
-    if not lost:
+        ignored.append("its metadata (the document has others)" if stored["metadata"] else "its metadata")
+    if not ignored:
         return ()
-    return (
-        f"document {document_id} has this content already and was given only the tags; not taken: {'; '.join(lost)}",
+    warning = (
+        f"document {document_id} already has this content and received only the tags; "
+        f"not stored: {'; '.join(ignored)}"
     )
+    return (warning,)

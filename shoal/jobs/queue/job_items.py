@@ -1,4 +1,4 @@
-"""Items as they arrive: rows of `job_items` and the wave each belongs to."""
+"""Items of an upload: rows of `job_items` and their assignment to waves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.support.clock import timestamp
 
 
 class WaveAssigner:
-    """Where waves end: once their documents reach `wave_bytes`. Depends on the order and sizes alone."""
+    """Assigns documents to waves; a wave ends at `wave_bytes`. Depends only on order and sizes."""
 
     def __init__(self, wave_bytes: int) -> None:
         self._limit = wave_bytes
@@ -21,7 +21,7 @@ class WaveAssigner:
         self.current = 0
 
     def place(self, n_bytes: int) -> int:
-        """The wave of the next document, which has `n_bytes`."""
+        """Return the wave of the next document, which has `n_bytes`."""
         if self._filled >= self._limit:
             self.current, self._filled = self.current + 1, 0
         self._filled += n_bytes
@@ -29,7 +29,7 @@ class WaveAssigner:
 
 
 def insert_items(connection: sa.Connection, job_id: int, items: list[dict[str, Any]]) -> None:
-    """Write items of an upload, with their texts. Each has the keys of `accepted_item` and `seq`."""
+    """Write items of an upload with their texts. Each item has the keys of `accepted_item` and `seq`."""
     if not items:
         return
     now = timestamp()
@@ -45,7 +45,7 @@ def insert_items(connection: sa.Connection, job_id: int, items: list[dict[str, A
 
 
 def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
-    """An item that is to become a document."""
+    """Return an item for a new document."""
     return {
         "title": draft.title,
         "source_path": draft.source_path,
@@ -66,7 +66,7 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
 def item_of_document(
     document_id: int, title: str, source_path: str | None, n_bytes: int, wave: int
 ) -> dict[str, Any]:
-    """An item that works on a document that is stored, or was."""
+    """Return an item for a stored document, which may have been deleted since."""
     item = refused_item(title, source_path, n_bytes, None, wave)
     return {**item, "status": ItemStatus.enqueued.value, "document_id": document_id}
 
@@ -74,7 +74,7 @@ def item_of_document(
 def refused_item(
     title: str, source_path: str | None, n_bytes: int, error: str | None, wave: int
 ) -> dict[str, Any]:
-    """An item that has failed on arrival."""
+    """Return an item that the upload refuses; it is failed from the start."""
     return {
         "title": title,
         "source_path": source_path,

@@ -1,11 +1,12 @@
-"""Who holds a claim, and whether that process still lives.
+"""Owners of leases, and whether their processes are alive.
 
-An owner is `HOST:PID:START:PARENT:PARENTSTART-UUID`. HOST holds the name of the machine and its process namespace, so
-that a pid is only ever looked up where it means something; START is when the process began (clock ticks since boot),
-so that a later process with the same pid is not taken for it; PARENT and PARENTSTART are those of the process that
-started it, because a worker's child that died while the worker lives died of itself, and one that died with its
-worker was ended from outside; UUID makes every claim its own, so that a claim that was lost cannot be confused with
-the next one of the same process.
+An owner is `HOST:PID:START:PARENT:PARENTSTART-UUID`:
+
+HOST                  machine name and process namespace, in which the pids are valid
+PID, START            the process and its start (clock ticks since boot), to detect a reused pid
+PARENT, PARENTSTART   the same of its parent; if the parent is alive, only this process crashed, else the
+                      whole worker ended
+UUID                  unique for each claim, so a lost claim is not confused with a later one of the process
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 DEAD_STATES = "ZXx"
-"""State letters of /proc/PID/stat for a process that has ended, reaped or not."""
+"""State letters in /proc/PID/stat of a process that has ended, reaped or not."""
 
 
 class _Process(NamedTuple):
-    """A process of some moment; `start` is 0 where it is not known."""
+    """A process; `start` (clock ticks since boot) is 0 if unknown."""
 
     pid: int
     start: int
 
     @classmethod
-    def now(cls, pid: int) -> _Process:
+    def from_pid(cls, pid: int) -> _Process:
         fields = _stat(pid)
         return cls(pid, int(fields[19]) if fields else 0)
 
@@ -48,38 +49,38 @@ class _Process(NamedTuple):
 
 
 def new_owner() -> str:
-    """An owner for one claim of this process."""
-    me, parent = _Process.now(os.getpid()), _Process.now(os.getppid())
-    return f"{_host()}:{me.pid}:{me.start}:{parent.pid}:{parent.start}-{uuid.uuid4().hex}"
+    """Return an owner for one claim of this process."""
+    process, parent = _Process.from_pid(os.getpid()), _Process.from_pid(os.getppid())
+    return f"{_host()}:{process.pid}:{process.start}:{parent.pid}:{parent.start}-{uuid.uuid4().hex}"
 
 
 def is_local(owner: str) -> bool:
     """Whether the owner is a process of this machine and process namespace."""
-    return _local(owner) is not None
+    return _parse_local(owner) is not None
 
 
 def is_dead(owner: str) -> bool:
-    """Whether the owner certainly lives no more. False for any owner elsewhere: only its lease can tell."""
-    found = _local(owner)
-    return found is not None and found[0].is_dead
+    """Whether the owner has certainly died. False on another machine, where only the lease can tell."""
+    processes = _parse_local(owner)
+    return processes is not None and processes[0].is_dead
 
 
 def has_parent(owner: str) -> bool:
-    """Whether the process that started the owner lives. False for any owner elsewhere."""
-    found = _local(owner)
-    return found is not None and not found[1].is_dead
+    """Whether the parent process of the owner is alive. False for every owner on another machine."""
+    processes = _parse_local(owner)
+    return processes is not None and not processes[1].is_dead
 
 
 def kill(owner: str) -> None:
-    """End the owner's process at once, if it is of this machine and lives."""
-    found = _local(owner)
-    if found is not None and not found[0].is_dead:
+    """Kill the owner's process if it is alive and on this machine."""
+    processes = _parse_local(owner)
+    if processes is not None and not processes[0].is_dead:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(found[0].pid, signal.SIGKILL)
+            os.kill(processes[0].pid, signal.SIGKILL)
 
 
-def _local(owner: str) -> tuple[_Process, _Process] | None:
-    """The owner's process and its parent, where they are of this machine."""
+def _parse_local(owner: str) -> tuple[_Process, _Process] | None:
+    """Return the owner's process and its parent if they are on this machine, else None."""
     parts = owner.rsplit(":", 4)
     if len(parts) != 5 or parts[0] != _host():
         return None
@@ -92,15 +93,15 @@ def _host() -> str:
         namespace = Path("/proc/self/ns/pid").readlink().name
     except OSError:
         namespace = ""
-    # Neither part may hold the separator.
+    # The parts must not contain the separator.
     return f"{socket.gethostname()}/{namespace}".replace(":", "_")
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third (state) on; the 20th of them is the start. None without /proc."""
+    """Return the fields of /proc/PID/stat from the state on (index 19: start), None without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The second field is the program's name in brackets and may hold anything.
+    # The second field is the program name in brackets and may contain anything.
     return text.rpartition(")")[2].split()

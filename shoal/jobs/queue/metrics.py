@@ -1,4 +1,4 @@
-"""What metrics tell of a library and its work, read from the database: so the numbers of all workers are in it."""
+"""Job metrics of a library, read from the database, so they cover all workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITING = """
       AND j.status IN ('enqueued', 'processing') AND j.local_owner IS NULL
     GROUP BY i.status
 """
-# What the jobs that are still there have counted.
+# Counts of the jobs that have not been removed.
 ENDED = """
     SELECT COALESCE(SUM(n_succeeded), 0) AS succeeded, COALESCE(SUM(n_failed), 0) AS failed,
            COALESCE(SUM(n_duplicate), 0) AS duplicate, COALESCE(SUM(n_canceled), 0) AS canceled,
@@ -38,9 +38,13 @@ ENDS = ("succeeded", "duplicate", "failed", "canceled")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`waiting` and `waiting_bytes`: open items by state. `ended` and `ended_bytes`: all items that ever ended, also of
-    jobs that were removed since. `oldest_seconds`: how long ago the oldest open job came, 0 where there is none.
-    `counted`: what workers have counted, by name and label (`shoal.jobs.queue.counters`)."""
+    """Job metrics at one moment.
+
+    waiting, waiting_bytes   open items by state
+    ended, ended_bytes       all items that ever ended, including those of removed jobs
+    oldest_seconds           age of the oldest open job, 0 if there is none
+    counted                  counters of the workers by name and label (`shoal.jobs.queue.counters`)
+    """
 
     waiting: Mapping[str, int]
     waiting_bytes: Mapping[str, int]
@@ -54,17 +58,17 @@ class Work:
 
 
 def measure(snapshot: Snapshot) -> Work:
-    """The state of the work at this moment."""
+    """Return the current job metrics."""
     waiting = {status: (n, n_bytes) for status, n, n_bytes in snapshot.tuples(WAITING)}
     counted = counters.read(snapshot)
-    gone = counted.get(counters.REMOVED_ITEMS, {})
+    removed = counted.get(counters.REMOVED_ITEMS, {})
     ended = dict(snapshot.first(ENDED))
     oldest = snapshot.value(OLDEST_OPEN)
     workers, processes = snapshot.first(WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS})
     return Work(
         waiting={state: waiting.get(state, (0, 0))[0] for state in OPEN_STATES},
         waiting_bytes={state: waiting.get(state, (0, 0))[1] for state in OPEN_STATES},
-        ended={end: ended[end] + int(gone.get(end, 0)) for end in ENDS},
+        ended={end: ended[end] + int(removed.get(end, 0)) for end in ENDS},
         ended_bytes=ended["n_bytes"] + int(counted.get(counters.REMOVED_BYTES, {}).get("", 0)),
         oldest_seconds=max(0.0, snapshot.value(SECONDS_SINCE, {"moment": oldest})) if oldest else 0.0,
         receiving=snapshot.value(RECEIVING),

@@ -1,12 +1,11 @@
-"""The read side: jobs and their items as people see them, and waiting for them to change."""
+"""Read jobs, items, waves and workers, and wait for a job to change."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,15 +17,18 @@ from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, listed
 
 POLL_SECONDS = 0.05
-"""How often a waiting request looks. One indexed read of a row: a hundred waiting clients cost a few per cent of
-a core, and a person notices no delay."""
+"""Polling interval of a waiting request. A poll reads one row by index: a hundred waiting clients cost a few
+per cent of a core, and a person notices no delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Items and bytes of a job. `done` counts every item that has ended, whatever its end; of those `failed`,
-    `duplicate` and `canceled`. `done == total` and `bytes_done == bytes_total` once the job has ended. `skipped` counts
-    entries of an archive that are no items, such as folders."""
+    """Items and bytes of a job.
+
+    `done` counts every item that has ended, including `failed`, `duplicate` and `canceled` ones. When the job
+    has ended, `done == total` and `bytes_done == bytes_total`. `skipped` counts archive entries that hold no
+    document, such as folders.
+    """
 
     total: int
     done: int
@@ -40,7 +42,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job; times as `shoal.support.clock` writes them. `revision` grows with every change: it makes the ETag."""
+    """A job. Times have the format of `shoal.support.clock`; `revision` grows with every change (ETag)."""
 
     id: int
     kind: JobKind
@@ -61,9 +63,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobItem:
-    """One document of a job. `document_id` is what it became, or the document it is a duplicate of. `stage` is
-    that of its wave while the item is open. `attempts` counts the workers that it took down, running alone. `warnings`
-    say what is doubtful about the text, and of a duplicate what the document does not have of it."""
+    """One document of a job.
+
+    `document_id` is the document it became or duplicates. `stage` is that of its wave while the item is open.
+    `attempts` counts the worker processes that died while they processed this item alone. `warnings` name
+    doubtful parts of the text and, for a duplicate, the fields that were not stored.
+    """
 
     seq: int
     title: str
@@ -79,8 +84,7 @@ class JobItem:
 
 @dataclass(frozen=True, slots=True)
 class WaveSeen:
-    """A slice of a job; `stage` is None once it has been through all of them. `pending` of its `total` items have not
-    ended the stage."""
+    """A wave of a job. `stage` is None when it is done; `pending` of its items have not ended the stage."""
 
     stage: Stage | None
     total: int
@@ -90,7 +94,7 @@ class WaveSeen:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Documents that are accepted and not done, in how many jobs."""
+    """Jobs with open documents, and the number and bytes of these documents."""
 
     jobs: int
     items: int
@@ -98,8 +102,8 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSeen:
-    """A worker that gave a sign of life; `seen_at` in seconds since the epoch."""
+class WorkerInfo:
+    """A registered worker; `seen_at` is its last heartbeat in seconds since the epoch."""
 
     name: str
     hostname: str
@@ -111,7 +115,7 @@ class WorkerSeen:
 
 
 def get_job(database: Database, job_id: int) -> Job:
-    """Raises NotFoundError; an upload that is not complete is not found."""
+    """Return a job. Raises NotFoundError, also for an incomplete upload."""
     with database.read() as connection:
         row = connection.execute(statements.JOB, {"job_id": job_id}).mappings().first()
     if row is None:
@@ -127,10 +131,10 @@ def list_jobs(
     *,
     kinds: Collection[JobKind] = (),
 ) -> list[Job]:
-    """Jobs in this status or any of several, and of any of these kinds (none: all), the newest first."""
-    wanted = {**_wanted(status, kinds), "limit": limit, "offset": offset}
+    """Return jobs with one of these statuses and kinds, newest first; no status or kind selects all."""
+    parameters = {**_list_parameters(status, kinds), "limit": limit, "offset": offset}
     with database.read() as connection:
-        return [_job(row) for row in connection.execute(statements.JOBS, wanted).mappings()]
+        return [_job(row) for row in connection.execute(statements.JOBS, parameters).mappings()]
 
 
 def count_jobs(
@@ -139,23 +143,23 @@ def count_jobs(
     *,
     kinds: Collection[JobKind] = (),
 ) -> int:
-    """How many jobs `list_jobs` has on all its pages."""
+    """Return the number of jobs on all pages of `list_jobs`."""
     with database.read() as connection:
-        return int(connection.execute(statements.COUNT_JOBS, _wanted(status, kinds)).scalar_one())
+        return int(connection.execute(statements.COUNT_JOBS, _list_parameters(status, kinds)).scalar_one())
 
 
-def _wanted(
+def _list_parameters(
     status: JobStatus | Collection[JobStatus] | None, kinds: Collection[JobKind]
 ) -> dict[str, list[str]]:
     statuses = [status] if isinstance(status, JobStatus) else status
     return {
-        "statuses": [each.value for each in statuses or JobStatus],
-        "kinds": [each.value for each in kinds or JobKind],
+        "statuses": [job_status.value for job_status in statuses or JobStatus],
+        "kinds": [kind.value for kind in kinds or JobKind],
     }
 
 
 def get_waves(database: Database, job_id: int) -> list[WaveSeen]:
-    """The waves of a job in their order."""
+    """Return the waves of a job in order."""
     with database.read() as connection:
         rows = connection.execute(statements.WAVES, {"job_id": job_id}).all()
     return [
@@ -165,7 +169,7 @@ def get_waves(database: Database, job_id: int) -> list[WaveSeen]:
 
 
 def waiting(database: Database) -> Waiting:
-    """What the workers have before them."""
+    """Return the backlog of the workers."""
     with database.read() as connection:
         row = connection.execute(statements.WAITING).one()
     return Waiting(*row)
@@ -174,41 +178,41 @@ def waiting(database: Database) -> Waiting:
 def get_items(
     database: Database, job_id: int, status: ItemStatus | None = None, limit: int = 50, offset: int = 0
 ) -> list[JobItem]:
-    """Items of a job in the order of the upload. Raises NotFoundError."""
+    """Return items of a job in the order of the upload. Raises NotFoundError."""
     get_job(database, job_id)
-    wanted = {
+    parameters = {
         "job_id": job_id,
         "status": status.value if status else None,
         "limit": limit,
         "offset": offset,
     }
     with database.read() as connection:
-        return [_item(row) for row in connection.execute(statements.ITEMS, wanted).mappings()]
+        return [_item(row) for row in connection.execute(statements.ITEMS, parameters).mappings()]
 
 
 def count_items(database: Database, job_id: int, status: ItemStatus | None = None) -> int:
-    """How many items `get_items` has on all its pages."""
-    wanted = {"job_id": job_id, "status": status.value if status else None}
+    """Return the number of items on all pages of `get_items`."""
+    parameters = {"job_id": job_id, "status": status.value if status else None}
     with database.read() as connection:
-        return int(connection.execute(statements.COUNT_ITEMS, wanted).scalar_one())
+        return int(connection.execute(statements.COUNT_ITEMS, parameters).scalar_one())
 
 
 def find_by_key(database: Database, idempotency_key: str) -> tuple[int, str | None] | None:
-    """The job that was accepted under an `Idempotency-Key`, with the hash of the body that came with it."""
+    """Return the id and request hash of the job that was accepted with an idempotency key, or None."""
     with database.read() as connection:
         row = connection.execute(statements.JOB_BY_KEY, {"key": idempotency_key}).first()
     return None if row is None else (int(row.id), row.request_hash)
 
 
-def workers_seen(database: Database, within_seconds: float) -> list[WorkerSeen]:
-    """Workers that gave a sign of life within the last `within_seconds`, by name."""
+def workers_seen(database: Database, within_seconds: float) -> list[WorkerInfo]:
+    """Return the workers with a heartbeat in the last `within_seconds`, sorted by name."""
     with database.read() as connection:
         rows = connection.execute(statements.WORKERS, {"since": time.time() - within_seconds}).mappings()
-        return [WorkerSeen(**row) for row in rows]
+        return [WorkerInfo(**row) for row in rows]
 
 
 def trace_ids(database: Database, job_ids: Iterable[int]) -> list[str]:
-    """The ids of the requests that jobs came with; a job of a command has none."""
+    """Return the trace ids of the requests that submitted these jobs; jobs from the CLI have none."""
     ids, parameters = listed("id", job_ids)
     with database.snapshot() as snapshot:
         return [row[0] for row in snapshot.tuples(statements.TRACE_IDS.format(ids=ids), parameters)]
@@ -217,24 +221,30 @@ def trace_ids(database: Database, job_ids: Iterable[int]) -> list[str]:
 def wait_for_change(
     database: Database, job_id: int, revision: int, seconds: float, *, poll: float = POLL_SECONDS
 ) -> Job:
-    """The job as soon as its revision is another than `revision`, or as it is after `seconds`.
+    """Return the job when its revision differs from `revision`, or after `seconds` at the latest.
 
-    Raises NotFoundError. Holds no transaction while it waits.
+    Holds no transaction while it waits. Raises NotFoundError.
     """
     return _wait(database, job_id, seconds, lambda job: job.revision != revision, poll)
 
 
 def wait_for_end(database: Database, job_id: int, seconds: float) -> Job:
-    """The job as soon as it has ended, or as it is after `seconds`. Raises NotFoundError."""
+    """Return the job when it has ended, or after `seconds` at the latest. Raises NotFoundError."""
     return _wait(database, job_id, seconds, lambda job: job.ended)
 
 
-def _wait(database: Database, job_id: int, seconds: float, enough: Any, poll: float = POLL_SECONDS) -> Job:
+def _wait(
+    database: Database,
+    job_id: int,
+    seconds: float,
+    is_done: Callable[[Job], bool],
+    poll: float = POLL_SECONDS,
+) -> Job:
     deadline = time.monotonic() + seconds
     while True:
         job = get_job(database, job_id)
         left = deadline - time.monotonic()
-        if enough(job) or left <= 0:
+        if is_done(job) or left <= 0:
             return job
         time.sleep(min(poll, left))
 
@@ -265,7 +275,7 @@ def _job(row: sa.RowMapping) -> Job:
     )
 
 
-def _not_taken(row: sa.RowMapping) -> tuple[str, ...]:
+def _duplicate_warnings(row: sa.RowMapping) -> tuple[str, ...]:
     if row["title_stored"] is None:
         return ()
     stored = {
@@ -273,14 +283,19 @@ def _not_taken(row: sa.RowMapping) -> tuple[str, ...]:
         "source_path": row["source_path_stored"],
         "metadata": json.loads(row["metadata_stored"]),
     }
-    given = {"title": row["title"], "source_path": row["source_path"]}
-    return not_taken(row["document_id"], stored, **given, metadata=json.loads(row["metadata"]))
+    return not_taken(
+        row["document_id"],
+        stored,
+        title=row["title"],
+        source_path=row["source_path"],
+        metadata=json.loads(row["metadata"]),
+    )
 
 
 def _warnings(row: sa.RowMapping) -> tuple[str, ...]:
-    """What is known by now: of a stored document all that its report says, else what was seen as the text came."""
-    of_text = json.loads(row["report"])["warnings"] if row["report"] else json.loads(row["warnings"])
-    return (*of_text, *_not_taken(row))
+    """Return the warnings of a stored document's report, or before that the warnings from the upload."""
+    text_warnings = json.loads(row["report"])["warnings"] if row["report"] else json.loads(row["warnings"])
+    return (*text_warnings, *_duplicate_warnings(row))
 
 
 def _item(row: sa.RowMapping) -> JobItem:

@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten after their time. The documents stay; what the jobs had counted goes into the counters."""
+"""Remove finished jobs after `job_retention`. Documents stay, and the jobs' counts move to the counters."""
 
 from __future__ import annotations
 
@@ -11,44 +11,46 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
 
-LOOKED_AT = 50
-"""Jobs looked at in a round: the oldest that have ended. A round is every few seconds, in every worker."""
+JOBS_PER_ROUND = 50
+"""Ended jobs checked per round, oldest first. Every worker runs a round every few seconds."""
 
-# In the order of their ids, which is that of their beginning: few of the old ones are still open.
-OLDEST_ENDED = """
+# Ordered by id, that is by creation: few old jobs are still open.
+OLDEST_ENDED_JOBS = """
     SELECT id, finished_at FROM jobs
     WHERE status IN ('succeeded', 'partial', 'failed', 'canceled') AND local_owner IS NULL
     ORDER BY id LIMIT :limit
 """
-# A job that goes on again meanwhile, because its failed documents are tried once more, stays.
+# Repeats the conditions, because a retry may have reopened the job in the meantime.
 COUNTS = sa.text("""
-    SELECT status, n_succeeded AS succeeded, n_failed AS failed, n_duplicate AS duplicate, n_canceled AS canceled,
-           bytes_done
+    SELECT status, n_succeeded AS succeeded, n_failed AS failed, n_duplicate AS duplicate,
+           n_canceled AS canceled, bytes_done
     FROM jobs
     WHERE id = :job_id AND status IN ('succeeded', 'partial', 'failed', 'canceled') AND finished_at < :before
 """)
-# From here on nobody sees it; the rows of its items are removed in slices, as those of uploads that were given up.
-FORGET = sa.text("UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id")
+# Hides the job. `remove_dropped` deletes its rows in slices.
+DROP_JOB = sa.text("UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id")
 
 ITEM_ENDS = ("succeeded", "failed", "duplicate", "canceled")
 
 
-def forget_old_jobs(database: Database, settings: Settings, now: float) -> int:
-    """Forget jobs that ended longer than `job_retention` ago, some of them at a time; how many. Their rows are removed
-    by `remove_dropped`."""
+def drop_expired_jobs(database: Database, settings: Settings, now: float) -> int:
+    """Drop some of the jobs that ended longer than `job_retention` ago; return their number.
+
+    `remove_dropped` deletes their rows.
+    """
     if not settings.job_retention:
         return 0
     before = timestamp(datetime.fromtimestamp(max(now - settings.job_retention, 0.0), UTC))
     with database.snapshot() as snapshot:
-        ended = snapshot.rows(OLDEST_ENDED, {"limit": LOOKED_AT})
+        ended = snapshot.rows(OLDEST_ENDED_JOBS, {"limit": JOBS_PER_ROUND})
     old = [row["id"] for row in ended if row["finished_at"] < before]
     if not old:
         return 0
     with database.write() as connection:
-        return sum(_forget(connection, job_id, before) for job_id in old)
+        return sum(_drop_job(connection, job_id, before) for job_id in old)
 
 
-def _forget(connection: sa.Connection, job_id: int, before: str) -> bool:
+def _drop_job(connection: sa.Connection, job_id: int, before: str) -> bool:
     job = connection.execute(COUNTS, {"job_id": job_id, "before": before}).mappings().first()
     if job is None:
         return False
@@ -58,5 +60,5 @@ def _forget(connection: sa.Connection, job_id: int, before: str) -> bool:
         **{(counters.REMOVED_ITEMS, end): job[end] for end in ITEM_ENDS},
     }
     counters.add(connection, sums)
-    connection.execute(FORGET, {"job_id": job_id})
+    connection.execute(DROP_JOB, {"job_id": job_id})
     return True

@@ -1,8 +1,9 @@
-"""Trying again: the failed items of a job go through its stages once more.
+"""Retry the failed items of a job: they go through all of its stages again.
 
-They join new waves at the end of their job and begin at its first stage. A wave that has learned is never opened
-again, so what was scored with its version stays as it is, and the items are learned from and scored with the version
-of their new wave, as if they had been uploaded now. Their texts are kept for this as long as the job is.
+They join new waves at the end of their job and start at its first stage. A wave that has learned is never
+reopened, so documents scored with its vocabulary version stay unchanged. The retried items are learned from
+and scored with the version of their new wave, as if they were uploaded now. Their texts are kept as long as
+the job.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ from shoal.storage.database import Database
 from shoal.support.clock import timestamp
 
 WAVE_ITEMS = 2000
-"""Most items of a new wave, which is made in one transaction: about a tenth of a second."""
+"""Largest number of items in a new wave, which one transaction creates: about a tenth of a second."""
 
 
 def retry(database: Database, settings: Settings, job_id: int) -> Job:
-    """Send the failed items of a job to work again; the job as it is then.
+    """Requeue the failed items of a job and return the job.
 
-    Killed on the way, it has sent some of them, and done again it sends the rest. Items that were refused on arrival
-    have no text to try again, and stay as they are. Raises NotFoundError, and JobStateError where there is nothing
-    that can be tried again.
+    An interrupted call has requeued some of the items; a second call requeues the rest. Items that the upload
+    refused have no text to retry and stay failed. Raises NotFoundError, and JobStateError if no item can be
+    retried.
     """
     get_job(database, job_id)
     with database.read() as connection:
-        # Those that have failed by now: what fails once more while this goes on is not taken again.
+        # Read once, so that items that fail again during this call are not requeued twice.
         failed = connection.execute(statements.RETRIABLE_ITEMS, {"job_id": job_id}).all()
     n = 0
-    for some in _waves([(row.id, row.n_bytes) for row in failed], settings.wave_bytes):
+    for item_ids in _waves([(row.id, row.n_bytes) for row in failed], settings.wave_bytes):
         with database.write() as connection:
-            n += _send(connection, job_id, some)
+            n += _requeue(connection, job_id, item_ids)
     if not n:
-        # None could be sent, or someone else has sent them all.
+        # No item could be requeued, or a concurrent call has requeued them all.
         raise JobStateError(_nothing_to_retry(database, job_id))
     return get_job(database, job_id)
 
 
 def can_retry(database: Database, job: Job) -> bool:
-    """Whether `retry` would send any item of a job to work again."""
+    """Whether `retry` would requeue any item of a job."""
     if not job.progress.failed or job.progress.canceled:
         return False
     with database.read() as connection:
@@ -57,55 +58,61 @@ def _nothing_to_retry(database: Database, job_id: int) -> str:
     with database.read() as connection:
         row = connection.execute(statements.JOB, {"job_id": job_id}).mappings().one()
     if row["n_canceled"]:
-        return f"job {job_id} was canceled; upload again what is to be stored"
+        return f"job {job_id} was canceled; upload its documents again instead"
     n = row["n_failed"]
     if not n:
         return f"job {job_id} has no failed items"
-    which = "the failed item" if n == 1 else f"the {n:,} failed items"
+    items = "the failed item" if n == 1 else f"the {n:,} failed items"
     return (
-        f"{which} of job {job_id} cannot be tried again: no usable text arrived, or the document has been "
-        "given other content since; upload again what is to be stored"
+        f"{items} of job {job_id} cannot be retried: the upload contained no usable text, "
+        "or the document has newer content; upload the documents again instead"
     )
 
 
 def _waves(items: Sequence[tuple[int, int]], wave_bytes: int) -> Iterator[list[int]]:
-    """Ids of items by wave; a wave ends once it has `wave_bytes`."""
-    left = iter(items)
-    while first := next(left, None):
+    """Yield the item ids of each wave; a wave ends when it reaches `wave_bytes`."""
+    remaining = iter(items)
+    while first := next(remaining, None):
         ids, n_bytes = [first[0]], first[1]
-        while n_bytes < wave_bytes and len(ids) < WAVE_ITEMS and (more := next(left, None)):
-            ids.append(more[0])
-            n_bytes += more[1]
+        while n_bytes < wave_bytes and len(ids) < WAVE_ITEMS and (item := next(remaining, None)):
+            ids.append(item[0])
+            n_bytes += item[1]
         yield ids
 
 
-def _send(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) -> int:
-    """Make a wave of those of the items that are still failed; how many."""
-    place = {"job_id": job_id}
-    job = connection.execute(statements.JOB, place).mappings().first()
+def _requeue(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) -> int:
+    """Make a wave of those items that are still failed; return their number."""
+    parameters = {"job_id": job_id}
+    job = connection.execute(statements.JOB, parameters).mappings().first()
     if job is None or job["n_canceled"]:
         return 0
-    wanted = set(item_ids)
-    rows = [row for row in connection.execute(statements.RETRIABLE_ITEMS, place) if row.id in wanted]
+    selected = set(item_ids)
+    rows = [row for row in connection.execute(statements.RETRIABLE_ITEMS, parameters) if row.id in selected]
     if not rows:
         return 0
     now = timestamp()
-    wave = connection.execute(statements.NEXT_WAVE, place).scalar_one()
+    wave = connection.execute(statements.NEXT_WAVE, parameters).scalar_one()
     n_bytes = sum(row.n_bytes for row in rows)
     connection.execute(statements.RETRY_ITEM, [{"item_id": row.id, "wave": wave, "now": now} for row in rows])
-    left: dict[int, list[int]] = defaultdict(list)
+    sizes_by_wave: dict[int, list[int]] = defaultdict(list)
     for row in rows:
-        left[row.wave].append(row.n_bytes)
+        sizes_by_wave[row.wave].append(row.n_bytes)
     connection.execute(
-        statements.LEAVE_WAVE,
-        [{**place, "wave": n, "items": len(sizes), "bytes": sum(sizes)} for n, sizes in left.items()],
+        statements.SHRINK_WAVE,
+        [
+            {**parameters, "wave": n, "items": len(sizes), "bytes": sum(sizes)}
+            for n, sizes in sizes_by_wave.items()
+        ],
     )
     stage = plan_from_json(job["plan"])[0].value
     connection.execute(
-        statements.INSERT_WAVE, {**place, "n": wave, "stage": stage, "items": len(rows), "bytes": n_bytes}
+        statements.INSERT_WAVE,
+        {**parameters, "n": wave, "stage": stage, "items": len(rows), "bytes": n_bytes},
     )
-    connection.execute(statements.REOPEN_JOB, {**place, "failed": len(rows), "bytes": n_bytes, "now": now})
-    # The job counts them no longer; what was counted once stays counted.
+    connection.execute(
+        statements.REOPEN_JOB, {**parameters, "failed": len(rows), "bytes": n_bytes, "now": now}
+    )
+    # REOPEN_JOB subtracts these items from the job's counts; the metrics still count them.
     counters.add(
         connection, {(counters.REMOVED_ITEMS, "failed"): len(rows), (counters.REMOVED_BYTES, ""): n_bytes}
     )

@@ -1,14 +1,15 @@
-"""Every SQL statement of the job protocol, by name. Times named `now` are texts, `moment` seconds since the epoch.
+"""All SQL statements of the job protocol. Parameters: `now` is a timestamp text, `moment` is seconds since
+the epoch.
 
-Statements change a row only while it is in the state they name, so that one that comes too late or twice changes
-nothing; the caller looks at the number of rows.
+A statement changes a row only in the state it names, so a late or repeated statement changes nothing; the
+caller checks the row count.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-# --- Accepting -----------------------------------------------------------------------------------------------
+# --- Accepting ----------------------------------------------------------------------------------------------
 
 # Opens an upload.
 INSERT_JOB = sa.text("""
@@ -17,14 +18,14 @@ INSERT_JOB = sa.text("""
     RETURNING id
 """)
 
-# The sign of life of an upload; no row where it was dropped meanwhile.
+# Heartbeat of an upload; affects no row if the upload was dropped.
 TOUCH_UPLOAD = sa.text("UPDATE jobs SET received_at = :moment WHERE id = :job_id AND status = 'receiving'")
 
 INSERT_ITEM = sa.text("""
-    INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes, content_hash,
-                           status, document_id, error, updated_at)
-    VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes, :content_hash,
-            :status, :document_id, :error, :now)
+    INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
+                           content_hash, status, document_id, error, updated_at)
+    VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
+            :content_hash, :status, :document_id, :error, :now)
 """)
 
 INSERT_CONTENT = sa.text("""
@@ -32,22 +33,22 @@ INSERT_CONTENT = sa.text("""
     SELECT id, :content FROM job_items WHERE job_id = :job_id AND seq = :seq
 """)
 
-# The waves of a complete upload: those items that are to be worked on.
-CUT_WAVES = sa.text("""
+# Waves of a complete upload, without its refused and duplicate items.
+CREATE_WAVES = sa.text("""
     INSERT INTO waves (job_id, n, stage, total, pending, bytes)
     SELECT job_id, wave, :stage, COUNT(*), COUNT(*), SUM(n_bytes)
     FROM job_items WHERE job_id = :job_id AND status = 'enqueued' GROUP BY job_id, wave
 """)
 
-# The wave of a rescore where there is nothing to score: the vocabulary is still to be learned afresh.
-CUT_EMPTY_WAVE = sa.text("""
+# The wave of a rescore of an empty library: the vocabulary is still relearned.
+CREATE_EMPTY_WAVE = sa.text("""
     INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (:job_id, 0, :stage, 0, 0, 0)
 """)
 
-# The moment of the promise: from here on the items are claimable.
+# Accepts a job: from this commit on the items are claimable.
 ACCEPT_JOB = sa.text("""
-    UPDATE jobs SET status = 'enqueued', idempotency_key = :key, request_hash = :request_hash, n_skipped = :n_skipped,
-        updated_at = :now, revision = revision + 1,
+    UPDATE jobs SET status = 'enqueued', idempotency_key = :key, request_hash = :request_hash,
+        n_skipped = :n_skipped, updated_at = :now, revision = revision + 1,
         total       = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id),
         bytes_total = (SELECT COALESCE(SUM(n_bytes), 0) FROM job_items i WHERE i.job_id = :job_id),
         n_failed    = (SELECT COUNT(*) FROM job_items i WHERE i.job_id = :job_id AND i.status = 'failed'),
@@ -63,11 +64,11 @@ JOB_BY_KEY = sa.text("SELECT id, request_hash FROM jobs WHERE idempotency_key = 
 DOCUMENT_HEAD = sa.text("SELECT id, title, source_path, n_bytes FROM documents WHERE id = :document_id")
 DOCUMENT_HEADS = "SELECT id, title, source_path, n_bytes FROM documents ORDER BY id"
 
-# --- Giving uploads up ---------------------------------------------------------------------------------------
+# --- Dropping uploads ---------------------------------------------------------------------------------------
 
 DROP_UPLOAD = sa.text("UPDATE jobs SET status = 'dropped' WHERE id = :job_id AND status = 'receiving'")
 
-# Uploads that gave no sign of life since `moment`.
+# Uploads without a heartbeat since `moment`.
 DROP_SILENT_UPLOADS = sa.text(
     "UPDATE jobs SET status = 'dropped' WHERE status = 'receiving' AND received_at < :moment"
 )
@@ -75,13 +76,14 @@ SILENT_UPLOADS = sa.text(
     "SELECT COUNT(*) FROM jobs WHERE status = 'dropped' OR (status = 'receiving' AND received_at < :moment)"
 )
 
-# Jobs that a process works on by itself, and when it gave the last sign of life.
+# Local jobs (a single process works on each) with their last heartbeat.
 LOCAL_JOBS = sa.text(
     "SELECT id, local_owner, received_at FROM jobs WHERE local_owner IS NOT NULL AND status <> 'dropped'"
 )
-# What such a process leaves undone is nobody's; what it has done, and ended, is told, and no job for others to see.
+# A local job is not visible to other processes, and no other process continues it.
 DROP_LOCAL_JOB = sa.text(
-    "UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id AND local_owner IS NOT NULL"
+    "UPDATE jobs SET status = 'dropped', idempotency_key = NULL "
+    "WHERE id = :job_id AND local_owner IS NOT NULL"
 )
 
 DROPPED_JOB = sa.text("SELECT id FROM jobs WHERE status = 'dropped' LIMIT 1")
@@ -89,10 +91,10 @@ DROPPED_ITEMS = sa.text("SELECT id, n_bytes FROM job_items WHERE job_id = :job_i
 DELETE_ITEM = sa.text("DELETE FROM job_items WHERE id = :item_id")
 DELETE_JOB = sa.text("DELETE FROM jobs WHERE id = :job_id AND status = 'dropped'")
 
-# --- Claiming ------------------------------------------------------------------------------------------------
+# --- Claiming -----------------------------------------------------------------------------------------------
 
-# Open waves in fair order: the job that waited longest since its last claim, in it the smallest wave. A process that
-# works on a job by itself sees that one only, and no one else sees it.
+# Open waves in fair order: the job with the longest time since its last claim first, then the lowest wave.
+# With `job_id` only that local job; without it all jobs of the service.
 OPEN_WAVES = sa.text("""
     SELECT j.id AS job_id, j.plan, w.n, w.stage, w.vocabulary_version, w.lease_owner, w.notified_at
     FROM waves w JOIN jobs j ON j.id = w.job_id
@@ -101,26 +103,26 @@ OPEN_WAVES = sa.text("""
     ORDER BY j.last_claim, j.id, w.n
 """)
 
-# Someone learns: others wait, because each learns on top of the last.
+# Whether a wave is being learned from. Others must wait, because each learns on top of the one before.
 LEARNING_NOW = sa.text("""
     SELECT 1 FROM waves w JOIN jobs j ON j.id = w.job_id
     WHERE w.stage <> 'done' AND w.stage IN ('learn', 'relearn') AND w.lease_owner IS NOT NULL
       AND j.status IN ('enqueued', 'processing') LIMIT 1
 """)
 
-_ITEM_COLUMNS = """i.id, i.job_id, i.seq, i.wave, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings, i.n_bytes,
-                   i.content_hash, i.document_id, i.attempts, i.alone"""
+_ITEM_COLUMNS = """i.id, i.job_id, i.seq, i.wave, i.title, i.source_path, i.format, i.tags, i.metadata,
+                   i.warnings, i.n_bytes, i.content_hash, i.document_id, i.attempts, i.alone"""
 
-# Items of a wave that anyone may take.
+# Claimable items of a wave.
 READY_ITEMS = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
     ORDER BY i.seq
 """)
 
-# Whether the content of item `i` is that of an earlier open item, in a state that `{states}` narrows down. An item of
-# an upload that is not complete, or of a job that a process works on by itself, is nobody else's original.
-_EARLIER = """EXISTS (
+# Whether an earlier open item has the same content as item `i`; `{states}` restricts the earlier item's
+# status. Items of incomplete uploads and of other local jobs do not count.
+_HAS_EARLIER_COPY = """EXISTS (
         SELECT 1 FROM job_items e JOIN jobs j ON j.id = e.job_id
         WHERE e.content_hash = i.content_hash
           AND (e.job_id, e.seq) < (i.job_id, i.seq)
@@ -128,36 +130,38 @@ _EARLIER = """EXISTS (
           AND j.status IN ('enqueued', 'processing')
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# Whether an earlier open item is to give new content to the document that item `i` is about: the one that it replaces
-# itself, or the one that has its content up to now.
-_REPLACED_EARLIER = """EXISTS (
+# Whether an earlier open item replaces the content of the document of item `i`: the document that `i` itself
+# replaces, or the stored document with the same content as `i`.
+_HAS_EARLIER_REPLACEMENT = """EXISTS (
         SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
-        WHERE r.document_id IN (i.document_id, (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash))
+        WHERE r.document_id IN (i.document_id,
+                                (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash))
           AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
           AND r.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
           AND (r.job_id, r.seq) < (i.job_id, i.seq)
           AND j.status IN ('enqueued', 'processing')
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# The same, without those whose content an earlier item has that was not looked at: one of the two is to be.
-READY_UNSEEN = sa.text(f"""
+# READY_ITEMS without those that have the content of an earlier undiscovered item: only one of the two is
+# discovered.
+READY_UNDISCOVERED = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
-      AND NOT {_EARLIER.format(states="AND e.status IN ('enqueued', 'discovering')")}
+      AND NOT {_HAS_EARLIER_COPY.format(states="AND e.status IN ('enqueued', 'discovering')")}
     ORDER BY i.seq
 """)
 
-# The same, without those whose content an earlier open item has, or whose document one replaces: they wait for what
-# becomes of it.
+# READY_ITEMS without those that wait for an earlier open item with the same content or a replacement of their
+# document.
 READY_ORIGINALS = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
-      AND NOT {_EARLIER.format(states="")}
-      AND NOT {_REPLACED_EARLIER}
+      AND NOT {_HAS_EARLIER_COPY.format(states="")}
+      AND NOT {_HAS_EARLIER_REPLACEMENT}
     ORDER BY i.seq
 """)
 
-# Whether a document is to be given new content by an accepted item.
+# Whether an open item replaces the content of a document.
 IS_BEING_REPLACED = """
     SELECT EXISTS (
         SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
@@ -185,7 +189,7 @@ START_JOB = sa.text("""
 
 ITEM_CONTENT = "SELECT content FROM job_item_contents WHERE item_id = :item_id"
 
-# --- Holding a claim -----------------------------------------------------------------------------------------
+# --- Holding a claim ----------------------------------------------------------------------------------------
 
 RENEW_ITEM = sa.text(
     "UPDATE job_items SET lease_expires_at = :expires WHERE id = :item_id AND lease_owner = :owner"
@@ -211,9 +215,10 @@ WAVE_ATTEMPTS = sa.text(
     "SELECT attempts FROM waves WHERE job_id = :job_id AND n = :wave AND lease_owner = :owner"
 )
 
-# --- Results -------------------------------------------------------------------------------------------------
+# --- Results ------------------------------------------------------------------------------------------------
 
-# Only for whoever still holds the lease, and only once. What has come through a stage alone need not be alone in the next.
+# Requires the lease, so it works only once. An item that passed discover alone may share a batch in the next
+# stage.
 END_ITEM = sa.text("""
     UPDATE job_items SET status = :status, document_id = COALESCE(:document_id, document_id), error = :error,
         lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
@@ -223,7 +228,7 @@ END_ITEM = sa.text("""
 DELETE_CONTENT = sa.text("DELETE FROM job_item_contents WHERE item_id = :item_id")
 DELETE_CUTS = sa.text("DELETE FROM job_item_cuts WHERE item_id = :item_id")
 
-# Where pass 1 cut the text of an item.
+# Chunk boundaries of an item from the discover stage.
 INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts) VALUES (?, ?)"
 ITEM_CUTS = "SELECT cuts FROM job_item_cuts WHERE item_id = :item_id"
 
@@ -232,7 +237,7 @@ COUNT_DOWN_WAVE = sa.text("""
     RETURNING pending
 """)
 
-# Passing the barrier: the items that are still open make the next stage's count.
+# Open items of a wave; their number is the `pending` count of the next stage.
 OPEN_ITEMS_OF_WAVE = sa.text("""
     SELECT id, n_bytes FROM job_items
     WHERE status IN ('enqueued', 'discovering', 'discovered', 'scoring') AND job_id = :job_id AND wave = :wave
@@ -243,7 +248,7 @@ ADVANCE_WAVE = sa.text("""
         vocabulary_version = COALESCE(:vocabulary_version, vocabulary_version)
     WHERE job_id = :job_id AND n = :wave AND stage = :stage
 """)
-# As above, by whoever leased the wave as a whole.
+# Advances a wave by the owner of its lease.
 ADVANCE_LEASED_WAVE = sa.text(ADVANCE_WAVE.text + " AND lease_owner = :owner")
 
 END_OPEN_ITEM = sa.text("""
@@ -252,7 +257,8 @@ END_OPEN_ITEM = sa.text("""
     WHERE id = :item_id AND status IN ('enqueued', 'discovering', 'discovered', 'scoring')
 """)
 
-# Open items of a job, for whoever ends them all; the status tells whether a first look has counted them down.
+# Open items of a job, to end them all. A `discovered` item has already been subtracted from its wave's
+# `pending`.
 OPEN_ITEMS_OF_JOB = sa.text("""
     SELECT i.id, i.wave, i.status, i.n_bytes, w.stage
     FROM job_items i JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
@@ -282,14 +288,15 @@ END_JOB = sa.text("""
     WHERE id = :job_id AND status IN ('enqueued', 'processing')
 """)
 
-# --- Trying again --------------------------------------------------------------------------------------------
+# --- Retrying -----------------------------------------------------------------------------------------------
 
-# Failed items that can be tried again: their text is there, or they need none. A replacement is overtaken by a later
-# one of the same document.
+# Failed items that can be retried: their text is stored, or they need none. A later replacement of the same
+# document supersedes an earlier one.
 RETRIABLE_ITEMS = sa.text("""
     SELECT i.id, i.wave, i.n_bytes FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE i.job_id = :job_id AND i.status = 'failed' AND j.local_owner IS NULL
-      AND (j.kind IN ('delete', 'rescore') OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id))
+      AND (j.kind IN ('delete', 'rescore')
+           OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id))
       AND NOT (j.kind = 'replace' AND EXISTS (
         SELECT 1 FROM job_items r
         WHERE r.document_id = i.document_id AND (r.job_id, r.seq) > (i.job_id, i.seq)
@@ -297,32 +304,35 @@ RETRIABLE_ITEMS = sa.text("""
     ORDER BY i.seq
 """)
 NEXT_WAVE = sa.text("SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id")
-# `alone` stays: an item that took its worker down goes on alone.
+# `alone` stays: an item that crashed its worker keeps running alone.
 RETRY_ITEM = sa.text("""
-    UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, interruptions = 0, error = NULL, updated_at = :now
+    UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, interruptions = 0, error = NULL,
+        updated_at = :now
     WHERE id = :item_id AND status = 'failed'
 """)
-LEAVE_WAVE = sa.text("""
+SHRINK_WAVE = sa.text("""
     UPDATE waves SET total = total - :items, bytes = bytes - :bytes WHERE job_id = :job_id AND n = :wave
 """)
 INSERT_WAVE = sa.text("""
-    INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (:job_id, :n, :stage, :items, :items, :bytes)
+    INSERT INTO waves (job_id, n, stage, total, pending, bytes)
+    VALUES (:job_id, :n, :stage, :items, :items, :bytes)
 """)
 REOPEN_JOB = sa.text("""
     UPDATE jobs SET status = CASE status WHEN 'processing' THEN status ELSE 'enqueued' END, error = NULL,
-        finished_at = NULL, n_failed = n_failed - :failed, bytes_done = bytes_done - :bytes, updated_at = :now,
-        revision = revision + 1
+        finished_at = NULL, n_failed = n_failed - :failed, bytes_done = bytes_done - :bytes,
+        updated_at = :now, revision = revision + 1
     WHERE id = :job_id AND status IN ('enqueued', 'processing', 'partial', 'failed')
 """)
-# What was kept for trying again, of a canceled job that will not be.
-TEXTS_OF_FAILED = sa.text("""
+# Failed items whose text was kept for a retry; a canceled job cannot be retried.
+FAILED_ITEMS_WITH_TEXT = sa.text("""
     SELECT i.id, i.n_bytes FROM job_items i JOIN job_item_contents c ON c.item_id = i.id
     WHERE i.job_id = :job_id AND i.status = 'failed' LIMIT :limit
 """)
 
-# --- Reconciling ---------------------------------------------------------------------------------------------
+# --- Reconciling --------------------------------------------------------------------------------------------
 
-# The second condition is that of the partial index of open items, in its very words.
+# The second condition repeats that of the partial index of open items literally, so that SQLite uses the
+# index.
 LEASED_ITEMS = sa.text("""
     SELECT i.id, i.job_id, i.seq, i.wave, i.n_bytes, i.attempts, i.interruptions, i.alone, i.lease_owner,
            i.lease_expires_at, i.status, w.stage, j.plan
@@ -337,16 +347,16 @@ LEASED_WAVES = sa.text("""
     FROM waves w WHERE w.stage <> 'done' AND w.lease_owner IS NOT NULL
 """)
 
-# The end of its worker, charged to an item before it is given back or given up.
-CHARGE_ITEM = sa.text("""
+# Counts a crash or interruption of an item's worker, before the item is released or failed.
+RECORD_ATTEMPT = sa.text("""
     UPDATE job_items SET attempts = :attempts, interruptions = :interruptions
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """)
 
 OPEN_WORK = sa.text("SELECT 1 FROM waves WHERE stage <> 'done' LIMIT 1")
 
-# One reconciler sends the message, however many see that it is missing.
-NUDGE_WAVE = sa.text("""
+# Affects a row for only one of several reconcilers; that one sends the message.
+MARK_WAVE_NOTIFIED = sa.text("""
     UPDATE waves SET notified_at = :moment WHERE job_id = :job_id AND n = :wave AND notified_at <= :before
 """)
 
@@ -357,13 +367,13 @@ SIGN_OF_LIFE = sa.text("""
         processes = excluded.processes, version = excluded.version, started_at = excluded.started_at,
         seen_at = excluded.seen_at
 """)
-FORGET_WORKER = sa.text("DELETE FROM workers WHERE name = :name")
-FORGET_OLD_WORKERS = sa.text("DELETE FROM workers WHERE seen_at < :moment")
+DELETE_WORKER = sa.text("DELETE FROM workers WHERE name = :name")
+DELETE_STALE_WORKERS = sa.text("DELETE FROM workers WHERE seen_at < :moment")
 
-# --- Reading -------------------------------------------------------------------------------------------------
+# --- Reading ------------------------------------------------------------------------------------------------
 
 JOB = sa.text("SELECT * FROM jobs WHERE id = :job_id AND status NOT IN ('receiving', 'dropped')")
-# Bytes with half of those that had their first look, bytes, items that have ended, items.
+# Bytes done (discovered items count half), all bytes, ended items, all items.
 LOCAL_PROGRESS = sa.text("""
     SELECT SUM(CASE WHEN status IN ('discovered', 'scoring') THEN n_bytes / 2
                     WHEN status IN ('enqueued', 'discovering') THEN 0 ELSE n_bytes END),
@@ -372,13 +382,14 @@ LOCAL_PROGRESS = sa.text("""
            COUNT(*)
     FROM job_items WHERE job_id = :job_id
 """)
-# What became of the items of a job, and the documents they became or are duplicates of.
+# Results of the items of a job, with the documents they became or duplicate.
 LOCAL_RESULTS = sa.text("""
-    SELECT i.id, i.seq, i.title, i.tags, i.status, i.error, i.document_id, d.title AS document_title, d.n_chunks, d.report
+    SELECT i.id, i.seq, i.title, i.tags, i.status, i.error, i.document_id, d.title AS document_title,
+           d.n_chunks, d.report
     FROM job_items i LEFT JOIN documents d ON d.id = i.document_id
     WHERE i.job_id = :job_id ORDER BY i.seq
 """)
-_LISTED: tuple[sa.BindParameter[str], ...] = (
+_LIST_FILTERS: tuple[sa.BindParameter[str], ...] = (
     sa.bindparam("statuses", expanding=True),
     sa.bindparam("kinds", expanding=True),
 )
@@ -386,12 +397,12 @@ JOBS = sa.text("""
     SELECT * FROM jobs
     WHERE status IN :statuses AND kind IN :kinds AND local_owner IS NULL
     ORDER BY id DESC LIMIT :limit OFFSET :offset
-""").bindparams(*_LISTED)
+""").bindparams(*_LIST_FILTERS)
 COUNT_JOBS = sa.text("""
     SELECT COUNT(*) FROM jobs WHERE status IN :statuses AND kind IN :kinds AND local_owner IS NULL
-""").bindparams(*_LISTED)
+""").bindparams(*_LIST_FILTERS)
 WAVES = sa.text("SELECT stage, total, pending, bytes FROM waves WHERE job_id = :job_id ORDER BY n")
-# Documents that wait for the workers, whose texts take room; what is only deleted or scored again takes none.
+# Open documents whose texts take disk space. Delete and rescore jobs hold no text and are left out.
 WAITING = sa.text("""
     SELECT COUNT(*) AS jobs,
            COALESCE(SUM(total - n_succeeded - n_failed - n_duplicate - n_canceled), 0) AS items,
@@ -399,14 +410,16 @@ WAITING = sa.text("""
     FROM jobs
     WHERE status IN ('enqueued', 'processing') AND kind NOT IN ('delete', 'rescore') AND local_owner IS NULL
 """)
-# `report` is that of the document which an item became, as long as that still has the item's text.
+# `report` is that of the document an item became, as long as the document still has the item's text.
 ITEMS = sa.text("""
-    SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id, i.attempts, i.error,
-           w.stage, d.title AS title_stored, d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report
+    SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
+           i.attempts, i.error, w.stage, d.title AS title_stored, d.source_path AS source_path_stored,
+           d.metadata AS metadata_stored, s.report
     FROM job_items i
     LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     LEFT JOIN documents d ON d.id = i.document_id AND i.status = 'duplicate'
-    LEFT JOIN documents s ON s.id = i.document_id AND i.status = 'succeeded' AND s.content_hash = i.content_hash
+    LEFT JOIN documents s
+        ON s.id = i.document_id AND i.status = 'succeeded' AND s.content_hash = i.content_hash
     WHERE i.job_id = :job_id AND (:status IS NULL OR i.status = :status)
     ORDER BY i.seq LIMIT :limit OFFSET :offset
 """)
@@ -414,7 +427,7 @@ COUNT_ITEMS = sa.text(
     "SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND (:status IS NULL OR status = :status)"
 )
 WORKERS = sa.text("SELECT * FROM workers WHERE seen_at >= :since ORDER BY name")
-# The requests that jobs came with.
+# Trace ids of the requests that submitted the jobs.
 TRACE_IDS = (
     "SELECT DISTINCT trace_id FROM jobs WHERE id IN ({ids}) AND trace_id IS NOT NULL ORDER BY trace_id"
 )

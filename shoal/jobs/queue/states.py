@@ -1,4 +1,4 @@
-"""The states of the job protocol: stages, the plan of a job, and the status of an item in each stage."""
+"""States of the job protocol: stages, the plan of a job, and the status of an item in each stage."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
 
 RECEIVING = "receiving"
-"""Status of a job whose upload is not complete: nothing of it is promised, shown or claimed."""
+"""Status of a job whose upload is incomplete: it is not accepted, not listed and not claimable."""
 
 DROPPED = "dropped"
-"""Status of an upload that was given up; its rows are being removed."""
-
+"""Status of an abandoned upload or removed job; its rows are being deleted."""
 
 FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed, ItemStatus.canceled})
 
 
 class Stage(enum.StrEnum):
-    """What a wave goes through. A job that ingests discovers, learns and scores; one that rescores surveys what is
-    stored, learns afresh and scores anew."""
+    """A step of a wave. Ingest jobs discover, learn, score; rescore jobs rediscover, relearn, rescore."""
 
     discover = "discover"
     learn = "learn"
@@ -31,30 +29,28 @@ class Stage(enum.StrEnum):
     delete = "delete"
 
 
-WHOLE_WAVE = frozenset({Stage.learn, Stage.relearn})
-"""Stages in which a wave is worked on as a whole, and only one of all waves at a time; in the others each of its
-items is."""
+WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})
+"""Stages that process a whole wave, one wave of the database at a time. Others process single items."""
 
 DISCOVER_STAGES = frozenset({Stage.discover, Stage.rediscover})
-"""Stages that an item comes out of as `discovered`, where others follow."""
-
+"""Stages that leave an item `discovered` when another stage follows."""
 
 WAVE_DONE = "done"
-"""The stage of a wave that has been through its plan."""
+"""Stage of a wave that has completed its plan."""
 
 RUNNING = {
     Stage.discover: ItemStatus.discovering,
     Stage.rediscover: ItemStatus.discovering,
     Stage.score: ItemStatus.scoring,
     Stage.rescore: ItemStatus.scoring,
-    # Items have no state of their own for the moment it takes to delete a document.
+    # There is no separate status for deletion, which takes a moment.
     Stage.delete: ItemStatus.scoring,
 }
-"""What an item is while it is being worked on, by stage."""
+"""Status of a claimed item, by stage."""
 
 
 def plan_for(kind: JobKind, settings: Settings) -> tuple[Stage, ...]:
-    """The stages that every wave of a new job goes through."""
+    """Return the stages of every wave of a new job."""
     if kind is JobKind.delete:
         return (Stage.delete,)
     if kind is JobKind.rescore:
@@ -71,11 +67,11 @@ def plan_from_json(text: str) -> tuple[Stage, ...]:
 
 
 def ready_status(stage: Stage, plan: tuple[Stage, ...]) -> ItemStatus:
-    """What an item is while it waits for its turn in `stage`."""
+    """Return the status of an item that waits for `stage`."""
     return ItemStatus.discovered if DISCOVER_STAGES & set(plan[: plan.index(stage)]) else ItemStatus.enqueued
 
 
 def stage_after(stage: Stage, plan: tuple[Stage, ...]) -> Stage | None:
-    """The stage that follows, None after the last."""
-    place = plan.index(stage) + 1
-    return plan[place] if place < len(plan) else None
+    """Return the stage that follows, None after the last."""
+    index = plan.index(stage) + 1
+    return plan[index] if index < len(plan) else None

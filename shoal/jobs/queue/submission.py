@@ -1,8 +1,8 @@
-"""Accepting work: documents are spooled into the database and become a job in one durable step.
+"""Accept work: documents are spooled into the database and become a job in one durable step.
 
-Until `finish()` (or `submit_one`, `submit_delete`) has returned, nothing is promised: the rows of an upload are
-not shown, not claimed, and removed once it has given no sign of life for `upload_timeout`. After it has
-returned, every item ends with a result whatever dies.
+Until `finish()` (or `submit_one`, `submit_delete`) returns, nothing is accepted: the rows of an upload are
+neither listed nor claimable, and are removed after `upload_timeout` without a heartbeat. Once it has
+returned, every item gets a result, whichever process dies.
 """
 
 from __future__ import annotations
@@ -34,31 +34,33 @@ from shoal.support.clock import timestamp
 from shoal.support.request_context import TRACE_ID
 
 FLUSH_BYTES = 4 * MIB
-"""Text written in one transaction: about 50 ms, so that workers get their turn at the write lock."""
+"""Text written in one transaction: about 50 ms, so that workers get the write lock in between."""
 
 FLUSH_ITEMS = 500
 
 FLUSHES_PER_TIMEOUT = 4
-"""A slow upload writes what it has this often within `upload_timeout`, as its sign of life."""
+"""A slow upload flushes this often within `upload_timeout`; the flush is its heartbeat."""
 
 DROP_BYTES = 16 * MIB
 DROP_ITEMS = 2000
-"""How much of a given-up upload is removed in one transaction."""
+"""Size of the part of a dropped job that one transaction removes."""
 
 DROP_SLICES = 8
-"""Transactions at a time; what is left is removed by the next round of the reconciler."""
+"""Transactions in a row; the next round of the reconciler removes the rest."""
+
+_TIMED_OUT = "the upload was idle for too long and was dropped"
 
 log = logging.getLogger(__name__)
 
 
 class Upload:
-    """One upload on its way to a job. Not safe to share between threads.
+    """One upload that becomes a job. Not safe to share between threads.
 
-    `add` and `refuse` keep the order of the upload. Memory is bounded by FLUSH_BYTES and the largest document.
+    Items keep the order of the upload. Memory is bounded by FLUSH_BYTES and the largest document.
     """
 
     def __init__(self, database: Database, settings: Settings, *, local_owner: str | None = None) -> None:
-        """With a `local_owner` (`lease.new_owner()`) the job is for its process alone, and ends with it."""
+        """A `local_owner` (`lease.new_owner()`) makes a local job: it belongs to that process and dies with it."""
         self._database = database
         self._settings = settings
         self._local_owner = local_owner
@@ -79,9 +81,9 @@ class Upload:
         idempotency_key: str | None = None,
         request_hash: str | None = None,
     ) -> Upload:
-        """Open the upload. The key is taken only by `finish`, so that an upload that dies does not hold it.
+        """Open the upload. Only `finish` stores the key, so an upload that dies does not hold it.
 
-        Raises IdempotencyError if the key was accepted already with another `request_hash`.
+        Raises IdempotencyError if the key was already accepted with another `request_hash`.
         """
         self._kind = JobKind(kind)
         self._key, self._request_hash = idempotency_key, request_hash
@@ -95,24 +97,27 @@ class Upload:
 
     @property
     def n_items(self) -> int:
-        """Items so far, the refused ones included."""
+        """Items so far, including refused ones."""
         return self._seq
 
     def add(self, draft: DocumentDraft) -> None:
-        """Take a document. Raises InvalidFieldError over `max_upload_items`, UploadDroppedError, StorageError."""
+        """Add a document.
+
+        Raises InvalidFieldError beyond `max_upload_items`, UploadDroppedError, StorageError.
+        """
         self._put(accepted_item(draft, self._waves.place(draft.n_bytes)))
 
     def replace(self, document_id: int, draft: DocumentDraft) -> None:
-        """Take the new content of a document that is stored. Raises as `add`."""
+        """Add the new content of a stored document. Raises the errors of `add`."""
         item = accepted_item(draft, self._waves.place(draft.n_bytes))
         self._put({**item, "document_id": document_id})
 
     def add_stored(self, document_id: int, title: str, source_path: str | None, n_bytes: int) -> None:
-        """Take a document that is stored, for a job that rescores: all of them make one wave. Raises as `add`."""
+        """Add a stored document to a rescore job, which has a single wave. Raises the errors of `add`."""
         self._put(item_of_document(document_id, title, source_path, n_bytes, wave=0))
 
     def refuse(self, title: str, source_path: str | None, n_bytes: int, error: BaseException | str) -> None:
-        """Record an item that cannot be taken, with its reason; it is a failed item of the job. Raises as `add`."""
+        """Record a refused item with its reason, as a failed item of the job. Raises the errors of `add`."""
         limits = self._settings
         source_path = source_path[: limits.max_source_path_chars] if source_path else None
         self._put(
@@ -122,21 +127,21 @@ class Upload:
         )
 
     def note_skipped(self, n: int) -> None:
-        """Tell how much of what came holds no document: folders in an archive, say. The job will show it."""
+        """Set the number of entries without a document, such as folders in an archive. The job shows it."""
         self._n_skipped = n
 
     def finish(self, request_hash: str | None = None) -> int:
-        """Make the upload a job, durably, and return its id. `request_hash` may be given here if it is known only
-        once the body was read.
+        """Make the upload a job, durably, and return its id.
 
-        A job of refused items only is final at once. Where the idempotency key was accepted before for the same
-        body, this upload is removed and the earlier job's id returned. Raises InvalidFieldError for an upload of
-        no items, IdempotencyError for a key of another body, UploadDroppedError, StorageError.
+        Pass `request_hash` here if it is known only after reading the body. A job of refused items alone ends
+        at once. If the idempotency key was accepted before with the same body, this upload is removed and the
+        id of the earlier job returned. Raises InvalidFieldError for an upload without items, IdempotencyError
+        if the key came with another body, UploadDroppedError, StorageError.
         """
         job_id = self._job()
         if self._seq == 0 and self._kind is not JobKind.rescore:
             self.abandon()
-            raise InvalidFieldError("documents", "there is no document in this upload")
+            raise InvalidFieldError("documents", "this upload contains no documents")
         self._request_hash = request_hash or self._request_hash
         try:
             self._flush()
@@ -156,7 +161,7 @@ class Upload:
         return job_id
 
     def abandon(self) -> None:
-        """Give the upload up and remove its rows. Does nothing if it is finished or abandoned already."""
+        """Abandon the upload and remove its rows. Does nothing if it is already finished or abandoned."""
         if self._job_id is None:
             return
         job_id, self._job_id = self._job_id, None
@@ -174,7 +179,7 @@ class Upload:
         self._job()
         if self._seq >= self._settings.max_upload_items:
             raise InvalidFieldError(
-                "documents", f"at most {self._settings.max_upload_items} documents fit in one upload"
+                "documents", f"an upload may contain at most {self._settings.max_upload_items} documents"
             )
         self._items.append({**item, "seq": self._seq})
         self._seq += 1
@@ -188,9 +193,9 @@ class Upload:
         with self._database.write() as connection:
             alive = connection.execute(statements.TOUCH_UPLOAD, {"job_id": job_id, "moment": now})
             if not alive.rowcount:
-                raise UploadDroppedError("the upload gave no sign of life for too long and was dropped")
+                raise UploadDroppedError(_TIMED_OUT)
             insert_items(connection, job_id, self._items)
-        # Only now: an upload whose write failed still has what it wanted to write.
+        # Clear the buffer only after the commit: after a failed write the items are still needed.
         self._items, self._buffered_bytes, self._flushed_at = [], 0, now
 
 
@@ -202,7 +207,10 @@ def submit_one(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept one document as a job in one durable transaction; the job's id. Raises IdempotencyError, StorageError."""
+    """Accept one document as a job in one durable transaction and return the job's id.
+
+    Raises IdempotencyError, StorageError.
+    """
     items = [{**accepted_item(draft, wave=0), "seq": 0}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
 
@@ -215,12 +223,13 @@ def submit_duplicate(
     idempotency_key: str,
     request_hash: str,
 ) -> int:
-    """Note that a document turned out to be stored already, as a job that has ended; its id. Raises as `submit_one`.
+    """Record a duplicate of a stored document as a job that has ended, and return the job's id.
 
-    So the key of the request is known, and the same request is told the same again.
+    This stores the idempotency key, so a repeated request gets the same response. Raises the errors of
+    `submit_one`.
     """
-    done = {"content": None, "status": ItemStatus.duplicate.value, "document_id": document_id, "seq": 0}
-    items = [{**accepted_item(draft, wave=0), **done}]
+    duplicate = {"content": None, "status": ItemStatus.duplicate.value, "document_id": document_id, "seq": 0}
+    items = [{**accepted_item(draft, wave=0), **duplicate}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
 
 
@@ -233,7 +242,10 @@ def submit_replacement(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept the new content of a document that is stored as a job; its id. Raises as `submit_one`."""
+    """Accept the new content of a stored document as a job and return the job's id.
+
+    Raises the errors of `submit_one`.
+    """
     items = [{**accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
     return _submit(database, settings, JobKind.replacing, items, idempotency_key, request_hash)
 
@@ -246,7 +258,10 @@ def submit_rescore(
     request_hash: str | None = None,
     local_owner: str | None = None,
 ) -> int:
-    """Accept the rescoring of every document that is stored now as a job; its id. Raises as `Upload.finish`."""
+    """Accept the rescoring of every stored document as a job and return the job's id.
+
+    Raises the errors of `Upload.finish`.
+    """
     settings = dataclasses.replace(settings, max_upload_items=sys.maxsize)
     upload = Upload(database, settings, local_owner=local_owner)
     upload.begin(JobKind.rescore, idempotency_key, request_hash)
@@ -268,14 +283,15 @@ def submit_delete(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept the removal of documents as a job; its id. Ids that do not exist count as removed.
+    """Accept the deletion of documents as a job and return the job's id. Ids that do not exist count as
+    deleted.
 
-    Raises InvalidFieldError for no ids at all, IdempotencyError, StorageError.
+    Raises InvalidFieldError for an empty list of ids, IdempotencyError, StorageError.
     """
     if not document_ids:
-        raise InvalidFieldError("documents", "there is no document to delete")
+        raise InvalidFieldError("documents", "at least one document id is required")
     with database.read() as connection:
-        known = {
+        heads = {
             row["id"]: row
             for document_id in document_ids
             for row in connection.execute(statements.DOCUMENT_HEAD, {"document_id": document_id}).mappings()
@@ -284,8 +300,8 @@ def submit_delete(
     items = []
     for seq, document_id in enumerate(dict.fromkeys(document_ids)):
         title, source_path, n_bytes = f"document {document_id}", None, 0
-        if document_id in known:
-            row = known[document_id]
+        if document_id in heads:
+            row = heads[document_id]
             title, source_path, n_bytes = row["title"], row["source_path"], row["n_bytes"]
         item = item_of_document(document_id, title, source_path, n_bytes, wave=waves.place(n_bytes))
         items.append({**item, "seq": seq})
@@ -293,9 +309,9 @@ def submit_delete(
 
 
 def remove_dropped(database: Database, slices: int = DROP_SLICES) -> int:
-    """Remove rows of uploads that were given up, at most `slices` transactions; how many items went.
+    """Remove rows of dropped jobs in at most `slices` transactions; return the number of items removed.
 
-    May stop and start again anywhere: a dropped upload loses its job row last.
+    Safe to interrupt and repeat: the job row goes last.
     """
     removed = 0
     for _ in range(slices):
@@ -303,26 +319,26 @@ def remove_dropped(database: Database, slices: int = DROP_SLICES) -> int:
             job_id = connection.execute(statements.DROPPED_JOB).scalar()
             if job_id is None:
                 break
-            wanted = {"job_id": job_id, "limit": DROP_ITEMS}
-            part = _slice(connection.execute(statements.DROPPED_ITEMS, wanted))
+            parameters = {"job_id": job_id, "limit": DROP_ITEMS}
+            item_ids = _first_slice(connection.execute(statements.DROPPED_ITEMS, parameters))
         with database.write() as connection:
-            if part:
-                connection.execute(statements.DELETE_ITEM, [{"item_id": item_id} for item_id in part])
+            if item_ids:
+                connection.execute(statements.DELETE_ITEM, [{"item_id": item_id} for item_id in item_ids])
             else:
                 connection.execute(statements.DELETE_JOB, {"job_id": job_id})
-        removed += len(part)
+        removed += len(item_ids)
     return removed
 
 
-def _slice(rows: Iterable[Any]) -> list[int]:
-    """Ids of the first items, up to DROP_BYTES of text."""
-    taken, n_bytes = [], 0
+def _first_slice(rows: Iterable[Any]) -> list[int]:
+    """Return the ids of the first items, up to DROP_BYTES of text."""
+    item_ids, n_bytes = [], 0
     for row in rows:
-        taken.append(int(row.id))
+        item_ids.append(int(row.id))
         n_bytes += row.n_bytes
         if n_bytes >= DROP_BYTES:
             break
-    return taken
+    return item_ids
 
 
 def _submit(
@@ -345,19 +361,19 @@ def _submit(
 
 
 def _log_accepted(job_id: int, kind: JobKind, n_items: int) -> None:
-    """The line that ties a request to the job whose number is on the lines of workers."""
+    """Log the line that connects a request to the job id in the workers' logs."""
     log.info("job accepted", extra={"job_id": job_id, "kind": kind.value, "items": n_items})
 
 
 def _accepted_before(connection: sa.Connection, key: str | None, request_hash: str | None) -> int | None:
-    """The job that took this key before; raises IdempotencyError if it was for another body."""
+    """Return the job that was accepted with this key. Raises IdempotencyError if it had another body."""
     if key is None:
         return None
     row = connection.execute(statements.JOB_BY_KEY, {"key": key}).first()
     if row is None:
         return None
     if row.request_hash != request_hash:
-        raise IdempotencyError("this Idempotency-Key was used before with another request")
+        raise IdempotencyError("this Idempotency-Key was already used for a different request")
     return int(row.id)
 
 
@@ -379,15 +395,15 @@ def _insert_job(
 def _accept(
     connection: sa.Connection, job_id: int, key: str | None, request_hash: str | None, n_skipped: int = 0
 ) -> None:
-    """Make a received upload a job. Whoever called must commit before anything is promised."""
+    """Make a received upload a job. The caller must commit before it reports the job as accepted."""
     now = timestamp()
     job = {"job_id": job_id, "now": now}
     plan = plan_from_json(connection.execute(statements.PLAN, job).scalar_one())
-    cut = connection.execute(statements.CUT_WAVES, {**job, "stage": plan[0].value})
-    if not cut.rowcount and Stage.relearn in plan:
-        connection.execute(statements.CUT_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})
+    waves = connection.execute(statements.CREATE_WAVES, {**job, "stage": plan[0].value})
+    if not waves.rowcount and Stage.relearn in plan:
+        connection.execute(statements.CREATE_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})
     row = {**job, "key": key, "request_hash": request_hash, "n_skipped": n_skipped}
     accepted = connection.execute(statements.ACCEPT_JOB, row)
     if not accepted.rowcount:
-        raise UploadDroppedError("the upload gave no sign of life for too long and was dropped")
+        raise UploadDroppedError(_TIMED_OUT)
     close_if_done(connection, job_id, now)

@@ -1,7 +1,8 @@
-"""Writing results: an item ends a stage, its wave counts down, the last one opens the next stage or ends the job.
+"""Record results: an item ends a stage and its wave counts down; the last item opens the next stage or ends
+the job.
 
-All of it happens in the transaction that stores what the item became, and only for whoever still holds the
-lease: a result is stored once, and the barrier between two stages is passed once.
+All of this happens in the transaction that stores the result of the item, and only if the owner still holds
+the lease. So a result is stored once, and a wave passes from one stage to the next once.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ CANCELED = "the job was canceled"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an item in a stage: one of the final states, or `discovered`.
+    """Result of an item in a stage: one of the final states, or `discovered`.
 
-    `document_id` is what it became or duplicates; `error` is shown to whoever sent it.
+    `document_id` is the document that the item became or duplicates; `error` is shown to the client.
     """
 
     status: ItemStatus
@@ -44,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What a result set in motion: stages that are open now (tell a worker), jobs that have ended."""
+    """Consequences of a result: newly opened stages (workers are notified) and jobs that have ended."""
 
     opened: tuple[tuple[int, int, Stage], ...] = ()
     ended_jobs: tuple[int, ...] = ()
@@ -54,7 +55,7 @@ class Advance:
 
 
 def finish_item(connection: sa.Connection, item: ItemRef, owner: str, outcome: Outcome) -> Advance:
-    """As `finish_items` for one item."""
+    """Record the outcome of one item; see `finish_items`."""
     return finish_items(connection, [(item, outcome)], owner)
 
 
@@ -63,8 +64,8 @@ def finish_items(
 ) -> Advance:
     """Record the outcomes of items that `owner` has claimed.
 
-    Raises LeaseLostError if any of them is no longer `owner`'s: the caller's transaction must then roll back,
-    with whatever it stored for them.
+    Raises LeaseLostError if `owner` no longer holds all of them. The caller must then roll back its
+    transaction, including everything it stored for these items.
     """
     now = timestamp()
     ended = connection.execute(
@@ -83,19 +84,19 @@ def finish_items(
         ],
     )
     if ended.rowcount != len(results):
-        raise LeaseLostError("the work was given to another worker meanwhile; its result is not stored")
+        raise LeaseLostError("the lease was lost and another worker has the work; this result is not stored")
     return _count_down(connection, results, now)
 
 
 def finish_wave(
     connection: sa.Connection, wave: WaveRef, owner: str, vocabulary_version: int | None
 ) -> Advance:
-    """End a stage that works on a wave as a whole. Raises LeaseLostError as `finish_items`."""
+    """End a stage that processes a whole wave. Raises LeaseLostError like `finish_items`."""
     return _advance(connection, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
 
 
 def fail_wave(connection: sa.Connection, wave: WaveRef, error: str) -> Advance:
-    """Fail every open item of a wave that stands before a stage it cannot pass. Nobody may hold its items."""
+    """Fail every open item of a wave that cannot pass its stage. No owner may hold any of its items."""
     now = timestamp()
     rows = connection.execute(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n}).all()
     outcome = Outcome(ItemStatus.failed, error=error)
@@ -109,7 +110,10 @@ def fail_wave(connection: sa.Connection, wave: WaveRef, error: str) -> Advance:
 
 
 def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
-    """Cancel up to `limit` open items of a job, whoever works on them; how many. Their results will not be stored."""
+    """Cancel up to `limit` open items of a job, claimed ones too, and return their number.
+
+    Results of claimed items are not stored.
+    """
     now = timestamp()
     rows = connection.execute(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit}).all()
     by_wave: dict[WaveRef, int] = defaultdict(int)
@@ -117,31 +121,31 @@ def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
         ended = {"item_id": row.id, "status": ItemStatus.canceled.value, "error": CANCELED, "now": now}
         connection.execute(statements.END_OPEN_ITEM, ended)
         stage = Stage(row.stage)
-        # Whoever has been through the first look waits for the others and is not counted.
+        # A discovered item of a wave in its discover stage has already been subtracted from `pending`.
         is_counted = stage not in DISCOVER_STAGES or row.status != ItemStatus.discovered
         by_wave[WaveRef(job_id, row.wave, stage)] += is_counted
     if rows:
-        _forget_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])
+        _delete_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])
         _count_job(connection, job_id, [(ItemStatus.canceled, row.n_bytes) for row in rows], now)
     for wave, n in by_wave.items():
-        _lower(connection, wave, n, now)
+        _decrement_pending(connection, wave, n, now)
     return len(rows)
 
 
 def close_if_done(connection: sa.Connection, job_id: int, now: str) -> bool:
-    """End a job that has no open wave; True if it ended now."""
-    one = {"job_id": job_id}
-    if connection.execute(statements.OPEN_WAVES_OF_JOB, one).scalar_one():
+    """End a job that has no open wave; True if this call ended it."""
+    parameters = {"job_id": job_id}
+    if connection.execute(statements.OPEN_WAVES_OF_JOB, parameters).scalar_one():
         return False
-    counts = connection.execute(statements.JOB_COUNTS, one).first()
+    counts = connection.execute(statements.JOB_COUNTS, parameters).first()
     if counts is None:
         return False
     error = None
     if counts.n_failed:
-        error = connection.execute(statements.FIRST_ERROR, one).scalar()
+        error = connection.execute(statements.FIRST_ERROR, parameters).scalar()
         if counts.total > 1:
-            error = f"{counts.n_failed} of {counts.total} documents failed; the first: {error}"
-    row = {**one, "status": _final_status(counts).value, "error": error, "now": now}
+            error = f"{counts.n_failed} of {counts.total} documents failed; first error: {error}"
+    row = {**parameters, "status": _final_status(counts).value, "error": error, "now": now}
     return bool(connection.execute(statements.END_JOB, row).rowcount)
 
 
@@ -162,29 +166,29 @@ def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outc
         if outcome.status in FINAL:
             final.append((item.id, outcome.status))
             by_job[item.job_id].append((outcome.status, item.n_bytes))
-    _forget_texts(connection, final)
+    _delete_texts(connection, final)
     for job_id, ends in by_job.items():
         _count_job(connection, job_id, ends, now)
     advance = Advance()
     for wave, ended in by_wave.items():
-        advance |= _lower(connection, wave, ended, now)
+        advance |= _decrement_pending(connection, wave, ended, now)
     return advance
 
 
-def _forget_texts(connection: sa.Connection, ended: Sequence[tuple[int, ItemStatus]]) -> None:
-    """Remove what items no longer need. One that has failed keeps its text: it may be tried again."""
+def _delete_texts(connection: sa.Connection, ended: Sequence[tuple[int, ItemStatus]]) -> None:
+    """Delete the texts and chunk boundaries of ended items. A failed item keeps its text for a retry."""
     if ended:
         connection.execute(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
-    done = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
-    if done:
-        connection.execute(statements.DELETE_CONTENT, done)
+    unneeded = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
+    if unneeded:
+        connection.execute(statements.DELETE_CONTENT, unneeded)
 
 
-def _lower(connection: sa.Connection, wave: WaveRef, ended: int, now: str) -> Advance:
-    """Take `ended` items off the wave's count; open its next stage if that was the last."""
+def _decrement_pending(connection: sa.Connection, wave: WaveRef, ended: int, now: str) -> Advance:
+    """Subtract `ended` items from the wave's count; open its next stage if none is left."""
     row = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "ended": ended}
     pending = connection.execute(statements.COUNT_DOWN_WAVE, row).scalar_one()
-    assert pending >= 0, "a wave counts each of its items once a stage"
+    assert pending >= 0, "a wave counts each of its items once per stage"
     return _advance(connection, wave, now) if pending == 0 else Advance()
 
 
@@ -197,25 +201,25 @@ def _advance(
     vocabulary_version: int | None = None,
 ) -> Advance:
     plan = plan_from_json(connection.execute(statements.PLAN, {"job_id": wave.job_id}).scalar_one())
-    one = {"job_id": wave.job_id, "wave": wave.n}
-    pending = len(connection.execute(statements.OPEN_ITEMS_OF_WAVE, one).all())
-    following = stage_after(wave.stage, plan) if pending else None
-    moved = connection.execute(
+    parameters = {"job_id": wave.job_id, "wave": wave.n}
+    pending = len(connection.execute(statements.OPEN_ITEMS_OF_WAVE, parameters).all())
+    next_stage = stage_after(wave.stage, plan) if pending else None
+    update = connection.execute(
         statements.ADVANCE_WAVE if owner is None else statements.ADVANCE_LEASED_WAVE,
         {
-            **one,
+            **parameters,
             "stage": wave.stage.value,
-            "next": following.value if following else WAVE_DONE,
-            "pending": pending if following else 0,
+            "next": next_stage.value if next_stage else WAVE_DONE,
+            "pending": pending if next_stage else 0,
             "vocabulary_version": vocabulary_version,
             "owner": owner,
         },
     )
-    if not moved.rowcount:
-        raise LeaseLostError("the wave was given to another worker meanwhile; its result is not stored")
-    if following:
-        _count_job(connection, wave.job_id, [], now, following)
-        return Advance(opened=((wave.job_id, wave.n, following),))
+    if not update.rowcount:
+        raise LeaseLostError("the lease was lost and another worker has the wave; this result is not stored")
+    if next_stage:
+        _count_job(connection, wave.job_id, [], now, next_stage)
+        return Advance(opened=((wave.job_id, wave.n, next_stage),))
     return Advance(ended_jobs=(wave.job_id,) if close_if_done(connection, wave.job_id, now) else ())
 
 

@@ -1,8 +1,8 @@
-"""Renewing the leases of processes that work, and killing a process whose work has gone on for too long.
+"""Renew the leases of working processes and kill a process that exceeds its time limit.
 
-A process cannot do this for itself: a single call into C, such as the match of a regular expression, may hold the
-interpreter for as long as it takes, and no thread of the process runs meanwhile. So another process does it, which
-never touches a document.
+A process cannot watch itself: a single call into C, such as a regular expression match, may hold the
+interpreter and block every thread of the process. So a separate process watches, which never touches a
+document.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from shoal.settings import MIB, Settings
 from shoal.storage.database import Database
 
 ROUND_SECONDS = 1.0
-"""Time between two rounds, at most: shorter where leases are."""
+"""Longest time between two rounds; short leases shorten it."""
 
 RENEW_BELOW = 2 / 3
-"""A lease is renewed once less than this share of it is left, so that two rounds of renewing may fail."""
+"""A lease is renewed when less than this share of it is left, so two failed renewals do no harm."""
 
-LARGE_BYTES = 32 * MIB
-"""Size of the document that has all of `item_time_limit`; a larger one has more in proportion."""
-SMALLEST_SHARE = 0.2
-"""What a small document has of it: time enough to wait for a locked disk (`pipeline.STORE_RETRY_SECONDS`)."""
+FULL_TIME_BYTES = 32 * MIB
+"""Document size that gets the full `item_time_limit`. Larger documents get proportionally more."""
+MIN_TIME_SHARE = 0.2
+"""Share of `item_time_limit` for small documents: time to wait for a locked disk (`STORE_RETRY_SECONDS`)."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Work:
-    """What an owner held when it was last seen, and for how many seconds it has been the same."""
+class _WatchedLease:
+    """The lease of an owner in the last round, and how long it has not changed."""
 
     lease: Lease | None
-    seconds: float = 0.0
+    unchanged_seconds: float = 0.0
 
 
 class Watchdog:
-    """Watches processes of this machine through their claims."""
+    """Watches the processes of this machine through their leases."""
 
     def __init__(
         self, database: Database, settings: Settings, clock: Callable[[], float] = time.monotonic
@@ -52,29 +52,35 @@ class Watchdog:
         self._settings = settings
         self._clock = clock
         self._last_round: float | None = None
-        self._work: dict[str, _Work] = {}
+        self._watched: dict[str, _WatchedLease] = {}
 
     def watch(self, owners: Iterable[str]) -> list[str]:
-        """One round over the owners that work now: renew their leases, and kill those over their time limit; the
-        killed. Raises StorageError.
+        """Run one round over the working owners: renew their leases, kill those over their time limit.
 
-        Every item that ends starts the time anew: a batch may go on for as long as it makes progress.
+        Returns the killed owners. Every item that ends restarts the time, so a batch may run as long as it
+        makes progress. Raises StorageError.
         """
-        # A process that has died is left to `reconcile`.
+        # `reconcile` handles processes that have died.
         alive = [owner for owner in owners if lease.is_local(owner) and not lease.is_dead(owner)]
         elapsed = self._elapsed()
-        held = {one.owner: one for one in leases(self._database)} if alive else {}
-        work: dict[str, _Work] = {}
+        held = {held_lease.owner: held_lease for held_lease in leases(self._database)} if alive else {}
+        watched: dict[str, _WatchedLease] = {}
         for owner in alive:
-            before, now = self._work.get(owner), held.get(owner)
+            before, now = self._watched.get(owner), held.get(owner)
             same = before is not None and _is_same(before.lease, now)
-            work[owner] = _Work(now, before.seconds + elapsed if before and same else 0.0)
-        self._work = work
-        killed = [owner for owner, one in work.items() if one.seconds > time_limit(one.lease, self._settings)]
+            watched[owner] = _WatchedLease(
+                now, before.unchanged_seconds + elapsed if before and same else 0.0
+            )
+        self._watched = watched
+        killed = [
+            owner
+            for owner, state in watched.items()
+            if state.unchanged_seconds > time_limit(state.lease, self._settings)
+        ]
         for owner in killed:
             log.error(
-                "a process that made no progress for %.0f s is killed",
-                work[owner].seconds,
+                "killing a process that made no progress for %.0f s",
+                watched[owner].unchanged_seconds,
                 extra={"owner": owner},
             )
             lease.kill(owner)
@@ -86,33 +92,35 @@ class Watchdog:
         return killed
 
     def _elapsed(self) -> float:
-        """Seconds since the last round; of a pause in which this process was stopped too, little counts."""
+        """Return the seconds since the last round, capped in case this process was suspended."""
         now, last = self._clock(), self._last_round
         self._last_round = now
         return 0.0 if last is None else min(now - last, 5 * ROUND_SECONDS)
 
 
 def time_limit(held: Lease | None, settings: Settings) -> float:
-    """Seconds that an owner has for what it holds, until something of it has ended. An owner whose work was canceled
-    holds nothing, and has the time of a large document to notice."""
+    """Return the seconds an owner may work on its lease before an item of it must end.
+
+    An owner whose work was canceled holds nothing; it has the time of a large document to notice.
+    """
     if held is None:
         return settings.item_time_limit
     if held.wave is not None:
         return settings.task_time_limit
-    return settings.item_time_limit * max(SMALLEST_SHARE, held.n_bytes / LARGE_BYTES)
+    return settings.item_time_limit * max(MIN_TIME_SHARE, held.n_bytes / FULL_TIME_BYTES)
 
 
 def round_seconds(settings: Settings) -> float:
-    """Time between two rounds."""
+    """Return the time between two rounds."""
     return min(ROUND_SECONDS, settings.lease_seconds / 6)
 
 
 @contextmanager
 def renewed(database: Database, settings: Settings, job_id: int) -> Iterator[None]:
-    """Renew the leases of a job that this process works on by itself, in a thread, for the length of the block.
+    """Renew the leases of a local job in a thread for the duration of the block.
 
-    Nobody is there to end the process but its user. Where its interpreter is held for longer than a lease, a service
-    that runs beside it may take the work back, and the process does it again.
+    No watchdog kills this process. If its interpreter is blocked for longer than a lease, a service on the
+    same database may reclaim the work, and the process repeats it.
     """
     stop = threading.Event()
 

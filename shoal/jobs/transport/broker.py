@@ -1,7 +1,7 @@
-"""The broker: how a nudge ("come and claim") travels from whoever has work to a worker.
+"""Send notifications ("claim work") to workers through the broker.
 
-The database is the truth; a message may be lost, doubled, late or out of order without harm. So sending is quick
-to give up, and no more messages are kept than there is use for.
+The database holds the truth: a message may be lost, repeated, late or out of order without harm. So sending
+gives up quickly, and the queue holds no more messages than needed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from celery import Celery
 from kombu.entity import Exchange, Queue
 
 from shoal.errors import BrokerUnavailableError
-from shoal.jobs.transport.filesystem_transport import remove_leftovers
+from shoal.jobs.transport.filesystem_transport import remove_stale_files
 from shoal.settings import Settings
 
 POLLING_SECONDS = 0.02
-"""How often the embedded broker's folder is looked at; 550 messages a second were delivered with it."""
+"""Polling interval of the embedded broker's folder; 550 messages a second were delivered with it."""
 
 SEND_SECONDS = 1.0
-"""How long connecting to the broker, and each answer of it, may take when sending."""
+"""Time limit for connecting to the broker, and for each of its responses, when sending."""
+
+TASK_WORK = "shoal.work"
+"""The only Celery task: "claim work". Its messages carry no arguments."""
 
 FILESYSTEM_TRANSPORT = "shoal.jobs.transport.filesystem_transport:Transport"
 
@@ -29,22 +32,22 @@ log = logging.getLogger(__name__)
 
 
 class WorkerNotifier(Protocol):
-    """Tells some worker to come and claim. Raises BrokerUnavailableError where it can't."""
+    """Tells a worker to claim work. Raises BrokerUnavailableError if it cannot."""
 
     def __call__(self) -> None: ...
 
 
 def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
-    """The Celery application that sends nudges or, with `consumer`, also takes them.
+    """Return the Celery application that sends notifications and, with `consumer`, also receives them.
 
-    The folders of the embedded broker are made here. Raises BrokerUnavailableError where they can't be.
+    Creates the folders of the embedded broker. Raises BrokerUnavailableError if this fails.
     """
     embedded = settings.broker_url.startswith("filesystem://")
-    # kombu wants a host to connect to, and warns where there is none.
+    # kombu warns about a URL without a host.
     url = "filesystem://localhost//" if embedded else settings.broker_url
     app = Celery("shoal", broker=url, set_as_current=False)
-    # The default exchange: a message goes straight to its queue, and no table of bindings is kept (which the
-    # embedded broker would keep in a file that is not safe against being read while it is written).
+    # The default exchange routes a message straight to its queue and needs no table of bindings, which the
+    # embedded broker would keep in a file without protection against concurrent reads and writes.
     name = settings.broker_queue
     queue = Queue(name, Exchange(""), routing_key=name)  # type: ignore[no-untyped-call]
     app.conf.update(
@@ -67,13 +70,13 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        # There are no results to wait for, so a child that died need not keep its place for ten seconds.
+        # There are no results to wait for, so a dead child need not keep its slot for ten seconds.
         worker_lost_wait=0.5,
         broker_connection_timeout=SEND_SECONDS,
-        # A worker waits for its broker, however long that is away.
+        # A worker waits for its broker without a time limit.
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        # An error that the broker answers with is no reason for a worker to end either.
+        # An error response of the broker must not end a worker either.
         broker_channel_error_retry=True,
         broker_pool_limit=4,
     )
@@ -81,7 +84,7 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
         app.conf.broker_transport = FILESYSTEM_TRANSPORT
         app.conf.broker_transport_options = _folders(settings)
     else:
-        # Imported here: the embedded broker does without Redis and its client.
+        # Imported here, because the embedded broker does not need the Redis client.
         from shoal.jobs.transport import redis_transport
 
         redis_transport.install()
@@ -90,10 +93,10 @@ def make_celery(settings: Settings, *, consumer: bool = False) -> Celery:
 
 
 def notify_workers(app: Celery, *, unless_waiting: bool = True) -> bool:
-    """Send one "come and claim"; True if it was sent.
+    """Send one notification; True if it was sent.
 
-    With `unless_waiting` nothing is sent where a message waits in the queue already: whoever takes that one
-    claims later than now, so it sees whatever was committed before this call. Raises BrokerUnavailableError
+    With `unless_waiting` nothing is sent if a message already waits in the queue: the worker that receives it
+    claims later than now, so it sees everything committed before this call. Raises BrokerUnavailableError
     within about two seconds.
     """
     queue = app.conf.task_default_queue
@@ -103,27 +106,27 @@ def notify_workers(app: Celery, *, unless_waiting: bool = True) -> bool:
                 return False
             app.send_task(TASK_WORK, queue=queue, retry=False, ignore_result=True, connection=connection)
     except Exception as error:
-        # Every transport has errors of its own, and some raise those of the libraries below them.
-        raise BrokerUnavailableError(f"the broker can't be reached ({type(error).__name__})") from error
+        # Every transport has its own errors, and some raise those of their libraries.
+        raise BrokerUnavailableError(f"the broker is unreachable ({type(error).__name__})") from error
     return True
 
 
 def worker_notifier(app: Celery) -> Callable[[], None]:
-    """A Nudger that logs instead of raising: what was committed is safe, and the reconciler sends it later."""
+    """Return a notifier that logs instead of raising: the reconciler notifies later."""
 
     def notify() -> None:
         try:
             notify_workers(app)
         except BrokerUnavailableError as error:
-            log.warning("nudge not sent, the reconciler will: %s", error)
+            log.warning("workers not notified, the reconciler will notify them: %s", error)
 
     return notify
 
 
-def tidy_folders(settings: Settings) -> None:
-    """Remove what a process left in the embedded broker's folder when it died; nothing to do for other brokers."""
+def remove_stale_messages(settings: Settings) -> None:
+    """Remove files that dead processes left in the embedded broker's folder."""
     if settings.broker_url.startswith("filesystem://"):
-        remove_leftovers(settings.data_path / "broker" / "messages")
+        remove_stale_files(settings.data_path / "broker" / "messages")
 
 
 def _folders(settings: Settings) -> dict[str, object]:
@@ -134,7 +137,7 @@ def _folders(settings: Settings) -> dict[str, object]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BrokerUnavailableError(
-                f"cannot make {folder}, the folder of the embedded broker: {error.strerror}"
+                f"cannot create {folder}, the folder of the embedded broker: {error.strerror}"
             ) from error
     return {
         "data_folder_in": str(messages),
@@ -146,17 +149,14 @@ def _folders(settings: Settings) -> dict[str, object]:
 
 def _redis(settings: Settings, consumer: bool) -> dict[str, object]:
     options: dict[str, object] = {
-        # A message that is worked on must not be delivered again while its task may still run.
+        # A message must not be redelivered while its task may still run.
         "visibility_timeout": settings.task_time_limit + settings.lease_seconds,
         "socket_connect_timeout": SEND_SECONDS,
         "socket_keepalive": True,
-        # Every key, also those of messages in flight, which have one name for all queues of a database.
+        # A prefix for every key: kombu's keys for unacknowledged messages have one name for all queues of a
+        # database.
         "global_keyprefix": f"{settings.broker_queue}:",
     }
     if not consumer:
         options |= {"socket_timeout": SEND_SECONDS, "max_retries": 0, "connect_retries_timeout": SEND_SECONDS}
     return options
-
-
-TASK_WORK = "shoal.work"
-"""The only task there is: "come and claim". Its messages carry nothing."""

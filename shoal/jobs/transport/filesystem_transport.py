@@ -1,10 +1,10 @@
 """kombu's filesystem transport, made safe for several processes.
 
-As it comes, a message is written under its final name, so a consumer may take it while it is still empty: the
-JSON error that follows ends the worker. And taken messages pass through the system's temporary folder, which may
-be another file system, full, or shared with other users. Here a message appears complete or not at all, is
-taken by one rename within its folder, and one that cannot be read is thrown away: nothing is lost with it, since
-the reconciler sends what is missing.
+kombu writes a message under its final name, so a consumer may read it while it is empty; the JSON error then
+ends the worker. kombu also moves received messages through the system's temporary folder, which may be on
+another file system, full, or shared with other users. Here a message appears complete or not at all, and a
+consumer takes it by one rename within its folder. Unreadable messages are discarded without loss, because the
+reconciler notifies workers again.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from kombu.transport import filesystem
 from shoal.jobs.transport.messages import is_message
 
 MESSAGE_SUFFIX = ".msg"
-"""What kombu's own methods (`_size`, `_purge`) look for, after the name of the queue."""
+"""Suffix after the queue name that kombu's own methods (`_size`, `_purge`) expect."""
 
 STALE_SECONDS = 60.0
-"""Leftovers of a process that died between two steps are older than any step takes."""
+"""Age of temporary files that only a dead process can have left: longer than any step takes."""
 
-MOST_DRAIN_SECONDS = 0.1
-"""A worker looks whether it is to end between two waits for messages, twice before it does. Celery's two seconds
-a wait would be a pause of four after a Ctrl-C."""
+MAX_DRAIN_SECONDS = 0.1
+"""Longest wait for messages. A worker checks for shutdown between waits and needs two of them to end, so
+Celery's wait of two seconds would delay a Ctrl-C by four."""
 
 
 class Channel(filesystem.Channel):
-    """A queue is the files `MOMENT_UUID.QUEUE.msg` of one folder, oldest first."""
+    """A queue consists of the files `MILLISECONDS_UUID.QUEUE.msg` of one folder, oldest first."""
 
-    def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override] # kombu disagrees with itself
+    # kombu's own signatures of `_put` differ.
+    def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
         name = f"{time.time_ns() // 1_000_000:015d}_{uuid.uuid4()}"
         draft = folder / f"{name}.tmp"
@@ -54,7 +55,7 @@ class Channel(filesystem.Channel):
             try:
                 path.rename(taken)
             except OSError:
-                # Another consumer was faster.
+                # Another consumer has taken it.
                 continue
             message = _read(taken)
             with contextlib.suppress(OSError):
@@ -64,9 +65,9 @@ class Channel(filesystem.Channel):
         raise Empty
 
     def _messages(self, queue: str) -> list[Path]:
-        ending = f".{queue}{MESSAGE_SUFFIX}"
+        suffix = f".{queue}{MESSAGE_SUFFIX}"
         try:
-            return sorted(path for path in Path(self.data_folder_in).iterdir() if path.name.endswith(ending))
+            return sorted(path for path in Path(self.data_folder_in).iterdir() if path.name.endswith(suffix))
         except OSError:
             return []
 
@@ -75,13 +76,13 @@ class Transport(filesystem.Transport):
     Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None, **_: Any) -> Any:
-        """As kombu's, but back after MOST_DRAIN_SECONDS where a consumer would wait longer."""
-        most = None if timeout is None else min(timeout, MOST_DRAIN_SECONDS)
-        return super().drain_events(connection, most)  # type: ignore[no-untyped-call]
+        """Wait for messages for at most MAX_DRAIN_SECONDS."""
+        wait_seconds = None if timeout is None else min(timeout, MAX_DRAIN_SECONDS)
+        return super().drain_events(connection, wait_seconds)  # type: ignore[no-untyped-call]
 
 
 def _read(path: Path) -> Any:
-    """The message of a file, None for anything that kombu could not take apart."""
+    """Return the message in a file, or None if kombu could not process it."""
     try:
         message = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -89,8 +90,8 @@ def _read(path: Path) -> Any:
     return message if is_message(message) else None
 
 
-def remove_leftovers(folder: Path) -> int:
-    """Remove what processes left that died while they wrote or took a message; how many files."""
+def remove_stale_files(folder: Path) -> int:
+    """Remove files of processes that died while they wrote or took a message; return the number of files."""
     removed = 0
     for path in [*folder.glob("*.tmp"), *folder.glob("*.taken")]:
         with contextlib.suppress(OSError):

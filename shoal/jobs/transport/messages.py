@@ -1,15 +1,15 @@
-"""What makes a message of the broker one that can be delivered."""
+"""Check that a broker message can be delivered."""
 
 from __future__ import annotations
 
 from typing import Any
 
 KEYS = {"body", "content-encoding", "content-type", "headers", "properties"}
-"""What every message of kombu has."""
+"""Keys of every kombu message."""
 
 
 def is_message(payload: Any) -> bool:
-    """Whether kombu and Celery find what they need in a message, be it for them or not."""
+    """Whether a payload has the fields that kombu and Celery need."""
     if not (isinstance(payload, dict) and payload.keys() >= KEYS):
         return False
     headers, properties = payload["headers"], payload["properties"]

@@ -1,12 +1,13 @@
-"""kombu's Redis transport, made to outlive what a Redis may do to it.
+"""kombu's Redis transport, made robust against failures of Redis.
 
-As it comes, a message that cannot be acknowledged because Redis is away keeps its place among those that a worker may
-hold at a time. Once all places are taken the worker asks for no more, so it never meets the broken connection that would
-make it connect again, and stands still for good although Redis came back long ago. Here the place is free in any case:
-whether the message is acknowledged does not matter, since a message that comes twice finds nothing to claim.
+In kombu, a message that cannot be acknowledged because Redis is down keeps its slot in the worker's prefetch
+limit. When all slots are taken, the worker stops receiving, never notices the broken connection and hangs
+even after Redis is back. Here the slot is freed in any case. An unacknowledged message does no harm: a
+repeated message finds nothing to claim.
 
-A message that cannot be read ends the worker, as does an error that Redis answers with (it is a read-only replica, the
-key of the queue holds something else). Here such a message is dropped, and such a Redis is one that is away.
+In kombu, an unreadable message ends the worker, and so does an error response of Redis (a read-only replica,
+or a queue key of the wrong type). Here the message is dropped, and the error is handled like a lost
+connection.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from redis.exceptions import ResponseError
 from shoal.jobs.transport.messages import is_message
 
 RETRY_SECONDS = 5.0
-"""How long a worker waits before it asks again a Redis that answers with an error. It is this late to end, too."""
+"""Wait before a retry after an error response of Redis. It may delay the end of a worker by this time."""
 
 log = logging.getLogger(__name__)
 
@@ -45,32 +46,32 @@ class QoS(redis.QoS):
 
 
 class UnreadableMessageError(ValueError):
-    """A message that is none."""
+    """A payload that is not a valid message."""
 
 
 class Message(virtual.Message):
     def __init__(self, payload: Any, channel: Any = None, **kwargs: Any) -> None:
         if not is_message(payload):
-            raise UnreadableMessageError("it is not a message of Celery")
+            raise UnreadableMessageError("not a Celery message")
         super().__init__(payload, channel, **kwargs)  # type: ignore[no-untyped-call]
 
 
 def _brpop_read(channel: Any, **options: Any) -> Any:
-    """Read Redis's answer to a worker that waits for a message."""
+    """Read the response of Redis to a worker that waits for a message."""
     try:
         return _read(channel, **options)
     except ResponseError as error:
-        log.warning("Redis answers with an error, asked again in %.0f s: %s", RETRY_SECONDS, error)
+        log.warning("Redis returned an error, retrying in %.0f s: %s", RETRY_SECONDS, error)
         time.sleep(RETRY_SECONDS)
         raise RedisConnectionError(str(error)) from error
     except ValueError as error:
-        log.warning("a message was dropped, it cannot be read: %s", error)
+        log.warning("dropped an unreadable message: %s", error)
         raise Empty from error
 
 
 def install() -> None:
-    """Have every connection to a Redis made from now on do so. A transport of our own would do it too, but lose what
-    kombu makes of `rediss://`."""
+    """Patch kombu's Redis channel for all later connections. A separate transport would lose kombu's support
+    of `rediss://`."""
     redis.Channel.QoS = QoS
     redis.Channel.Message = Message
     redis.Channel._brpop_read = _brpop_read  # type: ignore[assignment,method-assign]

@@ -157,4 +157,4 @@ def test_only_so_many_jobs_are_remembered() -> None:
     paces = Paces(clock=lambda: START.timestamp() + 10)
     for number in range(MAX_JOBS + 10):
         paces.estimate(job(job_id=number), [wave(Stage.discover, 100)])
-    assert len(paces._seen) == MAX_JOBS
+    assert len(paces._samples) == MAX_JOBS

@@ -76,7 +76,7 @@ def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
     assert in_a_process(_claim_and_die, settings) == -signal.SIGKILL
     assert statuses(database, job_id) == ["scoring"] * 3
     assert claim_now(database, settings) is None
-    assert reconcile(database, settings).given_back == 3
+    assert reconcile(database, settings).reclaimed == 3
     assert rows(database, "SELECT status, attempts, alone FROM job_items") == [("enqueued", 0, 1)] * 3
     assert_consistent(database)
     batches = [must_claim(database, settings) for _ in range(3)]
@@ -125,8 +125,8 @@ def test_work_of_a_living_local_owner_is_not_taken_before_its_lease_ends(
 ) -> None:
     upload(database, settings, ["a"])
     must_claim(database, settings)
-    assert reconcile(database, settings).given_back == 0
-    assert reconcile(database, settings, now=time.time() + settings.lease_seconds - 5).given_back == 0
+    assert reconcile(database, settings).reclaimed == 0
+    assert reconcile(database, settings, now=time.time() + settings.lease_seconds - 5).reclaimed == 0
 
 
 def _end_with_the_parent(settings: Settings) -> None:
@@ -144,7 +144,7 @@ def test_a_document_whose_whole_worker_was_ended_is_not_failed(
     job_id = upload(database, settings, ["a"])
     for n in (1, 2):
         assert in_a_process(_end_with_the_parent, settings) == -signal.SIGKILL
-        assert reconcile(database, settings).given_back == 1
+        assert reconcile(database, settings).reclaimed == 1
         assert rows(database, "SELECT status, attempts, interruptions FROM job_items") == [("enqueued", 0, n)]
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
@@ -224,9 +224,9 @@ def test_a_broker_that_is_away_is_tried_again(database: Database, settings: Sett
     def away() -> None:
         raise BrokerUnavailableError("the broker can't be reached")
 
-    assert not reconcile(database, settings, away, now).nudged
+    assert not reconcile(database, settings, away, now).notified
     sent: list[int] = []
-    assert reconcile(database, settings, lambda: sent.append(1), now + settings.reconcile_seconds).nudged
+    assert reconcile(database, settings, lambda: sent.append(1), now + settings.reconcile_seconds).notified
     assert sent == [1]
 
 

@@ -12,7 +12,7 @@ from shoal.errors import NotFoundError
 from shoal.jobs.queue import counters, retention
 from shoal.jobs.queue.queries import count_jobs, get_job
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.retention import forget_old_jobs
+from shoal.jobs.queue.retention import drop_expired_jobs
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import process
 from shoal.models import JobStatus
@@ -55,14 +55,14 @@ def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Set
     batch = must_claim(database, settings)
     receiving = Upload(database, settings).begin()
     reconcile(database, dataclasses.replace(settings, upload_timeout=1e9, lease_seconds=1e9), now=later(0))
-    forget_old_jobs(database, settings, later(1000))
+    drop_expired_jobs(database, settings, later(1000))
     assert {get_job(database, job_id).ended for job_id in (waiting, running)} == {False}
     assert value(database, "SELECT COUNT(*) FROM jobs") == 3
     receiving.abandon()
     process(batch, database, handlers(database), settings)
     run_job(database, settings)
     assert_consistent(database)
-    assert forget_old_jobs(database, settings, later(1000)) == 2
+    assert drop_expired_jobs(database, settings, later(1000)) == 2
 
 
 def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> None:
@@ -76,7 +76,7 @@ def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> Non
 def test_many_old_jobs_are_forgotten_some_at_a_time(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "LOOKED_AT", 2)
+    monkeypatch.setattr(retention, "JOBS_PER_ROUND", 2)
     for i in range(5):
         upload(database, settings, [f"lava {i}"])
     run_job(database, settings)
@@ -98,7 +98,7 @@ def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
     first = send("lava")
     run_job(database, settings)
     assert send("lava") == first
-    assert forget_old_jobs(database, settings, later(8)) == 1
+    assert drop_expired_jobs(database, settings, later(8)) == 1
     assert send("rain") > first
 
 
@@ -106,11 +106,11 @@ def test_what_forgotten_jobs_have_counted_is_kept(database: Database, settings: 
     upload(database, settings, ["lava", "rain", "lava"])
     upload(database, settings, ["wind!"])
     run_job(database, settings)
-    assert forget_old_jobs(database, settings, later(8)) == 2
+    assert drop_expired_jobs(database, settings, later(8)) == 2
     with database.snapshot() as snapshot:
         sums = counters.read(snapshot)
     assert sums[counters.REMOVED_JOBS] == {"succeeded": 2}
     assert sums[counters.REMOVED_ITEMS] == {"succeeded": 3, "duplicate": 1}
     assert sums[counters.REMOVED_BYTES] == {"": 17}
     assert rows(database, "SELECT DISTINCT status FROM jobs") == [("dropped",)]
-    assert forget_old_jobs(database, settings, later(8)) == 0
+    assert drop_expired_jobs(database, settings, later(8)) == 0

@@ -127,7 +127,7 @@ def test_what_was_refused_on_arrival_stays_refused(database: Database, settings:
     job = get_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     assert "is not text" in (job.error or "")
-    with pytest.raises(JobStateError, match="cannot be tried again"):
+    with pytest.raises(JobStateError, match="cannot be retried"):
         retry(database, settings, job_id)
     assert get_job(database, job_id) == job
     assert_consistent(database)
@@ -230,7 +230,7 @@ def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
 ) -> None:
     monkeypatch.setattr(retrying, "WAVE_ITEMS", 2)
     job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(5)))
-    send, sent = retrying._send, []
+    send, sent = retrying._requeue, []
 
     def send_once(*arguments: Any) -> int:
         if sent:
@@ -239,7 +239,7 @@ def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
         return send(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(retrying, "_send", send_once)
+        patch.setattr(retrying, "_requeue", send_once)
         with pytest.raises(KilledError):
             retry(database, settings, job_id)
     assert statuses(database, job_id) == ["enqueued", "enqueued", "failed", "failed", "failed"]

@@ -109,7 +109,7 @@ def test_refused_items_are_failed_items_with_their_reason(database: Database, se
     run_job(database, settings)
     job = queries.get_job(database, job_id)
     assert job.status is JobStatus.partial
-    assert job.error == "1 of 2 documents failed; the first: not text"
+    assert job.error == "1 of 2 documents failed; first error: not text"
     assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (1, 2, 11)
     item = queries.get_items(database, job_id)[1]
     assert (item.status, item.error, item.source_path) == ("failed", "not text", "folder/bad.bin")

@@ -94,7 +94,7 @@ def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_o
     job_id = upload(database, settings, [ENDLESS])
     clock = Clock()
     dog = Watchdog(database, settings, clock)
-    limit = int(settings.item_time_limit * watchdog.SMALLEST_SHARE)
+    limit = int(settings.item_time_limit * watchdog.MIN_TIME_SHARE)
     child = SPAWN.Process(target=work, args=(settings,))
     child.start()
     try:
@@ -102,7 +102,7 @@ def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_o
         # More than two leases of real time, of which little counts as work on this clock.
         while time.time() < held.expires_at + 1.1 * settings.lease_seconds:
             assert dog.watch([held.owner]) == []
-            assert reconcile(database, settings).given_back == 0
+            assert reconcile(database, settings).reclaimed == 0
             time.sleep(0.1)
         assert watch_for(dog, clock, [held.owner], limit) == []
         assert watch_for(dog, clock, [held.owner], 1) == [held.owner]
@@ -238,7 +238,7 @@ def test_a_process_that_works_by_itself_renews_its_leases(database: Database, se
     before = expiry(database)
     with renewed(database, settings, job_id):
         until(lambda: expiry(database) > before + settings.lease_seconds)
-    assert reconcile(database, settings).given_back == 0
+    assert reconcile(database, settings).reclaimed == 0
 
 
 def local_job(database: Database, settings: Settings, contents: list[str]) -> int:
