@@ -41,7 +41,7 @@ def folder(settings: Settings) -> Path:
     return settings.data_path / "broker" / "messages"
 
 
-def test_of_many_consumers_each_message_reaches_one_and_is_whole(settings: Settings) -> None:
+def test_each_message_reaches_one_consumer_complete(settings: Settings) -> None:
     n, taken, done = 300, [], threading.Event()
 
     def send(part: int) -> None:
@@ -73,7 +73,7 @@ def test_of_many_consumers_each_message_reaches_one_and_is_whole(settings: Setti
     assert list(folder(settings).iterdir()) == []
 
 
-def test_an_unreadable_message_is_thrown_away_and_the_next_one_taken(settings: Settings) -> None:
+def test_unreadable_message_is_discarded_and_the_next_one_read(settings: Settings) -> None:
     mine = channel(settings)
     (folder(settings) / "000000000000001_a.q.msg").write_text('{"half')
     (folder(settings) / "000000000000002_b.q.msg").write_bytes(b"\xff")
@@ -86,7 +86,7 @@ def test_an_unreadable_message_is_thrown_away_and_the_next_one_taken(settings: S
     assert list(folder(settings).iterdir()) == []
 
 
-def test_messages_come_in_the_order_they_were_sent_and_to_their_queue(
+def test_messages_keep_their_order_and_queue(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = channel(settings)
@@ -99,7 +99,7 @@ def test_messages_come_in_the_order_they_were_sent_and_to_their_queue(
     assert mine._purge("another-q") == 5
 
 
-def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings: Settings) -> None:
+def test_old_files_of_a_dead_process_are_removed(settings: Settings) -> None:
     channel(settings)
     names = ("1_a.tmp", "1_b.taken", f"1_c.{settings.broker_queue}.msg")
     for name in names:
@@ -113,7 +113,7 @@ def test_leftovers_of_a_process_that_died_are_removed_once_they_are_old(settings
     assert [path.name for path in folder(settings).iterdir()] == [names[2]]
 
 
-def test_a_second_nudge_is_not_sent_while_one_waits(settings: Settings) -> None:
+def test_second_message_is_not_sent_while_one_waits(settings: Settings) -> None:
     app = make_celery(settings)
     assert notify_workers(app)
     assert not notify_workers(app)
@@ -121,7 +121,7 @@ def test_a_second_nudge_is_not_sent_while_one_waits(settings: Settings) -> None:
     assert notify_workers(app, unless_waiting=False)
 
 
-def test_a_broker_that_does_not_answer_or_is_away_is_reported(
+def test_unresponsive_or_unreachable_broker_is_reported(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.socket() as silent:
@@ -137,20 +137,20 @@ def test_a_broker_that_does_not_answer_or_is_away_is_reported(
     assert "workers not notified" in caplog.text
 
 
-def test_a_folder_that_is_gone_is_a_broker_that_is_away(settings: Settings) -> None:
+def test_missing_folder_makes_the_broker_unavailable(settings: Settings) -> None:
     app = make_celery(settings)
     shutil.rmtree(settings.data_path)
     with pytest.raises(BrokerUnavailableError):
         notify_workers(app)
 
 
-def test_a_folder_that_cannot_be_made_is_reported(settings: Settings) -> None:
+def test_folder_that_cannot_be_created_is_reported(settings: Settings) -> None:
     settings.data_path.write_text("a file is in the way")
     with pytest.raises(BrokerUnavailableError, match="folder of the embedded broker"):
         make_celery(settings)
 
 
-def test_kombus_own_transport_would_break_on_a_half_written_message(settings: Settings) -> None:
+def test_kombu_transport_breaks_on_a_half_written_message(settings: Settings) -> None:
     """Why there is a transport of our own. Should this fail one day, it may no longer be needed."""
     make_celery(settings)
     (folder(settings) / "1_a.q.msg").write_text("")

@@ -71,7 +71,7 @@ def messages(settings: Settings) -> list[Path]:
     return sorted((settings.data_path / "broker" / "messages").iterdir())
 
 
-def test_documents_are_ingested_end_to_end(
+def test_worker_ingests_documents_end_to_end(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(broker_settings, workers=2, batch_items=8)
@@ -92,7 +92,7 @@ def test_documents_are_ingested_end_to_end(
 
 
 @pytest.mark.chaos
-def test_a_worker_that_is_killed_in_the_middle_is_replaced_and_nothing_is_lost_or_doubled(
+def test_killed_worker_is_replaced_without_loss_or_duplicates(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(broker_settings, workers=2, batch_items=5)
@@ -112,7 +112,7 @@ def test_a_worker_that_is_killed_in_the_middle_is_replaced_and_nothing_is_lost_o
 
 
 @pytest.mark.chaos
-def test_children_whose_parent_is_killed_end_with_it_and_another_worker_finishes(
+def test_children_of_a_killed_parent_exit_and_another_worker_finishes(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
@@ -132,7 +132,7 @@ def test_children_whose_parent_is_killed_end_with_it_and_another_worker_finishes
 
 
 @pytest.mark.chaos
-def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
+def test_document_that_kills_its_process_fails_and_the_worker_continues(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(broker_settings, max_attempts=2)
@@ -153,7 +153,7 @@ def test_a_document_that_kills_its_worker_fails_and_the_worker_goes_on(
     assert ended(database, later).status is JobStatus.succeeded
 
 
-def test_a_small_job_that_came_later_is_done_before_the_rest_of_a_huge_one(
+def test_small_later_job_finishes_before_a_huge_one(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=5)
@@ -170,7 +170,7 @@ def test_a_small_job_that_came_later_is_done_before_the_rest_of_a_huge_one(
 
 
 @pytest.mark.chaos
-def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbours_do_not(
+def test_document_that_exceeds_the_memory_limit_fails_alone(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     limit = 512 * 1024 * 1024
@@ -188,7 +188,7 @@ def test_a_document_that_wants_more_memory_than_there_is_fails_and_its_neighbour
     assert {event["limit"] for event in worker.events("out of memory: this process exits")} == {limit}
 
 
-def test_messages_may_be_lost_doubled_or_nonsense(
+def test_lost_repeated_and_invalid_messages_do_no_harm(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
@@ -210,7 +210,7 @@ def test_messages_may_be_lost_doubled_or_nonsense(
     assert worker.stop() == 0
 
 
-def test_work_is_done_although_no_message_ever_comes_through(
+def test_work_is_done_without_any_message(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=5)
@@ -223,7 +223,7 @@ def test_work_is_done_although_no_message_ever_comes_through(
     assert worker.stop() == 0
 
 
-def test_an_ending_worker_finishes_what_it_has_begun(
+def test_stopping_worker_finishes_its_batch(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=10)
@@ -239,7 +239,7 @@ def test_an_ending_worker_finishes_what_it_has_begun(
     assert progress(database, job_id) == (20, 0)
 
 
-def test_the_scorer_is_loaded_once_and_before_the_fork(
+def test_scorer_is_loaded_once_before_the_fork(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, workers=2, batch_items=2)
@@ -264,7 +264,7 @@ def _mapped_models(pid: int) -> set[str]:
     return {f"{line.split()[0]} {line.split()[-1]}" for line in lines if "lagoon/data" in line}
 
 
-def test_a_worker_without_a_usable_database_says_so_and_ends(
+def test_worker_without_a_usable_database_reports_it_and_exits(
     settings: Settings, start_worker: StartWorker
 ) -> None:
     worker = start_worker(settings, ["-m", "shoal_worker"])
@@ -274,7 +274,7 @@ def test_a_worker_without_a_usable_database_says_so_and_ends(
 
 
 @pytest.mark.chaos
-def test_a_broker_that_forgets_everything_costs_nothing(
+def test_flushed_redis_loses_no_work(
     database: Database, broker_settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(broker_settings, batch_items=5)
@@ -293,7 +293,7 @@ def test_a_broker_that_forgets_everything_costs_nothing(
 
 @pytest.mark.chaos
 @pytest.mark.skipif(REDIS_SERVER is None, reason="there is no redis-server on this machine")
-def test_a_worker_hears_again_from_a_redis_that_came_back_empty(
+def test_worker_receives_messages_again_from_a_restarted_redis(
     database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     server = RedisServer(tmp_path / "redis")
@@ -341,7 +341,7 @@ def hold_nonsense(client: redis.Redis) -> None:
 @pytest.mark.chaos
 @pytest.mark.skipif(REDIS_SERVER is None, reason="there is no redis-server on this machine")
 @pytest.mark.parametrize("spoil", [answer_read_only, answer_wrong_type, hold_nonsense])
-def test_a_worker_outlives_a_redis_that_answers_with_errors_and_works_on(
+def test_worker_survives_redis_errors_and_continues(
     database: Database,
     settings: Settings,
     start_worker: StartWorker,
@@ -368,7 +368,7 @@ def test_a_worker_outlives_a_redis_that_answers_with_errors_and_works_on(
 
 
 @pytest.mark.chaos
-def test_a_document_that_holds_the_interpreter_for_ever_fails_and_all_others_are_stored(
+def test_document_that_blocks_the_interpreter_fails_alone(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     # Two seconds for a small document, and leases that nothing in the process could renew in time.
@@ -398,7 +398,7 @@ def test_a_document_that_holds_the_interpreter_for_ever_fails_and_all_others_are
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
-def test_a_worker_whose_process_cannot_hear_ends_and_the_next_one_takes_up_the_work(
+def test_blocked_worker_is_killed_on_stop_and_the_next_one_resumes(
     database: Database, settings: Settings, start_worker: StartWorker, signals: list[signal.Signals]
 ) -> None:
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
@@ -422,7 +422,7 @@ def test_a_worker_whose_process_cannot_hear_ends_and_the_next_one_takes_up_the_w
 
 
 @pytest.mark.chaos
-def test_a_watchdog_that_was_killed_is_replaced_and_ends_with_its_worker(
+def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
     settings = dataclasses.replace(settings, lease_seconds=3.0, reconcile_seconds=0.5, batch_items=5)

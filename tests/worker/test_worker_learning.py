@@ -64,7 +64,7 @@ def reference(settings: Settings, path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_workers_make_the_same_library(
+def test_workers_build_the_same_library_as_the_engine(
     database: Database,
     broker_settings: Settings,
     start_worker: StartWorker,
@@ -90,7 +90,7 @@ def test_workers_make_the_same_library(
 
 @pytest.mark.slow
 @pytest.mark.chaos
-def test_a_worker_killed_while_it_learns_is_replaced_and_the_library_is_the_same(
+def test_worker_killed_while_learning_leaves_the_same_library(
     database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     job_id = upload(database, settings, CONTENTS)

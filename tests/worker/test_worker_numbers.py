@@ -28,7 +28,7 @@ def counted(database: Database, name: str) -> dict[str, float]:
         return dict(counters.read(snapshot).get(name, {}))
 
 
-def test_counts_of_a_worker_that_ends_in_order_are_complete(
+def test_counts_of_a_cleanly_stopped_worker_are_complete(
     database: Database, settings: Settings, start_worker: Callable[..., Worker]
 ) -> None:
     job_id = upload(database, settings, TEXTS)
@@ -41,7 +41,7 @@ def test_counts_of_a_worker_that_ends_in_order_are_complete(
     assert counted(database, counters.STAGE_SECONDS)["score"] > 0
 
 
-def test_a_claim_that_is_taken_back_is_counted(
+def test_reclaimed_lease_is_counted(
     database: Database, settings: Settings, start_worker: Callable[..., Worker]
 ) -> None:
     job_id = upload(database, settings, TEXTS)
@@ -53,7 +53,7 @@ def test_a_claim_that_is_taken_back_is_counted(
     assert counted(database, counters.LEASES_LOST) == {"": 1}
 
 
-def test_lines_about_a_batch_name_its_jobs_and_their_requests(
+def test_log_lines_of_a_batch_name_its_jobs_and_trace_ids(
     database: Database, settings: Settings, start_worker: Callable[..., Worker]
 ) -> None:
     token = TRACE_ID.set("a-request")

@@ -28,7 +28,7 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 
-def test_a_job_that_waits_is_canceled_whole(database: Database, settings: Settings) -> None:
+def test_cancel_ends_all_items_of_a_waiting_job(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, wave_bytes=2)
     job_id = upload(database, settings, ["a", "b", "c", "d", "e"])
     job = cancel(database, job_id)
@@ -39,7 +39,7 @@ def test_a_job_that_waits_is_canceled_whole(database: Database, settings: Settin
     assert_consistent(database)
 
 
-def test_what_is_stored_stays_and_what_is_worked_on_is_not_stored(
+def test_cancel_keeps_stored_documents_and_discards_claimed_items(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
@@ -53,7 +53,7 @@ def test_what_is_stored_stays_and_what_is_worked_on_is_not_stored(
     assert_consistent(database)
 
 
-def test_items_that_wait_for_others_in_their_wave_are_canceled_with_them(
+def test_cancel_includes_discovered_items_that_wait_for_their_wave(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, learning=True, batch_items=1)
@@ -66,7 +66,7 @@ def test_items_that_wait_for_others_in_their_wave_are_canceled_with_them(
     assert_consistent(database)
 
 
-def test_a_large_job_is_canceled_in_parts(
+def test_cancel_splits_a_large_job_into_transactions(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(canceling, "ITEMS", 2)
@@ -76,7 +76,7 @@ def test_a_large_job_is_canceled_in_parts(
     assert_consistent(database)
 
 
-def test_a_duplicate_of_what_was_canceled_takes_its_place(database: Database, settings: Settings) -> None:
+def test_duplicate_of_a_canceled_item_is_stored(database: Database, settings: Settings) -> None:
     first = upload(database, settings, ["same"])
     second = upload(database, settings, ["same"])
     cancel(database, first)
@@ -84,7 +84,7 @@ def test_a_duplicate_of_what_was_canceled_takes_its_place(database: Database, se
     assert statuses(database, second) == ["succeeded"]
 
 
-def test_a_job_that_has_ended_stays_as_it_is(database: Database, settings: Settings) -> None:
+def test_cancel_leaves_an_ended_job_unchanged(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a"])
     run_job(database, settings)
     before = queries.get_job(database, job_id)

@@ -46,7 +46,7 @@ def _claim_all_in_process(settings: Settings, queue: multiprocessing.Queue[list[
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
-def test_claims_never_overlap(database: Database, settings: Settings, kind: str) -> None:
+def test_concurrent_claims_never_overlap(database: Database, settings: Settings, kind: str) -> None:
     settings = dataclasses.replace(settings, batch_items=3, wave_bytes=300)
     for job in range(3):
         upload(database, settings, [f"job {job} text {i}" for i in range(60)])
@@ -73,7 +73,7 @@ def test_claims_never_overlap(database: Database, settings: Settings, kind: str)
     assert_consistent(database)
 
 
-def test_a_small_job_submitted_late_does_not_wait_behind_a_library(
+def test_small_late_job_does_not_wait_for_a_large_one(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=5)
@@ -86,7 +86,7 @@ def test_a_small_job_submitted_late_does_not_wait_behind_a_library(
     assert {item.job_id for item in second.items[1:]} == {library}
 
 
-def test_jobs_take_turns(database: Database, settings: Settings) -> None:
+def test_claims_alternate_between_jobs(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=2)
     first = upload(database, settings, [f"first {i}" for i in range(6)])
     second = upload(database, settings, [f"second {i}" for i in range(6)])
@@ -94,7 +94,7 @@ def test_jobs_take_turns(database: Database, settings: Settings) -> None:
     assert order == [first, second] * 3
 
 
-def test_a_batch_is_bounded_by_bytes_and_items_and_keeps_the_order(
+def test_batch_is_limited_by_bytes_and_items_and_keeps_order(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, batch_bytes=100, batch_items=4)
@@ -104,7 +104,7 @@ def test_a_batch_is_bounded_by_bytes_and_items_and_keeps_the_order(
     assert claim_now(database, settings) is None
 
 
-def test_a_batch_says_whether_more_can_be_claimed(database: Database, settings: Settings) -> None:
+def test_batch_reports_whether_more_is_claimable(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=2)
     upload(database, settings, ["a", "b", "c", "c"])
     assert must_claim(database, settings).more
@@ -113,13 +113,13 @@ def test_a_batch_says_whether_more_can_be_claimed(database: Database, settings: 
     assert not has_claimable_work(database)
 
 
-def test_single_documents_of_many_jobs_travel_together(database: Database, settings: Settings) -> None:
+def test_batch_combines_single_documents_of_many_jobs(database: Database, settings: Settings) -> None:
     for i in range(20):
         submit_one(database, settings, draft(f"note {i}"))
     assert len(must_claim(database, settings).items) == 20
 
 
-def test_a_duplicate_waits_and_becomes_one_only_once_the_original_is_stored(
+def test_duplicate_waits_until_the_original_is_stored(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, ["same", "other"])
@@ -145,7 +145,7 @@ def test_tags_of_a_duplicate_are_added_to_the_document(database: Database, setti
     assert rows(database, "SELECT tag FROM document_tags ORDER BY tag") == [("a",), ("b",)]
 
 
-def test_a_duplicate_takes_the_place_of_an_original_that_failed(
+def test_duplicate_replaces_a_failed_original(
     database: Database, settings: Settings
 ) -> None:
     def refuse_first(document: DocumentDraft) -> ScoredDocument:
@@ -164,7 +164,7 @@ def test_a_duplicate_takes_the_place_of_an_original_that_failed(
     assert rows(database, "SELECT title FROM documents") == [("second",)]
 
 
-def test_an_unfinished_upload_is_nobodys_original(database: Database, settings: Settings) -> None:
+def test_duplicate_does_not_wait_for_an_unfinished_upload(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     for i in range(500):
         opened.add(draft(f"text {i}"))
@@ -175,7 +175,7 @@ def test_an_unfinished_upload_is_nobodys_original(database: Database, settings: 
     assert value(database, "SELECT COUNT(*) FROM documents") == 500
 
 
-def test_a_released_batch_is_claimable_again_without_a_charge(database: Database, settings: Settings) -> None:
+def test_released_batch_is_claimable_without_counting_an_attempt(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a", "b"])
     batch = must_claim(database, settings)
     assert release(database, batch) == 2
@@ -184,7 +184,7 @@ def test_a_released_batch_is_claimable_again_without_a_charge(database: Database
     assert len(must_claim(database, settings).items) == 2
 
 
-def test_a_lease_is_renewed_only_by_who_holds_it(database: Database, settings: Settings) -> None:
+def test_only_the_owner_renews_a_lease(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     batch = must_claim(database, settings, now=1000.0)
     (lease,) = leases(database)

@@ -56,7 +56,7 @@ def stored(database: Database) -> list[str]:
     return sorted(row[0] for row in rows(database, "SELECT content FROM documents"))
 
 
-def test_documents_are_prepared_while_those_before_are_stored(database: Database, together: Settings) -> None:
+def test_preparing_overlaps_with_storing_earlier_documents(database: Database, together: Settings) -> None:
     class Waiting(Watched):
         """Storing the first waits until the third is prepared."""
 
@@ -83,7 +83,7 @@ def test_documents_are_prepared_while_those_before_are_stored(database: Database
     assert_consistent(database)
 
 
-def test_a_document_whose_preparation_no_longer_holds_is_prepared_again(
+def test_outdated_preparation_is_repeated(
     database: Database, together: Settings
 ) -> None:
     class Changing(Watched):
@@ -101,7 +101,7 @@ def test_a_document_whose_preparation_no_longer_holds_is_prepared_again(
     assert_consistent(database)
 
 
-def test_a_batch_that_cannot_be_stored_is_given_back_with_what_was_prepared_meanwhile(
+def test_unstorable_batch_is_released_with_its_prepared_documents(
     database: Database, together: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing(Watched):
@@ -121,7 +121,7 @@ def test_a_batch_that_cannot_be_stored_is_given_back_with_what_was_prepared_mean
     assert stored(database) == TEXTS
 
 
-def test_what_cannot_be_done_for_several_documents_is_done_for_each(
+def test_failed_group_transaction_is_retried_document_by_document(
     database: Database, together: Settings
 ) -> None:
     class Expecting(Watched):

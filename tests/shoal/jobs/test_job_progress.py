@@ -78,7 +78,7 @@ def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 100
         (job(status=JobStatus.canceled), [wave(Stage.discover, 70)], 1.0),
     ],
 )
-def test_what_was_looked_at_counts_half(state: Job, waves: list[WaveSeen], fraction: float) -> None:
+def test_discovered_documents_count_half(state: Job, waves: list[WaveSeen], fraction: float) -> None:
     assert fraction_done(state, waves) == pytest.approx(fraction)
 
 
@@ -87,13 +87,13 @@ def test_what_was_looked_at_counts_half(state: Job, waves: list[WaveSeen], fract
     st.integers(0, 500),
     st.integers(0, 500),
 )
-def test_a_fraction_is_always_one(waves: list[tuple[Stage | None, int, int]], ended: int, more: int) -> None:
+def test_fraction_is_between_0_and_1(waves: list[tuple[Stage | None, int, int]], ended: int, more: int) -> None:
     seen = [WaveSeen(stage, 9, pending, n_bytes) for stage, pending, n_bytes in waves]
     state = job(bytes_done=ended, bytes_total=ended + more)
     assert 0 <= fraction_done(state, seen) <= 1
 
 
-def test_the_time_left_goes_by_the_pace_of_late() -> None:
+def test_remaining_time_uses_the_recent_speed() -> None:
     now = START.timestamp() + 3600
     paces = Paces(clock=lambda: now)
     # An hour in which nobody asked says nothing better than the whole time does.
@@ -108,7 +108,7 @@ def test_the_time_left_goes_by_the_pace_of_late() -> None:
     assert quick.seconds_left == pytest.approx(35)
 
 
-def test_a_slow_hour_is_forgotten_after_a_minute() -> None:
+def test_speed_ignores_samples_older_than_a_minute() -> None:
     now = START.timestamp() + 10
     paces = Paces(clock=lambda: now)
     paces.estimate(job(), [wave(Stage.score, 100)])
@@ -120,7 +120,7 @@ def test_a_slow_hour_is_forgotten_after_a_minute() -> None:
     assert quick.seconds_left == pytest.approx(89)
 
 
-def test_a_job_that_does_not_move_promises_no_end() -> None:
+def test_stalled_job_has_no_remaining_time() -> None:
     now = START.timestamp()
     paces = Paces(clock=lambda: now)
     for _ in range(100):
@@ -130,7 +130,7 @@ def test_a_job_that_does_not_move_promises_no_end() -> None:
     assert still.seconds_left is None
 
 
-def test_a_job_that_waits_has_no_pace_and_one_that_ended_that_of_all_its_time() -> None:
+def test_waiting_job_has_no_speed_and_ended_job_has_its_average() -> None:
     paces = Paces(clock=lambda: 0.0)
     waiting = paces.estimate(job(status=JobStatus.enqueued), [wave(Stage.discover, 100)])
     assert (waiting.bytes_per_second, waiting.seconds_left) == (None, None)
@@ -141,7 +141,7 @@ def test_a_job_that_waits_has_no_pace_and_one_that_ended_that_of_all_its_time() 
     assert (ended.items_per_second, ended.bytes_per_second) == (5, 50)
 
 
-def test_a_job_that_is_retried_and_a_clock_that_is_set_back_begin_anew() -> None:
+def test_retry_and_clock_set_back_reset_the_samples() -> None:
     now = START.timestamp() + 100
     paces = Paces(clock=lambda: now)
     paces.estimate(job(done=90, bytes_done=900), [wave(Stage.score, 10)])
@@ -153,7 +153,7 @@ def test_a_job_that_is_retried_and_a_clock_that_is_set_back_begin_anew() -> None
     assert paces.estimate(job(done=20, bytes_done=200), [wave(Stage.score, 80)]).seconds_left is not None
 
 
-def test_only_so_many_jobs_are_remembered() -> None:
+def test_number_of_sampled_jobs_is_limited() -> None:
     paces = Paces(clock=lambda: START.timestamp() + 10)
     for number in range(MAX_JOBS + 10):
         paces.estimate(job(job_id=number), [wave(Stage.discover, 100)])

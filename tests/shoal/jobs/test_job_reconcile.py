@@ -69,7 +69,7 @@ def in_a_process(target: object, *arguments: object) -> int:
     return process_.exitcode
 
 
-def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
+def test_items_of_a_dead_worker_are_reclaimed_and_run_alone(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
@@ -86,7 +86,7 @@ def test_a_batch_whose_worker_died_gives_its_items_back_to_run_alone(
     assert queries.get_job(database, job_id).status is JobStatus.succeeded
 
 
-def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_finish(
+def test_poison_document_fails_after_max_attempts_and_others_succeed(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["a", POISON, "b"])
@@ -109,7 +109,7 @@ def test_a_poison_document_fails_after_max_attempts_alone_and_its_neighbours_fin
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
 
 
-def test_when_a_poison_original_is_given_up_its_duplicate_is_tried(
+def test_duplicate_of_a_failed_poison_document_is_processed(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
@@ -120,7 +120,7 @@ def test_when_a_poison_original_is_given_up_its_duplicate_is_tried(
     assert claim_now(database, settings) is not None
 
 
-def test_work_of_a_living_local_owner_is_not_taken_before_its_lease_ends(
+def test_lease_of_a_living_owner_is_not_reclaimed_before_it_expires(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, ["a"])
@@ -137,7 +137,7 @@ def _end_with_the_parent(settings: Settings) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_document_whose_whole_worker_was_ended_is_not_failed(
+def test_end_of_the_whole_worker_does_not_fail_a_document(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
@@ -150,7 +150,7 @@ def test_a_document_whose_whole_worker_was_ended_is_not_failed(
     assert statuses(database, job_id) == ["succeeded"]
 
 
-def test_a_document_that_takes_its_whole_machine_down_again_and_again_fails_at_last(
+def test_document_that_repeatedly_kills_its_machine_fails(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
@@ -169,7 +169,7 @@ def test_a_document_that_takes_its_whole_machine_down_again_and_again_fails_at_l
     assert value(database, "SELECT attempts FROM job_items") == 0
 
 
-def test_an_owner_is_dead_when_its_process_is_gone_unreaped_or_another(settings: Settings) -> None:
+def test_owner_is_dead_if_its_process_is_gone_unreaped_or_replaced(settings: Settings) -> None:
     mine = lease.new_owner()
     assert lease.is_local(mine)
     assert not lease.is_dead(mine)
@@ -191,11 +191,11 @@ def test_an_owner_is_dead_when_its_process_is_gone_unreaped_or_another(settings:
     assert not lease.is_dead("not an owner")
 
 
-def test_two_claims_of_one_process_have_owners_of_their_own(database: Database, settings: Settings) -> None:
+def test_claims_of_one_process_have_distinct_owners(database: Database, settings: Settings) -> None:
     assert lease.new_owner() != lease.new_owner()
 
 
-def test_a_lost_message_is_sent_again_by_one_of_many_reconcilers(
+def test_one_of_many_reconcilers_resends_a_lost_message(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, ["a"])
@@ -217,7 +217,7 @@ def test_a_lost_message_is_sent_again_by_one_of_many_reconcilers(
     assert len(sent) == 2, "nothing waits, so nothing is sent"
 
 
-def test_a_broker_that_is_away_is_tried_again(database: Database, settings: Settings) -> None:
+def test_unavailable_broker_is_retried(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     now = time.time()
 
@@ -230,7 +230,7 @@ def test_a_broker_that_is_away_is_tried_again(database: Database, settings: Sett
     assert sent == [1]
 
 
-def test_reconciling_at_the_same_time_counts_everything_once(database: Database, settings: Settings) -> None:
+def test_concurrent_reconcilers_count_everything_once(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=1, batch_items=1)
     job_id = upload(database, settings, [str(i) for i in range(12)])
     assert in_a_process(_claim_and_die, settings, 4) == -signal.SIGKILL
@@ -250,7 +250,7 @@ def test_reconciling_at_the_same_time_counts_everything_once(database: Database,
 
 
 @pytest.mark.chaos
-def test_workers_killed_on_the_way_lose_and_double_nothing(
+def test_killed_workers_lose_and_duplicate_nothing(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=7, wave_bytes=200)
@@ -289,7 +289,7 @@ def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
     run_job(database, settings, handlers(database, score))
 
 
-def test_space_is_given_back_once_nothing_is_left_to_do(database: Database, settings: Settings) -> None:
+def test_idle_reconciler_shrinks_the_file(database: Database, settings: Settings) -> None:
     submit_one(database, settings, draft("word " * 4_000_000))
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")

@@ -43,7 +43,7 @@ from shoal.storage.database import Database
 SUCCEEDED = Outcome(ItemStatus.succeeded, 1)
 
 
-def test_a_result_counts_once_however_often_it_comes(database: Database, settings: Settings) -> None:
+def test_repeated_result_counts_once(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a", "b"])
     batch = must_claim(database, settings)
     with database.write() as connection:
@@ -54,7 +54,7 @@ def test_a_result_counts_once_however_often_it_comes(database: Database, setting
     assert queries.get_job(database, job_id).progress.done == 1
 
 
-def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database, settings: Settings) -> None:
+def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     batch = must_claim(database, settings)
     reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
@@ -75,7 +75,7 @@ def test_a_lease_lost_before_the_result_rolls_the_result_back(database: Database
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
-def test_one_lost_item_of_a_batch_does_not_take_the_others_with_it(
+def test_lost_item_does_not_affect_the_rest_of_its_batch(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
@@ -88,7 +88,7 @@ def test_one_lost_item_of_a_batch_does_not_take_the_others_with_it(
     assert_consistent(database)
 
 
-def test_the_last_result_of_many_at_the_same_time_ends_the_job_once(
+def test_concurrent_last_results_end_the_job_once(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
@@ -108,7 +108,7 @@ def test_the_last_result_of_many_at_the_same_time_ends_the_job_once(
     assert_consistent(database)
 
 
-def test_errors_of_a_document_are_its_end_and_nobody_elses(
+def test_document_error_fails_only_that_document(
     database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     def score(document: DocumentDraft) -> ScoredDocument:
@@ -133,7 +133,7 @@ def test_errors_of_a_document_are_its_end_and_nobody_elses(
     assert queries.get_job(database, job_id).status is JobStatus.partial
 
 
-def test_an_error_while_storing_is_that_documents_alone(
+def test_storing_error_fails_only_that_document(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert = document_writer.insert_documents
@@ -152,7 +152,7 @@ def test_an_error_while_storing_is_that_documents_alone(
     assert_consistent(database)
 
 
-def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
+def test_duplicate_is_stored_if_its_original_is_deleted_concurrently(
     database: Database, settings: Settings
 ) -> None:
     submit_one(database, settings, draft("same"))
@@ -179,7 +179,7 @@ def test_a_duplicate_whose_original_is_deleted_meanwhile_is_stored(
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
-def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
+def test_content_stored_concurrently_makes_a_duplicate(
     database: Database, settings: Settings
 ) -> None:
     job_id = submit_one(database, settings, draft("same", tags=["late"]))
@@ -194,7 +194,7 @@ def test_content_stored_by_someone_else_meanwhile_makes_a_duplicate(
     assert rows(database, "SELECT tag FROM document_tags") == [("late",)]
 
 
-def test_of_several_documents_one_that_is_stored_meanwhile_makes_a_duplicate(
+def test_content_stored_concurrently_makes_one_duplicate_in_a_group(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
@@ -213,7 +213,7 @@ def test_of_several_documents_one_that_is_stored_meanwhile_makes_a_duplicate(
     assert_consistent(database)
 
 
-def test_a_full_disk_gives_the_work_back_without_a_charge(
+def test_full_disk_releases_the_work_without_counting_an_attempt(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from shoal.errors import DiskFullError
@@ -237,7 +237,7 @@ def test_a_full_disk_gives_the_work_back_without_a_charge(
     assert statuses(database, job_id) == ["succeeded"]
 
 
-def test_finished_work_waits_a_while_for_the_disk_and_says_so_once(
+def test_finished_work_waits_for_the_disk_and_logs_once(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from shoal.errors import DiskFullError
@@ -316,7 +316,7 @@ class Learner:
             self.wrong.append(f"{wave}: {found}")
 
 
-def test_discover_learn_score_passes_its_barriers_exactly_once(
+def test_discover_learn_score_passes_each_barrier_once(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, learning=True, wave_bytes=60, batch_items=4)
@@ -353,7 +353,7 @@ def test_discover_learn_score_passes_its_barriers_exactly_once(
     assert_consistent(database)
 
 
-def test_a_wave_of_which_every_item_fails_in_discovery_is_done(
+def test_wave_whose_items_all_fail_in_discover_is_done(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
@@ -374,7 +374,7 @@ def test_a_wave_of_which_every_item_fails_in_discovery_is_done(
     assert_consistent(database)
 
 
-def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
+def test_failing_learn_stage_is_retried_and_then_fails_its_items(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
@@ -399,7 +399,7 @@ def test_a_learn_that_fails_is_tried_again_and_then_fails_its_items(
     assert_consistent(database)
 
 
-def test_a_learn_whose_worker_died_is_done_by_another(
+def test_learn_stage_of_a_dead_worker_is_continued_by_another(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = dataclasses.replace(settings, learning=True)

@@ -31,7 +31,7 @@ def later(days: float) -> float:
     return time.time() + days * DAY
 
 
-def test_a_job_is_forgotten_after_its_time_and_its_documents_stay(
+def test_expired_job_is_removed_and_its_documents_stay(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, ["lava", "rain", "lava"])
@@ -49,7 +49,7 @@ def test_a_job_is_forgotten_after_its_time_and_its_documents_stay(
     assert upload(database, settings, ["wind"]) > job_id
 
 
-def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Settings) -> None:
+def test_unfinished_jobs_are_not_removed(database: Database, settings: Settings) -> None:
     waiting = upload(database, settings, ["lava"])
     running = upload(database, settings, ["rain"])
     batch = must_claim(database, settings)
@@ -65,7 +65,7 @@ def test_what_is_not_finished_is_not_forgotten(database: Database, settings: Set
     assert drop_expired_jobs(database, settings, later(1000)) == 2
 
 
-def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> None:
+def test_retention_of_zero_keeps_jobs_forever(database: Database, settings: Settings) -> None:
     for_ever = dataclasses.replace(settings, job_retention=0.0)
     job_id = upload(database, for_ever, ["lava"])
     run_job(database, for_ever)
@@ -73,7 +73,7 @@ def test_zero_keeps_jobs_for_ever(database: Database, settings: Settings) -> Non
     assert get_job(database, job_id).status is JobStatus.succeeded
 
 
-def test_many_old_jobs_are_forgotten_some_at_a_time(
+def test_expired_jobs_are_removed_in_rounds(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "JOBS_PER_ROUND", 2)
@@ -87,7 +87,7 @@ def test_many_old_jobs_are_forgotten_some_at_a_time(
     assert left == [3, 1, 0]
 
 
-def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
+def test_idempotency_key_of_a_removed_job_is_free(
     database: Database, settings: Settings
 ) -> None:
     def send(content: str) -> int:
@@ -102,7 +102,7 @@ def test_an_idempotency_key_is_free_again_once_its_job_is_forgotten(
     assert send("rain") > first
 
 
-def test_what_forgotten_jobs_have_counted_is_kept(database: Database, settings: Settings) -> None:
+def test_counts_of_removed_jobs_are_kept(database: Database, settings: Settings) -> None:
     upload(database, settings, ["lava", "rain", "lava"])
     upload(database, settings, ["wind!"])
     run_job(database, settings)

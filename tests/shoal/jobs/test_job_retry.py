@@ -68,7 +68,7 @@ def failed_job(database: Database, settings: Settings, *contents: str) -> int:
     return job_id
 
 
-def test_what_failed_is_stored_once_it_can_be(database: Database, settings: Settings) -> None:
+def test_retried_item_is_stored(database: Database, settings: Settings) -> None:
     job_id = failed_job(database, settings, "a", POISON, "c")
     before = get_job(database, job_id)
     assert (before.status, before.progress.failed) == (JobStatus.partial, 1)
@@ -86,7 +86,7 @@ def test_what_failed_is_stored_once_it_can_be(database: Database, settings: Sett
     assert_consistent(database)
 
 
-def test_what_fails_again_can_be_tried_again(database: Database, settings: Settings) -> None:
+def test_item_that_fails_again_can_be_retried_again(database: Database, settings: Settings) -> None:
     job_id = failed_job(database, settings, POISON, POISON + " twice")
     for _ in range(3):
         assert get_job(database, job_id).status is JobStatus.failed
@@ -101,7 +101,7 @@ def test_what_fails_again_can_be_tried_again(database: Database, settings: Setti
     assert [total for total, _ in totals] == [0, 0, 0, 0, 2]
 
 
-def test_there_must_be_something_to_try_again(database: Database, settings: Settings) -> None:
+def test_retry_without_failed_items_is_an_error(database: Database, settings: Settings) -> None:
     with pytest.raises(NotFoundError):
         retry(database, settings, 99)
     done = upload(database, settings, ["a"])
@@ -115,7 +115,7 @@ def test_there_must_be_something_to_try_again(database: Database, settings: Sett
     assert statuses(database, job_id) == ["enqueued"]
 
 
-def test_what_was_refused_on_arrival_stays_refused(database: Database, settings: Settings) -> None:
+def test_refused_items_cannot_be_retried(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     opened.refuse("bad.txt", None, 7, "is not text")
     opened.add(draft(POISON))
@@ -133,7 +133,7 @@ def test_what_was_refused_on_arrival_stays_refused(database: Database, settings:
     assert_consistent(database)
 
 
-def test_a_canceled_job_is_not_tried_again_and_keeps_no_texts(database: Database, settings: Settings) -> None:
+def test_canceled_job_cannot_be_retried_and_keeps_no_texts(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, [POISON, "b"])
     process(must_claim(database, settings), database, handlers(database, refusing), settings)
@@ -145,7 +145,7 @@ def test_a_canceled_job_is_not_tried_again_and_keeps_no_texts(database: Database
     assert statuses(database, job_id) == ["failed", "canceled"]
 
 
-def test_a_canceled_deletion_is_not_tried_again_either(database: Database, settings: Settings) -> None:
+def test_canceled_delete_job_cannot_be_retried(database: Database, settings: Settings) -> None:
     """Its items need no text, so nothing else keeps them."""
     settings = dataclasses.replace(settings, batch_items=1)
     upload(database, settings, ["a", "b"])
@@ -161,7 +161,7 @@ def test_a_canceled_deletion_is_not_tried_again_either(database: Database, setti
     assert statuses(database, job_id) == ["failed", "canceled"]
 
 
-def test_a_failed_deletion_is_tried_again(database: Database, settings: Settings) -> None:
+def test_failed_deletion_can_be_retried(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a", "b"])
     run_job(database, settings)
     job_id = submit_delete(database, settings, [1])
@@ -175,7 +175,7 @@ def test_a_failed_deletion_is_tried_again(database: Database, settings: Settings
     assert rows(database, "SELECT content FROM documents") == [("b",)]
 
 
-def test_a_job_may_be_tried_again_while_it_runs(database: Database, settings: Settings) -> None:
+def test_running_job_can_be_retried(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, [POISON, "b", "c"])
     process(must_claim(database, settings), database, handlers(database, refusing), settings)
@@ -188,7 +188,7 @@ def test_a_job_may_be_tried_again_while_it_runs(database: Database, settings: Se
     assert_consistent(database)
 
 
-def test_an_item_that_took_workers_down_gets_all_its_attempts_again_alone(
+def test_retried_poison_item_gets_all_attempts_and_runs_alone(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, max_attempts=2)
@@ -213,7 +213,7 @@ def test_an_item_that_took_workers_down_gets_all_its_attempts_again_alone(
     assert get_job(database, job_id).status is JobStatus.succeeded
 
 
-def test_an_item_whose_duplicate_took_its_place_becomes_the_duplicate(
+def test_retried_item_becomes_a_duplicate_of_its_stored_duplicate(
     database: Database, settings: Settings
 ) -> None:
     first = failed_job(database, settings, POISON)
@@ -225,7 +225,7 @@ def test_an_item_whose_duplicate_took_its_place_becomes_the_duplicate(
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
-def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
+def test_retry_splits_items_into_waves_and_resumes_after_interruption(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "WAVE_ITEMS", 2)
@@ -252,7 +252,7 @@ def test_many_failed_items_become_waves_and_an_interrupted_retry_goes_on(
     assert get_job(database, job_id).status is JobStatus.succeeded
 
 
-def test_two_at_once_send_every_item_once(database: Database, settings: Settings) -> None:
+def test_concurrent_retries_requeue_every_item_once(database: Database, settings: Settings) -> None:
     job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(20)))
     start = threading.Barrier(4)
     told: list[str] = []
@@ -317,7 +317,7 @@ def other(settings: Settings, name: str) -> tuple[Database, Settings]:
 
 
 @pytest.mark.parametrize("stage", [Stage.discover, Stage.score])
-def test_a_library_is_as_if_the_item_had_come_when_it_was_tried_again(
+def test_retried_item_is_learned_as_if_uploaded_at_the_retry(
     database: Database, taught: Settings, stage: Stage
 ) -> None:
     database.close()
@@ -343,7 +343,7 @@ def test_a_library_is_as_if_the_item_had_come_when_it_was_tried_again(
     expected.close()
 
 
-def test_an_item_that_others_have_unlearned_meanwhile_is_learned_from_again(
+def test_retried_item_whose_evidence_was_removed_is_learned_again(
     database: Database, taught: Settings
 ) -> None:
     job_id = upload_texts(database, taught, [*TEXTS, UNLUCKY])
@@ -359,7 +359,7 @@ def test_an_item_that_others_have_unlearned_meanwhile_is_learned_from_again(
     assert any("varnisk" in line and "custom_word" in line for line in canonical(database))
 
 
-def test_a_replacement_is_tried_again_unless_a_later_one_has_overtaken_it(
+def test_replacement_is_retried_unless_a_later_one_supersedes_it(
     database: Database, taught: Settings
 ) -> None:
     upload_texts(database, taught, [about("law", "quendle")])
@@ -381,7 +381,7 @@ def test_a_replacement_is_tried_again_unless_a_later_one_has_overtaken_it(
     assert_consistent(database)
 
 
-def test_a_retry_may_be_killed_at_every_statement(database: Database, taught: Settings) -> None:
+def test_retry_survives_death_at_every_statement(database: Database, taught: Settings) -> None:
     """What follows is the work of any wave, which has tests of its own."""
     job_id = upload_texts(database, taught, [*TEXTS[:2], UNLUCKY])
     learn_off(database, taught, failing_at(Stage.score, database, taught))

@@ -27,7 +27,7 @@ OFTEN = (
 
 
 @pytest.mark.parametrize("name", OFTEN)
-def test_a_statement_of_every_round_finds_its_rows_by_an_index(database: Database, name: str) -> None:
+def test_statements_of_every_round_use_an_index(database: Database, name: str) -> None:
     text = getattr(statements, name).text
     parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
     with database.read() as connection:
@@ -52,7 +52,7 @@ OF_LEARNING = {
 
 
 @pytest.mark.parametrize("name", OF_LEARNING)
-def test_a_statement_of_every_learn_finds_its_rows_by_an_index(database: Database, name: str) -> None:
+def test_statements_of_every_learn_stage_use_an_index(database: Database, name: str) -> None:
     """Its cost grows with what is new, not with the library."""
     text = OF_LEARNING[name]
     parameters = dict.fromkeys(sa.text(text)._bindparams, 1)

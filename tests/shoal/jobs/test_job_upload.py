@@ -28,7 +28,7 @@ def n_rows(database: Database) -> dict[str, object]:
 NOTHING = {"jobs": 0, "waves": 0, "job_items": 0, "job_item_contents": 0}
 
 
-def test_an_upload_is_shown_and_claimable_only_once_it_is_finished(
+def test_upload_is_listed_and_claimable_only_when_finished(
     database: Database, settings: Settings
 ) -> None:
     opened = Upload(database, settings).begin()
@@ -48,7 +48,7 @@ def test_an_upload_is_shown_and_claimable_only_once_it_is_finished(
     assert claim_now(database, settings) is not None
 
 
-def test_an_abandoned_upload_leaves_nothing(database: Database, settings: Settings) -> None:
+def test_abandoned_upload_leaves_no_rows(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     for i in range(FLUSH_ITEMS + 1):
         opened.add(draft(f"text {i}"))
@@ -59,7 +59,7 @@ def test_an_abandoned_upload_leaves_nothing(database: Database, settings: Settin
         opened.add(draft("late"))
 
 
-def test_an_upload_whose_process_died_is_removed_after_its_timeout(
+def test_upload_of_a_dead_process_is_removed_after_its_timeout(
     database: Database, settings: Settings
 ) -> None:
     opened = Upload(database, settings).begin()
@@ -77,7 +77,7 @@ def test_an_upload_whose_process_died_is_removed_after_its_timeout(
     assert n_rows(database) == NOTHING
 
 
-def test_the_removal_of_a_dropped_upload_goes_on_where_it_stopped(
+def test_removal_of_a_dropped_upload_resumes(
     database: Database, settings: Settings
 ) -> None:
     from shoal.jobs.queue.submission import remove_dropped
@@ -93,14 +93,14 @@ def test_the_removal_of_a_dropped_upload_goes_on_where_it_stopped(
     assert n_rows(database) == NOTHING
 
 
-def test_waves_are_cut_by_order_and_size(database: Database, settings: Settings) -> None:
+def test_waves_depend_on_order_and_size(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, wave_bytes=100)
     job_id = upload(database, settings, [f"{i}" * 40 for i in range(8)])
     cut = rows(database, "SELECT n, total, pending, bytes, stage FROM waves WHERE job_id = :j", j=job_id)
     assert cut == [(0, 3, 3, 120, "score"), (1, 3, 3, 120, "score"), (2, 2, 2, 80, "score")]
 
 
-def test_refused_items_are_failed_items_with_their_reason(database: Database, settings: Settings) -> None:
+def test_refused_items_are_failed_items_with_a_reason(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     opened.add(draft("good"))
     opened.refuse("bad.bin", "folder/bad.bin", 7, ValueError("not text"))
@@ -115,7 +115,7 @@ def test_refused_items_are_failed_items_with_their_reason(database: Database, se
     assert (item.status, item.error, item.source_path) == ("failed", "not text", "folder/bad.bin")
 
 
-def test_a_job_of_refused_items_only_has_failed_at_once(database: Database, settings: Settings) -> None:
+def test_job_of_only_refused_items_fails_at_once(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     opened.refuse("bad.bin", None, 7, "not text")
     job = queries.get_job(database, opened.finish())
@@ -124,7 +124,7 @@ def test_a_job_of_refused_items_only_has_failed_at_once(database: Database, sett
     assert job.ended
 
 
-def test_an_upload_of_nothing_is_an_error_and_leaves_nothing(database: Database, settings: Settings) -> None:
+def test_empty_upload_is_an_error_and_leaves_no_rows(database: Database, settings: Settings) -> None:
     with pytest.raises(InvalidFieldError):
         Upload(database, settings).begin().finish()
     with pytest.raises(InvalidFieldError):
@@ -140,7 +140,7 @@ def test_too_many_items_are_refused(database: Database, settings: Settings) -> N
         opened.add(draft("three"))
 
 
-def test_a_full_disk_accepts_nothing(database: Database, settings: Settings) -> None:
+def test_full_disk_accepts_no_upload(database: Database, settings: Settings) -> None:
     sa.event.listen(database.engine, "begin", _no_more_pages)
     with pytest.raises(DiskFullError):
         submit_one(database, settings, draft("word " * 200_000))
@@ -161,7 +161,7 @@ def _no_more_pages(connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
 
 
-def test_the_same_key_and_body_give_the_same_job(database: Database, settings: Settings) -> None:
+def test_same_key_and_body_return_the_same_job(database: Database, settings: Settings) -> None:
     first = submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
     assert submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h") == first
     again = Upload(database, settings).begin(idempotency_key="k")
@@ -172,7 +172,7 @@ def test_the_same_key_and_body_give_the_same_job(database: Database, settings: S
     assert queries.find_by_key(database, "other") is None
 
 
-def test_the_same_key_with_another_body_is_an_error(database: Database, settings: Settings) -> None:
+def test_same_key_with_another_body_is_an_error(database: Database, settings: Settings) -> None:
     submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
     with pytest.raises(IdempotencyError):
         submit_one(database, settings, draft("b"), idempotency_key="k", request_hash="other")
@@ -185,7 +185,7 @@ def test_the_same_key_with_another_body_is_an_error(database: Database, settings
     assert value(database, "SELECT COUNT(*) FROM jobs") == 1
 
 
-def test_of_many_requests_with_one_key_at_the_same_time_one_becomes_the_job(
+def test_concurrent_requests_with_one_key_create_one_job(
     database: Database, settings: Settings
 ) -> None:
     found: list[int] = []
@@ -205,7 +205,7 @@ def test_of_many_requests_with_one_key_at_the_same_time_one_becomes_the_job(
     assert n_rows(database) == {"jobs": 1, "waves": 1, "job_items": 1, "job_item_contents": 1}
 
 
-def test_what_came_with_a_document_arrives_with_it(database: Database, settings: Settings) -> None:
+def test_document_fields_reach_the_worker(database: Database, settings: Settings) -> None:
     given = dataclasses.replace(
         draft("Grüße \U0001f41f\r\n", tags=("a", "ü")),
         metadata={"n": [1, {"x": None}]},
@@ -221,7 +221,7 @@ def test_what_came_with_a_document_arrives_with_it(database: Database, settings:
         assert draft_of(snapshot, batch.items[0]) == given
 
 
-def test_documents_are_deleted_by_a_job(database: Database, settings: Settings) -> None:
+def test_delete_job_deletes_documents(database: Database, settings: Settings) -> None:
     upload(database, settings, ["one", "two", "three"])
     run_job(database, settings)
     job_id = submit_delete(database, settings, [1, 3, 3, 99])
@@ -233,7 +233,7 @@ def test_documents_are_deleted_by_a_job(database: Database, settings: Settings) 
     assert_consistent(database)
 
 
-def test_a_waiting_reader_sees_a_change_at_once_and_gives_up_in_time(
+def test_wait_returns_at_once_on_a_change_and_at_the_timeout(
     database: Database, settings: Settings
 ) -> None:
     job_id = submit_one(database, settings, draft("a"))

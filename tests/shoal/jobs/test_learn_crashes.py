@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("stage", "retention"), CASES)
-def test_a_stage_may_be_killed_at_every_statement(
+def test_stage_survives_death_at_every_statement(
     database: Database, settings: Settings, folder: Path, stage: Stage, retention: str
 ) -> None:
     settings = dataclasses.replace(settings, observations=retention)
@@ -139,7 +139,7 @@ def test_a_stage_may_be_killed_at_every_statement(
     assert n > 5
 
 
-def test_what_an_interrupted_learn_wrote_is_wiped_by_the_next_which_may_be_another(
+def test_next_learn_stage_wipes_the_rows_of_an_interrupted_one(
     database: Database, settings: Settings
 ) -> None:
     """The one that was interrupted is canceled, and never done again."""

@@ -55,7 +55,7 @@ def given(contents: list[str]) -> list[dict[str, Any]]:
     return [{"title": text[:12], "content": text, "format": "plaintext"} for text in contents]
 
 
-def test_a_library_taken_in_by_an_engine_is_that_of_the_service(
+def test_engine_and_service_build_the_same_library(
     engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
 ) -> None:
     results = engine.ingest_many(given(CONTENTS))
@@ -73,7 +73,7 @@ def test_a_library_taken_in_by_an_engine_is_that_of_the_service(
     service.close()
 
 
-def test_several_processes_make_the_same_library(
+def test_ingest_processes_build_the_same_library(
     engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
 ) -> None:
     engine.ingest_many(given(CONTENTS * 2))
@@ -90,7 +90,7 @@ def test_several_processes_make_the_same_library(
     assert seen[-1].items_total == 14
 
 
-def test_words_that_are_looked_up_for_a_text_are_those_a_scorer_knows(
+def test_vocabulary_lookup_of_a_text_matches_the_scorer(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents = given(
@@ -108,7 +108,7 @@ def test_words_that_are_looked_up_for_a_text_are_those_a_scorer_knows(
     assert exports[0] == exports[1] == exports[2]
 
 
-def test_the_newest_words_stay_for_who_has_asked_for_them(engine: Engine) -> None:
+def test_vocabulary_version_stays_while_it_is_in_use(engine: Engine) -> None:
     """They may be overtaken and removed before the scoring begins."""
     engine.ingest(title="One", content=about("fire", "zorblat"))
     asked = scorers.Vocabularies(engine.database, scorer())
@@ -123,7 +123,7 @@ def test_the_newest_words_stay_for_who_has_asked_for_them(engine: Engine) -> Non
     assert known.is_custom
 
 
-def test_a_learned_word_finds_what_is_about_the_same(engine: Engine) -> None:
+def test_learned_word_finds_related_documents(engine: Engine) -> None:
     engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle"), about("bees", "varnisk")]))
     for query in ("zorblat", "Zorblats", "the ZORBLAT's"):
         reply = engine.search(query, max_per_document=None)
@@ -135,7 +135,7 @@ def test_a_learned_word_finds_what_is_about_the_same(engine: Engine) -> None:
     assert engine.search("drabbix").results == []
 
 
-def test_a_search_knows_words_learned_by_others_at_once(engine: Engine, settings: Settings) -> None:
+def test_search_uses_words_learned_by_another_engine_at_once(engine: Engine, settings: Settings) -> None:
     engine.start()
     assert engine.search("zorblat").results == []
     with Engine(settings=settings, scorer=scorer()) as other:
@@ -144,7 +144,7 @@ def test_a_search_knows_words_learned_by_others_at_once(engine: Engine, settings
     assert engine.status()["n_custom_words"] == 1
 
 
-def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
+def test_query_scorer_matches_a_scorer_with_the_full_vocabulary(engine: Engine) -> None:
     from shoal.learning.scorers import Vocabularies, scorer_for
 
     engine.ingest_many(given([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
@@ -166,7 +166,7 @@ def test_a_query_is_read_as_if_all_words_were_known(engine: Engine) -> None:
         assert found.explain_words(query) == query_scorer.explain_words(query), query
 
 
-def test_scores_kept_in_memory_follow_a_rescore(engine: Engine) -> None:
+def test_cached_scores_follow_a_rescore(engine: Engine) -> None:
     text = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
     engine.ingest(title="Early", content=text)
     engine.start()
@@ -185,7 +185,7 @@ def test_scores_kept_in_memory_follow_a_rescore(engine: Engine) -> None:
     assert {r.chunk_id: r.match_score for r in before} != {r.chunk_id: r.match_score for r in after}
 
 
-def test_one_document_at_a_time_learns_too(engine: Engine) -> None:
+def test_ingesting_single_documents_learns(engine: Engine) -> None:
     engine.ingest(title="One", content=about("fire", "pelluno", 1))
     assert engine.status()["n_custom_words"] == 0
     engine.ingest(title="Two", content=about("sea", "pelluno", 1))
@@ -194,7 +194,7 @@ def test_one_document_at_a_time_learns_too(engine: Engine) -> None:
         assert snapshot.value("SELECT COUNT(*) FROM jobs") == 0
 
 
-def test_what_was_deleted_is_forgotten_with_the_next_rescore(engine: Engine) -> None:
+def test_rescore_removes_words_of_deleted_documents(engine: Engine) -> None:
     engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle")]))
     assert engine.delete_document(1)
     assert engine.rescore().n_documents == 1
@@ -211,7 +211,7 @@ def test_learning_can_be_turned_off(settings: Settings) -> None:
             assert snapshot.value("SELECT COUNT(*) FROM observed_documents") == 0
 
 
-def test_what_a_dead_process_left_undone_is_dropped(engine: Engine, settings: Settings) -> None:
+def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, settings: Settings) -> None:
     """Its items would otherwise wait for ever, and their text fill the file."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
@@ -231,7 +231,7 @@ def test_what_a_dead_process_left_undone_is_dropped(engine: Engine, settings: Se
         assert snapshot.value("SELECT COUNT(*) FROM job_item_contents") == 0
 
 
-def test_workers_leave_the_jobs_of_other_processes_alone(engine: Engine, settings: Settings) -> None:
+def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> None:
     from shoal.jobs.queue import lease, queries
     from shoal.jobs.queue.claims import claim
 

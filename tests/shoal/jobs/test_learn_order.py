@@ -136,7 +136,7 @@ def rescore(database: Database, settings: Settings) -> None:
 @given(
     pool=pools, history=histories, seed=st.integers(0, 2**32), retention=st.sampled_from(["keep", "prune"])
 )
-def test_any_number_of_workers_in_any_order_make_the_same_library(
+def test_any_number_and_order_of_workers_builds_the_same_library(
     tmp_path_factory: pytest.TempPathFactory,
     migrated_file: Path,
     pool: list[str],
@@ -169,7 +169,7 @@ def test_any_number_of_workers_in_any_order_make_the_same_library(
         assert canonical(other) == canonical(one) == canonical(fresh)
 
 
-def test_items_of_a_wave_may_come_in_any_order(
+def test_order_of_items_in_a_wave_does_not_matter(
     database: Database, settings: Settings, migrated_file: Path
 ) -> None:
     own = learning_settings(settings, wave_bytes=1_000_000)
@@ -185,7 +185,7 @@ def test_items_of_a_wave_may_come_in_any_order(
     assert exports[0] == exports[1] == exports[2]
 
 
-def test_jobs_that_overlap_are_after_a_rescore_as_if_they_had_not(
+def test_rescore_removes_the_effect_of_overlapping_jobs(
     settings: Settings, migrated_file: Path
 ) -> None:
     own = learning_settings(settings, wave_bytes=400)
@@ -214,7 +214,7 @@ def test_jobs_that_overlap_are_after_a_rescore_as_if_they_had_not(
         assert canonical(other) == canonical(one)
 
 
-def test_what_was_deleted_is_after_a_rescore_as_if_it_had_never_been(
+def test_rescore_removes_the_effect_of_deleted_documents(
     settings: Settings, migrated_file: Path
 ) -> None:
     own = learning_settings(settings)

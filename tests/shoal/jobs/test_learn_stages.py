@@ -84,7 +84,7 @@ def forget(database: Database, settings: Settings) -> None:
     take_in(database, settings, [BEES])
 
 
-def test_a_word_is_learned_with_the_reefs_of_its_company(database: Database, settings: Settings) -> None:
+def test_word_is_learned_with_the_reefs_of_its_context(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE, LAW])
     words = learned(database)
     assert set(words) == {"zorblat", "quendle"}
@@ -94,7 +94,7 @@ def test_a_word_is_learned_with_the_reefs_of_its_company(database: Database, set
     assert_settled(database)
 
 
-def test_a_learned_word_counts_in_the_chunks_that_hold_it(database: Database, settings: Settings) -> None:
+def test_learned_word_counts_in_the_chunks_that_contain_it(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE])
     with_word = rows(database, "SELECT matched_words, vocabulary_version FROM chunks")
     other = dataclasses.replace(settings, learning=False)
@@ -107,7 +107,7 @@ def test_a_learned_word_counts_in_the_chunks_that_hold_it(database: Database, se
     assert {version for _, version in with_word} == {1}
 
 
-def test_occurrences_in_several_waves_and_jobs_add_up(database: Database, settings: Settings) -> None:
+def test_occurrences_add_up_across_waves_and_jobs(database: Database, settings: Settings) -> None:
     each = dataclasses.replace(settings, wave_bytes=1)
     once = [about(topic, "pelluno", 1) for topic in ("fire", "sea")]
     upload(database, each, once[:1])
@@ -125,14 +125,14 @@ def test_occurrences_in_several_waves_and_jobs_add_up(database: Database, settin
     assert_settled(database)
 
 
-def test_what_teaches_nothing_new_makes_no_version(database: Database, settings: Settings) -> None:
+def test_texts_without_new_words_create_no_vocabulary_version(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE])
     take_in(database, settings, ["A court and a jury heard the witness."])
     assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == 1
     assert_settled(database)
 
 
-def test_a_wave_is_scored_with_its_own_version_whatever_others_learn(
+def test_wave_is_scored_with_its_own_vocabulary_version(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [about("law", "zorblat", 2)])
@@ -155,7 +155,7 @@ def test_a_wave_is_scored_with_its_own_version_whatever_others_learn(
     assert [chunk.reefs for chunk in chunks] != [chunk.reefs for chunk in newest]
 
 
-def test_a_plural_that_comes_later_speaks_for_its_singular(database: Database, settings: Settings) -> None:
+def test_later_plural_is_evidence_for_its_singular(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE])
     take_in(database, settings, [about("fire", "zorblats", 2)])
     words = learned(database)
@@ -167,7 +167,7 @@ def test_a_plural_that_comes_later_speaks_for_its_singular(database: Database, s
     assert set(learned(database)) == {"zorblats", "varnisk"}
 
 
-def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
+def test_learn_stage_based_on_outdated_data_is_repeated(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [FIRE])
@@ -198,7 +198,7 @@ def test_a_learn_that_rests_on_what_is_not_so_any_more_is_done_again(
     assert_settled(database)
 
 
-def test_only_one_wave_learns_at_a_time_and_others_go_on(database: Database, settings: Settings) -> None:
+def test_only_one_wave_learns_while_others_proceed(database: Database, settings: Settings) -> None:
     upload(database, settings, [FIRE])
     upload(database, settings, [LAW])
     step(database, settings, Stage.discover)
@@ -219,7 +219,7 @@ def test_equal_texts_are_learned_from_once(database: Database, settings: Setting
     assert_settled(database)
 
 
-def test_an_equal_text_waits_for_the_first_to_be_looked_at(database: Database, settings: Settings) -> None:
+def test_equal_text_waits_for_the_first_to_be_discovered(database: Database, settings: Settings) -> None:
     each = dataclasses.replace(settings, batch_items=1)
     upload(database, each, [FIRE, FIRE])
     first = must_claim(database, each, Stage.discover)
@@ -230,7 +230,7 @@ def test_an_equal_text_waits_for_the_first_to_be_looked_at(database: Database, s
     assert_settled(database)
 
 
-def test_when_the_first_of_two_equal_texts_can_not_be_read_the_second_is_learned_from(
+def test_second_equal_text_is_learned_from_if_the_first_fails(
     database: Database, settings: Settings
 ) -> None:
     heading = f"# {FIRE}"
@@ -244,7 +244,7 @@ def test_when_the_first_of_two_equal_texts_can_not_be_read_the_second_is_learned
     assert_settled(database)
 
 
-def test_a_document_that_fails_after_it_was_learned_from_is_forgotten(
+def test_words_of_a_document_that_fails_after_learning_are_removed(
     database: Database, settings: Settings
 ) -> None:
     job_id = upload(database, settings, [FIRE, LAW])
@@ -255,7 +255,7 @@ def test_a_document_that_fails_after_it_was_learned_from_is_forgotten(
     assert_settled(database)
 
 
-def test_a_duplicate_that_takes_the_place_of_a_failed_one_keeps_its_evidence(
+def test_duplicate_of_a_failed_document_keeps_its_evidence(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, [FIRE])
@@ -274,7 +274,7 @@ def test_a_duplicate_that_takes_the_place_of_a_failed_one_keeps_its_evidence(
 
 
 @pytest.mark.parametrize("stage", [Stage.discover, Stage.learn, Stage.score])
-def test_a_canceled_document_is_forgotten(database: Database, settings: Settings, stage: Stage) -> None:
+def test_words_of_a_canceled_document_are_removed(database: Database, settings: Settings, stage: Stage) -> None:
     job_id = upload(database, settings, [FIRE, LAW])
     for before in (Stage.discover, Stage.learn):
         if stage is before:
@@ -290,7 +290,7 @@ def test_a_canceled_document_is_forgotten(database: Database, settings: Settings
 
 
 @pytest.mark.parametrize("retention", ["keep", "prune"])
-def test_what_was_learned_from_a_deleted_document_is_forgotten(
+def test_words_of_a_deleted_document_are_removed(
     database: Database, settings: Settings, retention: str
 ) -> None:
     settings = dataclasses.replace(settings, observations=retention)
@@ -310,7 +310,7 @@ def test_what_was_learned_from_a_deleted_document_is_forgotten(
         assert_settled(database)
 
 
-def test_pruned_observations_make_no_difference(
+def test_pruning_observations_does_not_change_the_library(
     settings: Settings, tmp_path: Path, migrated_file: Path
 ) -> None:
     def history(retention: str) -> list[str]:
@@ -328,7 +328,7 @@ def test_pruned_observations_make_no_difference(
     assert history("keep") == history("prune")
 
 
-def test_a_text_that_comes_back_before_it_was_forgotten_is_still_learned_from(
+def test_text_that_returns_before_its_removal_keeps_its_evidence(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [FIRE])
@@ -341,7 +341,7 @@ def test_a_text_that_comes_back_before_it_was_forgotten_is_still_learned_from(
     assert_settled(database)
 
 
-def test_a_text_that_comes_back_under_another_title_is_looked_at_again(
+def test_text_that_returns_under_another_title_is_rediscovered(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [FIRE])
@@ -356,7 +356,7 @@ def test_a_text_that_comes_back_under_another_title_is_looked_at_again(
     assert_settled(database)
 
 
-def test_a_text_deleted_between_its_duplicates_stages_is_looked_at_after_all(
+def test_text_deleted_between_the_stages_of_its_duplicate_is_discovered(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [FIRE])
@@ -372,7 +372,7 @@ def test_a_text_deleted_between_its_duplicates_stages_is_looked_at_after_all(
     assert_settled(database)
 
 
-def test_a_word_keeps_its_id_when_it_is_forgotten_and_learned_again(
+def test_relearned_word_keeps_its_id(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [FIRE, LAW])
@@ -388,7 +388,7 @@ def test_a_word_keeps_its_id_when_it_is_forgotten_and_learned_again(
     assert ids.items() < dict(known).items()  # type: ignore[arg-type]
 
 
-def test_words_no_one_scores_with_any_more_are_removed(database: Database, settings: Settings) -> None:
+def test_unused_words_are_removed(database: Database, settings: Settings) -> None:
     for i in range(6):
         take_in(database, settings, [f"{FIRE} {about('fire', 'zorblat', 1)} {i}"])
     assert value(database, "SELECT COUNT(*) FROM custom_words WHERE word = 'zorblat'") <= 2
@@ -396,7 +396,7 @@ def test_words_no_one_scores_with_any_more_are_removed(database: Database, setti
     assert learned(database)["zorblat"]["n_documents"] == 6
 
 
-def test_with_another_build_of_the_data_evidence_starts_anew(database: Database, settings: Settings) -> None:
+def test_new_data_build_resets_the_evidence(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE, LAW])
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
     upload(database, settings, [about("sea", "zorblat", 2), SEA])
@@ -411,7 +411,7 @@ def test_with_another_build_of_the_data_evidence_starts_anew(database: Database,
     assert rows(database, "SELECT MAX(coverage) < 1.0 FROM chunks WHERE document_id = 5") == [(1,)]
 
 
-def test_a_scorer_that_is_not_lagoons_own_learns_nothing_and_harms_nothing(
+def test_foreign_scorer_learns_nothing_and_does_no_harm(
     database: Database, settings: Settings
 ) -> None:
     from fake_scorer import FakeScorer
@@ -424,7 +424,7 @@ def test_a_scorer_that_is_not_lagoons_own_learns_nothing_and_harms_nothing(
     assert (rows(database, "SELECT * FROM learning"), learned(database)) == before
 
 
-def test_texts_without_learned_words_are_analysed_once(
+def test_texts_without_learned_words_are_analyzed_once(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     analyzed: list[int] = []
@@ -436,7 +436,7 @@ def test_texts_without_learned_words_are_analysed_once(
     assert len(analyzed) == 4
 
 
-def test_short_texts_are_looked_at_and_scored_together_and_come_out_as_alone(
+def test_short_texts_processed_together_give_the_same_results(
     database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [about(topic, "zorblat", n) for topic in ("fire", "sea", "law", "bees") for n in (3, 4, 5)]
@@ -468,7 +468,7 @@ def observations(database: Database) -> list[tuple[Any, ...]]:
     )
 
 
-def test_one_bad_text_of_many_fails_alone(
+def test_bad_text_in_a_group_fails_alone(
     database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = [about("sea", "zorblat", n) for n in range(3, 13)]
@@ -480,7 +480,7 @@ def test_one_bad_text_of_many_fails_alone(
     assert "one by one" not in caplog.text, "the others are looked at together all the same"
 
 
-def test_a_scoring_without_a_first_look_finds_the_same_chunks(database: Database, settings: Settings) -> None:
+def test_scoring_without_discovery_finds_the_same_chunks(database: Database, settings: Settings) -> None:
     """As when it was another version's, or another item's."""
     take_in(database, settings, [FIRE, LAW])
     expected = [line for line in canonical(database) if '"chunk"' in line]

@@ -56,7 +56,7 @@ def upload_and_work(url: str, number: int, gate: Any, answers: Any) -> None:
         database.close()
 
 
-def test_each_text_becomes_one_document_whoever_brings_it(database: Database, settings: Settings) -> None:
+def test_concurrent_uploads_store_each_text_once(database: Database, settings: Settings) -> None:
     context = multiprocessing.get_context("spawn")
     gate, answers = context.Barrier(N_PROCESSES), context.Queue()
     processes = [

@@ -27,7 +27,7 @@ def engine(settings: Settings, database: Database) -> Iterator[Engine]:
         yield opened
 
 
-def test_chunks_whose_text_stays_keep_their_ids(engine: Engine) -> None:
+def test_chunks_with_unchanged_text_keep_their_ids(engine: Engine) -> None:
     document_id = engine.ingest(
         content=text_of(FIRE, PLANT, COURT), format="markdown", title="Notes", tags=["a"]
     ).id
@@ -52,7 +52,7 @@ def test_chunks_whose_text_stays_keep_their_ids(engine: Engine) -> None:
     assert_indexed(engine)
 
 
-def test_searches_find_the_new_text_and_not_the_old(engine: Engine) -> None:
+def test_search_finds_the_new_text_and_not_the_old(engine: Engine) -> None:
     other = engine.ingest(content=COURT).id
     document_id = engine.ingest(content=text_of(FIRE, PLANT), format="markdown").id
     assert document_id is not None
@@ -72,7 +72,7 @@ def test_searches_find_the_new_text_and_not_the_old(engine: Engine) -> None:
     assert_indexed(engine)
 
 
-def test_what_is_not_given_stays_and_what_is_given_changes(engine: Engine) -> None:
+def test_replace_changes_only_the_given_fields(engine: Engine) -> None:
     document_id = engine.ingest(
         content=FIRE, title="Fire", tags=["a", "b"], metadata={"n": 1}, source_path="fire.txt"
     ).id
@@ -104,7 +104,7 @@ def test_what_is_not_given_stays_and_what_is_given_changes(engine: Engine) -> No
     )
 
 
-def test_the_same_content_makes_no_work_but_what_is_said_of_it_counts(engine: Engine) -> None:
+def test_replacing_with_the_same_content_only_updates_its_fields(engine: Engine) -> None:
     document_id = engine.ingest(content=FIRE, title="Fire", tags=["a"]).id
     assert document_id is not None
     before = engine.chunks(document_id)
@@ -120,7 +120,7 @@ def test_the_same_content_makes_no_work_but_what_is_said_of_it_counts(engine: En
     assert value(engine.database, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'") == last_job
 
 
-def test_another_title_alone_scores_the_same_chunks_anew(engine: Engine) -> None:
+def test_new_title_alone_rescores_the_same_chunks(engine: Engine) -> None:
     document_id = engine.ingest(content=FIRE, title="Volcano").id
     assert document_id is not None
     engine.ingest(content=PLANT)
@@ -140,7 +140,7 @@ def test_another_title_alone_scores_the_same_chunks_anew(engine: Engine) -> None
     assert not rows(engine.database, titles.format("volcano"))
 
 
-def test_a_file_becomes_the_new_content(engine: Engine, tmp_path: Path) -> None:
+def test_replace_accepts_a_file(engine: Engine, tmp_path: Path) -> None:
     document_id = engine.ingest(content=FIRE, title="Fire", tags=["a"], metadata={"n": 1}).id
     assert document_id is not None
     path = tmp_path / "plants.md"
@@ -165,7 +165,7 @@ def test_content_of_another_document_is_refused(engine: Engine) -> None:
     assert engine.content(fire) == FIRE
 
 
-def test_a_bad_text_leaves_the_document_as_it_was(engine: Engine) -> None:
+def test_bad_text_leaves_the_document_unchanged(engine: Engine) -> None:
     document_id = engine.ingest(content=FIRE).id
     assert document_id is not None
     before = engine.chunks(document_id)
@@ -177,7 +177,7 @@ def test_a_bad_text_leaves_the_document_as_it_was(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("document_id", [0, 17, 2**63, -1])
-def test_a_document_that_is_not_there_cannot_be_replaced(engine: Engine, document_id: int) -> None:
+def test_replacing_a_missing_document_is_an_error(engine: Engine, document_id: int) -> None:
     with pytest.raises(NotFoundError):
         engine.replace(document_id, content=FIRE)
 
@@ -186,7 +186,7 @@ TEXTS = st.lists(st.sampled_from("abcdef"), max_size=12)
 
 
 @given(TEXTS, TEXTS)
-def test_chunks_go_on_under_an_equal_text_and_in_their_order(before: list[str], after: list[str]) -> None:
+def test_chunks_are_matched_by_equal_text_and_order(before: list[str], after: list[str]) -> None:
     numbered_before = list(enumerate(before, start=100))
     kept = matching_chunk_ids(numbered_before, after)
     assert len(kept) == len(after)
@@ -201,7 +201,7 @@ def test_chunks_go_on_under_an_equal_text_and_in_their_order(before: list[str], 
 
 
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True))
-def test_of_different_texts_as_many_go_on_as_can(before: list[int], after: list[int]) -> None:
+def test_matching_keeps_as_many_chunks_as_possible(before: list[int], after: list[int]) -> None:
     numbered_before = [(place, str(text)) for place, text in enumerate(before)]
     kept = matching_chunk_ids(numbered_before, [str(text) for text in after])
     longest = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
@@ -212,7 +212,7 @@ def test_of_different_texts_as_many_go_on_as_can(before: list[int], after: list[
     assert sum(chunk_id is not None for chunk_id in kept) == longest[-1][-1]
 
 
-def test_a_document_of_many_equal_chunks_is_matched_in_no_time() -> None:
+def test_matching_many_equal_chunks_is_fast() -> None:
     before = [(i, "same" if i % 2 else str(i)) for i in range(40_000)]
     after = ["new", *(text for _, text in before[::-1])]
     assert len(matching_chunk_ids(before, after)) == len(after)

@@ -71,7 +71,7 @@ def replace(database: Database, settings: Settings, document_id: int, content: s
     return submit_replacement(database, settings, document_id, draft(content, settings))
 
 
-def test_a_job_replaces_a_document(database: Database, settings: Settings, workers: Workers) -> None:
+def test_job_replaces_a_document(database: Database, settings: Settings, workers: Workers) -> None:
     document_id = workers.stored(FIRE)
     job_id = replace(database, settings, document_id, PLANT)
     assert contents(database) == {document_id: FIRE}
@@ -82,7 +82,7 @@ def test_a_job_replaces_a_document(database: Database, settings: Settings, worke
     assert contents(database) == {document_id: PLANT}
 
 
-def test_the_replacement_that_was_accepted_last_wins(
+def test_last_accepted_replacement_wins(
     database: Database, settings: Settings, workers: Workers
 ) -> None:
     document_id = workers.stored(FIRE)
@@ -99,7 +99,7 @@ def test_the_replacement_that_was_accepted_last_wins(
     assert get_job(database, second).status is JobStatus.succeeded
 
 
-def test_a_text_that_a_document_is_about_to_lose_is_stored_anew(
+def test_text_of_a_document_under_replacement_is_stored_again(
     database: Database, settings: Settings, workers: Workers
 ) -> None:
     document_id = workers.stored(FIRE)
@@ -114,7 +114,7 @@ def test_a_text_that_a_document_is_about_to_lose_is_stored_anew(
     assert sorted(contents(database).values()) == sorted([FIRE, PLANT])
 
 
-def test_two_documents_may_pass_a_text_on(database: Database, settings: Settings, workers: Workers) -> None:
+def test_documents_can_exchange_their_texts(database: Database, settings: Settings, workers: Workers) -> None:
     first, second = workers.stored(FIRE), workers.stored(PLANT)
     jobs = [
         replace(database, settings, second, COURT),
@@ -125,7 +125,7 @@ def test_two_documents_may_pass_a_text_on(database: Database, settings: Settings
     assert contents(database) == {first: PLANT, second: COURT}
 
 
-def test_a_replacement_fails_with_its_reason_where_it_cannot_be(
+def test_impossible_replacement_fails_with_a_reason(
     database: Database, settings: Settings, workers: Workers
 ) -> None:
     taken, document_id, gone = workers.stored(FIRE), workers.stored(PLANT), workers.stored(COURT)
@@ -140,7 +140,7 @@ def test_a_replacement_fails_with_its_reason_where_it_cannot_be(
     assert contents(database) == {taken: FIRE, document_id: PLANT}
 
 
-def test_a_document_that_is_replaced_while_it_is_scored_is_scored_again(
+def test_document_replaced_during_scoring_is_scored_again(
     database: Database, settings: Settings, workers: Workers
 ) -> None:
     """A lease that was lost, and a worker that does not know."""
@@ -167,7 +167,7 @@ def test_a_document_that_is_replaced_while_it_is_scored_is_scored_again(
         assert chunks_of(engine, document_id)[COURT] == kept[COURT]
 
 
-def test_readers_see_the_old_document_or_the_new_one(settings: Settings, engine: Engine) -> None:
+def test_readers_see_either_the_old_or_the_new_document(settings: Settings, engine: Engine) -> None:
     texts = [text_of(FIRE, PLANT, COURT), text_of(PLANT, TIDE), text_of(TIDE, FIRE, COURT, PLANT)]
     document_id = engine.ingest(content=texts[0], format="markdown").id
     assert document_id is not None

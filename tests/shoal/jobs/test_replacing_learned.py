@@ -70,7 +70,7 @@ def replacement(settings: Settings, content: str) -> DocumentDraft:
 
 
 @pytest.mark.parametrize("observations", ["keep", "prune"])
-def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
+def test_replacement_removes_old_words_and_learns_new_ones(
     database: Database, learning: Settings, tmp_path: Path, observations: str, migrated_file: Path
 ) -> None:
     learning = learning_settings(learning, observations=observations)
@@ -93,7 +93,7 @@ def test_words_of_the_old_text_are_forgotten_and_those_of_the_new_one_learned(
         assert canonical(database) == canonical(fresh)
 
 
-def test_a_text_whose_first_look_was_withdrawn_is_looked_at_again(
+def test_text_whose_observations_were_removed_is_discovered_again(
     database: Database, learning: Settings
 ) -> None:
     take_in(database, learning, OLD)
@@ -114,7 +114,7 @@ def test_a_text_whose_first_look_was_withdrawn_is_looked_at_again(
     assert_settled(database)
 
 
-def test_a_replacement_survives_the_death_of_its_worker_at_any_statement(
+def test_replacement_survives_death_at_every_statement(
     database: Database, learning: Settings
 ) -> None:
     take_in(database, learning, OLD)
@@ -147,7 +147,7 @@ def test_a_replacement_survives_the_death_of_its_worker_at_any_statement(
     assert_settled(database)
 
 
-def test_a_rescore_leaves_a_document_alone_that_was_replaced_meanwhile(
+def test_rescore_skips_a_document_replaced_concurrently(
     database: Database, learning: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))

@@ -70,7 +70,7 @@ def rescore(database: Database, settings: Settings) -> int:
     return job_id
 
 
-def test_stale_chunks_get_the_scores_of_the_newest_words_under_their_old_ids(
+def test_rescore_updates_stale_chunks_and_keeps_their_ids(
     database: Database, settings: Settings
 ) -> None:
     take_in(database, settings, [EARLY])
@@ -95,7 +95,7 @@ def test_stale_chunks_get_the_scores_of_the_newest_words_under_their_old_ids(
     )
 
 
-def test_a_second_rescore_finds_nothing_to_do(database: Database, settings: Settings) -> None:
+def test_second_rescore_changes_nothing(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     take_in(database, settings, LATER)
     rescore(database, settings)
@@ -106,7 +106,7 @@ def test_a_second_rescore_finds_nothing_to_do(database: Database, settings: Sett
     assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == version
 
 
-def test_chunks_that_hold_no_changed_word_only_get_the_version(
+def test_chunks_without_changed_words_only_get_the_new_version(
     database: Database, settings: Settings
 ) -> None:
     plain = "A court and a jury heard the witness of the crime."
@@ -119,7 +119,7 @@ def test_chunks_that_hold_no_changed_word_only_get_the_version(
     assert plain_id not in changed
 
 
-def test_documents_stored_without_learning_are_learned_from(database: Database, settings: Settings) -> None:
+def test_rescore_learns_from_documents_stored_without_learning(database: Database, settings: Settings) -> None:
     take_in(database, dataclasses.replace(settings, learning=False), [EARLY, *LATER])
     assert learned(database) == {}
     rescore(database, settings)
@@ -128,7 +128,7 @@ def test_documents_stored_without_learning_are_learned_from(database: Database, 
     assert stale(database) == 0
 
 
-def test_changed_settings_of_the_first_look_apply_to_all(database: Database, settings: Settings) -> None:
+def test_rescore_applies_changed_discover_settings_to_all_documents(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
     assert "quendle" in learned(database)
     other = dataclasses.replace(settings, short_document_words=10, min_occurrences_long=3)
@@ -137,13 +137,13 @@ def test_changed_settings_of_the_first_look_apply_to_all(database: Database, set
     assert_settled(database)
 
 
-def test_changed_thresholds_apply_to_all(database: Database, settings: Settings) -> None:
+def test_rescore_applies_changed_thresholds_to_all_documents(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
     rescore(database, dataclasses.replace(settings, min_occurrences_short=10))
     assert set(learned(database)) == {"zorblat"}
 
 
-def test_chunks_of_other_data_are_brought_to_this_one(database: Database, settings: Settings) -> None:
+def test_rescore_updates_chunks_of_another_data_build(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY, *LATER])
     before = spans(database)
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
@@ -155,7 +155,7 @@ def test_chunks_of_other_data_are_brought_to_this_one(database: Database, settin
     assert_settled(database)
 
 
-def test_a_rescore_of_nothing_forgets_what_was_deleted(database: Database, settings: Settings) -> None:
+def test_rescore_of_an_empty_library_removes_all_words(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     submit_delete(database, settings, [1])
     run_job(database, settings)
@@ -164,7 +164,7 @@ def test_a_rescore_of_nothing_forgets_what_was_deleted(database: Database, setti
     assert learned(database) == {}
 
 
-def test_without_learning_scores_follow_the_words_there_are(database: Database, settings: Settings) -> None:
+def test_rescore_without_learning_uses_the_existing_words(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     take_in(database, settings, LATER)
     words = learned(database)
@@ -173,7 +173,7 @@ def test_without_learning_scores_follow_the_words_there_are(database: Database, 
     assert learned(database) == words
 
 
-def test_documents_that_come_and_go_meanwhile_do_no_harm(database: Database, settings: Settings) -> None:
+def test_rescore_tolerates_documents_added_and_deleted_concurrently(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY, *LATER])
     job_id = submit_rescore(database, settings)
     submit_delete(database, settings, [2])
@@ -185,7 +185,7 @@ def test_documents_that_come_and_go_meanwhile_do_no_harm(database: Database, set
     assert_settled(database)
 
 
-def test_scores_of_later_words_are_not_set_back(database: Database, settings: Settings) -> None:
+def test_rescore_keeps_scores_of_later_versions(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     job_id = submit_rescore(database, settings)
     for stage in (Stage.rediscover, Stage.relearn):
@@ -205,7 +205,7 @@ def test_scores_of_later_words_are_not_set_back(database: Database, settings: Se
     assert canonical(database) == exported
 
 
-def test_a_canceled_rescore_leaves_the_rest_as_it_was(database: Database, settings: Settings) -> None:
+def test_canceled_rescore_leaves_the_rest_unchanged(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY, *[f"{EARLY} {i}" for i in range(5)]])
     take_in(database, settings, LATER)
     expected = stale(database)
@@ -222,7 +222,7 @@ def test_a_canceled_rescore_leaves_the_rest_as_it_was(database: Database, settin
     assert_settled(database)
 
 
-def test_a_long_document_is_written_in_parts_and_goes_on_where_it_was_killed(
+def test_long_document_is_rescored_in_parts_and_resumes_after_a_kill(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rescore_stage, "CHUNKS_WRITTEN", 2)

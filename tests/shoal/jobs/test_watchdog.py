@@ -87,7 +87,7 @@ def expiry(database: Database) -> float:
     return moment
 
 
-def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_over(
+def test_blocked_process_keeps_its_lease_until_its_time_limit(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, lease_seconds=3.0, max_attempts=1)
@@ -118,7 +118,7 @@ def test_a_process_whose_interpreter_is_held_keeps_its_lease_until_its_time_is_o
     assert "SHOAL_ITEM_TIME_LIMIT" in item.error
 
 
-def test_every_item_that_ends_starts_the_time_anew(
+def test_every_ended_item_restarts_the_time(
     database: Database, settings: Settings, killed: list[str]
 ) -> None:
     upload(database, settings, ["a", "b", "c"])
@@ -136,7 +136,7 @@ def test_every_item_that_ends_starts_the_time_anew(
     assert killed == [batch.owner]
 
 
-def test_work_on_a_canceled_job_has_a_deadline_too(
+def test_work_on_a_canceled_job_has_a_time_limit(
     database: Database, settings: Settings, killed: list[str]
 ) -> None:
     job_id = upload(database, settings, ["a"])
@@ -150,7 +150,7 @@ def test_work_on_a_canceled_job_has_a_deadline_too(
     assert killed == [batch.owner]
 
 
-def test_a_machine_that_slept_costs_no_process_its_life(
+def test_suspended_machine_kills_no_process(
     database: Database, settings: Settings, killed: list[str]
 ) -> None:
     upload(database, settings, ["a"])
@@ -163,7 +163,7 @@ def test_a_machine_that_slept_costs_no_process_its_life(
     assert killed == []
 
 
-def test_no_lease_of_a_process_that_died_is_renewed(database: Database, settings: Settings) -> None:
+def test_lease_of_a_dead_process_is_not_renewed(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     batch = must_claim(database, settings, now=time.time() - settings.lease_seconds / 2)
     before = expiry(database)
@@ -180,7 +180,7 @@ def test_no_lease_of_a_process_that_died_is_renewed(database: Database, settings
     assert expiry(database) > before
 
 
-def test_only_what_is_worked_on_now_is_renewed(database: Database, settings: Settings) -> None:
+def test_only_leases_of_current_work_are_renewed(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a", "b"])
     one_each = dataclasses.replace(settings, batch_items=1)
     long_ago = time.time() - settings.lease_seconds / 2
@@ -190,7 +190,7 @@ def test_only_what_is_worked_on_now_is_renewed(database: Database, settings: Set
     assert by_owner[working.owner] > by_owner[kept.owner] + settings.lease_seconds / 3
 
 
-def test_larger_documents_have_more_time_and_learning_has_its_own(
+def test_time_limit_grows_with_size_and_learning_has_its_own(
     database: Database, settings: Settings
 ) -> None:
     upload(database, settings, ["a"])
@@ -212,7 +212,7 @@ def test_larger_documents_have_more_time_and_learning_has_its_own(
     }
 
 
-def test_a_lease_that_runs_out_although_its_worker_lives_is_charged_so_that_there_is_an_end(
+def test_expired_lease_of_a_living_worker_counts_as_an_interruption(
     database: Database, settings: Settings
 ) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
@@ -228,7 +228,7 @@ def test_a_lease_that_runs_out_although_its_worker_lives_is_charged_so_that_ther
     assert statuses(database, job_id) == ["failed"]
 
 
-def test_a_process_that_works_by_itself_renews_its_leases(database: Database, settings: Settings) -> None:
+def test_process_with_a_local_job_renews_its_leases(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, lease_seconds=1.0)
     opened = embedded.open_upload(database, settings).begin()
     opened.add(draft("a"))
@@ -248,7 +248,7 @@ def local_job(database: Database, settings: Settings, contents: list[str]) -> in
     return opened.finish()
 
 
-def test_a_document_that_holds_one_of_several_processes_fails_and_the_rest_is_stored(
+def test_document_that_blocks_an_ingest_process_fails_and_the_rest_is_stored(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "_work_child", work_on_local_job)
@@ -260,7 +260,7 @@ def test_a_document_that_holds_one_of_several_processes_fails_and_the_rest_is_st
     assert queries.get_items(database, job_id)[2].attempts == 1
 
 
-def test_processes_that_die_without_work_in_hand_are_not_started_again_for_ever(
+def test_processes_that_die_without_work_are_not_restarted_forever(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "_work_child", die)
