@@ -68,7 +68,7 @@ def doctor(
     for finding in report.repaired:
         session.say(f"repaired  {finding.check}: {finding.problem}")
     for finding in report.findings:
-        session.say(f"{'PROBLEM ' if finding.is_harm else 'note    '}  {finding.check}: {finding.problem}")
+        session.say(f"{'PROBLEM ' if finding.is_error else 'note    '}  {finding.check}: {finding.problem}")
         for example in finding.examples:
             session.say(f"            - {example}")
         session.say(f"          means: {finding.meaning}")
@@ -83,12 +83,11 @@ def doctor(
 
 
 def _verdict(report: Report) -> str:
-    n_problems = sum(finding.is_harm for finding in report.findings)
-    if not n_problems:
+    harm = sum(finding.is_error for finding in report.findings)
+    if not harm:
         return "the library is whole"
-    n_repairable = sum(finding.is_harm and finding.can_repair for finding in report.findings)
-    hint = f"; `shoal doctor --repair` can repair {n_repairable}" if n_repairable else ""
-    return quantity(n_problems, "problem") + hint
+    can = sum(finding.is_error and finding.can_repair for finding in report.findings)
+    return f"{counted(harm, 'problem')}" + (f"; `shoal doctor --repair` can mend {can}" if can else "")
 
 
 def backup(

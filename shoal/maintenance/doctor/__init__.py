@@ -1,6 +1,6 @@
-"""Whether a library is what it should be: checks, each with what is wrong, what that means and what to do."""
+"""The doctor: checks of a library. Each finding says what is wrong, what it means and what to do."""
 
-from shoal.maintenance.doctor.findings import Check, CheckContext, Finding
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
 from shoal.maintenance.doctor.runner import Report, examine
 
-__all__ = ["Check", "CheckContext", "Finding", "Report", "examine"]
+__all__ = ["Check", "CheckContext", "Finding", "Report", "Severity", "examine"]

@@ -1,4 +1,4 @@
-"""What is stored of documents: the text is the truth, and the rest must follow from it."""
+"""Checks of stored documents. The text is authoritative; everything else can be derived from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from shoal.chunking.analysis import ReadDraft, analyze, analyze_cut, cuts_of, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
-from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models import DocumentDraft, ScoredDocument
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
@@ -21,35 +21,35 @@ from shoal.storage.document_queries import get_draft, tags_of
 from shoal.storage.statistics import COUNT_STALE
 from shoal.support.clock import timestamp
 
-ROWS_MENDED = 20_000
-"""Rows of postings written in one transaction: about 50 ms."""
+REPAIR_ROWS = 20_000
+"""Posting rows per write transaction: about 50 ms."""
 WEIGHT_TOLERANCE = 1.0
-"""Of a posting, in its unit of a millionth: rounding, and not damage."""
+"""Rounding difference allowed in the weight of a posting, in millionths."""
 NORM_TOLERANCE = 1e-3
 
-# Texts as bytes: one that is not UTF-8 any more could not be read as anything else.
+# Texts as bytes: a damaged text may not be valid UTF-8.
 TEXTS = """
     SELECT id, content_hash, n_bytes, n_chunks, typeof(content) = 'text' AS is_text, CAST(content AS BLOB)
     FROM documents ORDER BY id
 """
-# A chunk whose section is missing or of another document has no section here.
+# `section` is NULL if the section is missing or belongs to another document.
 CHUNKS_OF = """
     SELECT c.id, c.chunk_index, c.start_char, c.end_char, CAST(c.text AS BLOB) AS text, s.id AS section
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
-# Documents with a chunk whose strongest reef or norm is not that of its reefs.
-OTHER_SCORES = """
+# Documents with a chunk whose strongest reef or norm does not follow from its reefs.
+WRONG_SCORES = """
     SELECT DISTINCT c.document_id FROM chunks c
-    LEFT JOIN (SELECT chunk_id, SUM(z_score * z_score) AS square, MAX(CASE rank WHEN 0 THEN reef_id END) AS top,
-                      COUNT(*) AS n, MAX(rank) AS last
+    LEFT JOIN (SELECT chunk_id, SUM(z_score * z_score) AS square,
+                      MAX(CASE rank WHEN 0 THEN reef_id END) AS top, COUNT(*) AS n, MAX(rank) AS last
                FROM chunk_reefs GROUP BY chunk_id) r ON r.chunk_id = c.id
     WHERE c.top_reef_id IS NOT r.top OR COALESCE(r.n, 0) <> COALESCE(r.last, -1) + 1
        OR ABS(c.norm * c.norm - COALESCE(r.square, 0)) > :tolerance * (1 + c.norm * c.norm)
     ORDER BY c.document_id
 """
 N_REEFS = "SELECT value FROM json_each(:reefs)"
-FORGET_POSTINGS_OF_CHUNK = f"DELETE FROM reef_postings WHERE chunk_id = :chunk_id AND reef_id IN ({N_REEFS})"
+DELETE_POSTINGS_OF_CHUNK = f"DELETE FROM reef_postings WHERE chunk_id = :chunk_id AND reef_id IN ({N_REEFS})"
 DELETE_CHUNKS = "DELETE FROM chunks WHERE document_id = :document_id"
 
 NOT_INDEXED = "SELECT COUNT(*) FROM chunks WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)"
@@ -57,7 +57,8 @@ INDEXED_ONLY = "SELECT COUNT(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT i
 COMPARE_INDEX = "INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)"
 REBUILD_INDEX = "INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')"
 
-# Postings that do not follow from the reefs of their chunk, with what they should be: NULL where they should not be.
+# Postings that do not follow from the reefs of their chunk, with the correct weight; NULL: delete the
+# posting.
 WRONG_POSTINGS = """
     SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER) AS weight
     FROM chunks c
@@ -72,63 +73,69 @@ WRONG_POSTINGS = """
 """
 DELETE_POSTING = "DELETE FROM reef_postings WHERE reef_id = ? AND chunk_id = ?"
 WRITE_POSTING = "INSERT OR REPLACE INTO reef_postings (reef_id, chunk_id, weight) VALUES (?, ?, ?)"
-# Who keeps postings in memory reads these documents again.
+# Processes that keep postings in memory reload these documents.
 NOTE_CHANGED = """
     INSERT OR REPLACE INTO rescored_documents (document_id) SELECT document_id FROM chunks WHERE id = ?
 """
 
 
 class Damaged(NamedTuple):
-    """A document that is not as its text says. `is_lost`: the text itself is not what was stored."""
+    """A document that is inconsistent with its text. `is_lost`: the text itself has changed since it was
+    stored."""
 
     document_id: int
-    why: str
+    reason: str
     is_lost: bool = False
 
 
 def _texts(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         damaged = list(_damaged(snapshot))
-    lost, torn = [one for one in damaged if one.is_lost], [one for one in damaged if not one.is_lost]
-    found = []
+    lost = [document for document in damaged if document.is_lost]
+    inconsistent = [document for document in damaged if not document.is_lost]
+    findings = []
     if lost:
-        found.append(
+        findings.append(
             Finding(
                 "texts",
-                f"the text of documents is not what was stored: {_ids(lost)}",
-                "its SHA-256 is another than that of the text that came in: it was changed by damage or by hand",
-                "take them from a backup or from where they came: `shoal delete ID`, then `shoal ingest` the file again",
+                f"texts of documents have changed since they were stored: {_ids(lost)}",
+                "their SHA-256 differs from that of the accepted text: they were damaged, or edited by hand",
+                "restore a backup, or add them from the source: `shoal delete ID`, then `shoal ingest` the "
+                "file again",
                 n=len(lost),
-                examples=examples(f"document {one.document_id}: {one.why}" for one in lost),
+                examples=examples(f"document {document.document_id}: {document.reason}" for document in lost),
             )
         )
-    if torn:
-        found.append(
+    if inconsistent:
+        findings.append(
             Finding(
                 "texts",
-                f"passages of documents are not those of their text: {_ids(torn)}",
-                "searches miss parts of them or cite the wrong place; the texts themselves are whole",
-                "--repair cuts and scores these documents anew from their text",
-                n=len(torn),
-                examples=examples(f"document {one.document_id}: {one.why}" for one in torn),
+                f"passages of documents do not match their text: {_ids(inconsistent)}",
+                "searches miss parts of these documents or cite the wrong place; the texts themselves are "
+                "intact",
+                "--repair rebuilds the passages and scores of these documents from their text",
+                n=len(inconsistent),
+                examples=examples(
+                    f"document {document.document_id}: {document.reason}" for document in inconsistent
+                ),
                 can_repair=True,
             )
         )
-    return found
+    return findings
 
 
 def _damaged(snapshot: Snapshot) -> Iterator[Damaged]:
     for document_id, content_hash, n_bytes, n_chunks, is_text, encoded in snapshot.tuples(TEXTS):
         if not is_text or hashlib.sha256(encoded).hexdigest() != content_hash:
-            yield Damaged(document_id, "the text has another SHA-256", is_lost=True)
+            yield Damaged(document_id, "the SHA-256 of the text differs", is_lost=True)
             continue
         chunks = snapshot.rows(CHUNKS_OF, {"document_id": document_id})
         if len(encoded) != n_bytes:
-            yield Damaged(document_id, f"{n_bytes} bytes are noted, it has {len(encoded)}")
+            yield Damaged(document_id, f"{n_bytes} bytes are recorded, the text has {len(encoded)}")
         elif len(chunks) != n_chunks or not chunks:
-            yield Damaged(document_id, f"{n_chunks} passages are noted, it has {len(chunks)}")
-        elif why := next(filter(None, _faults(chunks, encoded.decode())), None):
-            yield Damaged(document_id, why)
+            yield Damaged(document_id, f"{n_chunks} passages are recorded, there are {len(chunks)}")
+        elif fault := next(filter(None, _faults(chunks, encoded.decode())), None):
+            yield Damaged(document_id, fault)
 
 
 def _faults(chunks: Sequence[Any], content: str) -> Iterator[str | None]:
@@ -142,26 +149,26 @@ def _fault(i: int, chunk: Any, content: str) -> str | None:
     if chunk["section"] is None:
         return f"passage #{i} has no section"
     if not (isinstance(start, int) and isinstance(end, int)) or content[start:end].encode() != chunk["text"]:
-        return f"passage #{i} is not the text at its place"
+        return f"passage #{i} differs from the text at its offsets"
     return None
 
 
-def _restore_documents(context: CheckContext) -> None:
+def _repair_texts(context: CheckContext) -> None:
     with context.database.snapshot() as snapshot:
-        ids = [one.document_id for one in _damaged(snapshot) if not one.is_lost]
-    _make_anew(context, ids)
+        ids = [document.document_id for document in _damaged(snapshot) if not document.is_lost]
+    _rebuild_documents(context, ids)
 
 
 def _scores(context: CheckContext) -> Sequence[Finding]:
-    ids = _other_scores(context)
+    ids = _wrong_scores(context)
     if not ids:
         return []
     return [
         Finding(
             "scores",
-            f"reefs of passages are missing or are not those they were scored with: {_some(ids)}",
+            f"reefs of passages are missing or differ from their scores: {_shortened(ids)}",
             "these passages rank too low or too high, and their explanations are incomplete",
-            "--repair scores these documents anew",
+            "--repair scores these documents again",
             n=len(ids),
             examples=examples(f"document {document_id}" for document_id in ids),
             can_repair=True,
@@ -169,33 +176,36 @@ def _scores(context: CheckContext) -> Sequence[Finding]:
     ]
 
 
-def _other_scores(context: CheckContext) -> list[int]:
+def _wrong_scores(context: CheckContext) -> list[int]:
     with context.database.snapshot() as snapshot:
-        return [row[0] for row in snapshot.tuples(OTHER_SCORES, {"tolerance": NORM_TOLERANCE})]
+        return [row[0] for row in snapshot.tuples(WRONG_SCORES, {"tolerance": NORM_TOLERANCE})]
 
 
-def _restore_scores(context: CheckContext) -> None:
-    _make_anew(context, _other_scores(context))
+def _repair_scores(context: CheckContext) -> None:
+    _rebuild_documents(context, _wrong_scores(context))
 
 
-def _make_anew(context: CheckContext, document_ids: Sequence[int]) -> None:
-    """Cut and score documents again, each in a transaction of its own; passages that are where they were keep their
-    ids. One that cannot be read does not stop the rest; the first error is raised at the end."""
+def _rebuild_documents(context: CheckContext, document_ids: Sequence[int]) -> None:
+    """Chunk and score documents again, one transaction per document. Chunks with unchanged offsets keep their
+    ids.
+
+    A document that cannot be read does not stop the others; the first error is raised at the end.
+    """
     vocabularies = Vocabularies(context.database, context.scorer) if document_ids else None
-    failed: Exception | None = None
+    first_error: Exception | None = None
     for document_id in document_ids:
-        assert vocabularies is not None, "made for the documents there are"
+        assert vocabularies is not None, "loaded if there are documents"
         try:
-            _make_one_anew(context, document_id, vocabularies)
+            _rebuild_document(context, document_id, vocabularies)
         except (DatabaseUnavailableError, DiskFullError):
             raise
-        except Exception as error:  # whatever a damaged value leads to
-            failed = failed or error
-    if failed is not None:
-        raise failed
+        except Exception as error:  # a damaged value can raise anything
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
 
 
-def _make_one_anew(context: CheckContext, document_id: int, vocabularies: Vocabularies) -> None:
+def _rebuild_document(context: CheckContext, document_id: int, vocabularies: Vocabularies) -> None:
     with context.database.snapshot() as snapshot:
         draft = get_draft(snapshot, document_id)
         tags = tags_of(snapshot, [document_id]).get(document_id, ())
@@ -203,29 +213,29 @@ def _make_one_anew(context: CheckContext, document_id: int, vocabularies: Vocabu
     scored = _scored(draft, vocabularies, context)
     reefs = json.dumps(list(range(context.scorer.n_reefs)))
     with context.database.write() as connection:
-        one = {"document_id": document_id}
-        rows = connection.execute(sa.text(CHUNKS_OF), one).all()
-        before = {(row.start_char, row.end_char): row.id for row in rows}
-        # What should follow from other rows may be there without them, and would be in the way.
+        parameters = {"document_id": document_id}
+        rows = connection.execute(sa.text(CHUNKS_OF), parameters).all()
+        old_ids = {(row.start_char, row.end_char): row.id for row in rows}
+        # Postings without their chunk_reefs survive the usual deletion, and would collide with the new ones.
         if rows:
-            forget = [{"chunk_id": row.id, "reefs": reefs} for row in rows]
-            connection.execute(sa.text(FORGET_POSTINGS_OF_CHUNK), forget)
+            postings = [{"chunk_id": row.id, "reefs": reefs} for row in rows]
+            connection.execute(sa.text(DELETE_POSTINGS_OF_CHUNK), postings)
         for statement in (document_writer.FORGET_TEXTS, DELETE_CHUNKS):
-            connection.execute(sa.text(statement), one)
-        kept = [before.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
+            connection.execute(sa.text(statement), parameters)
+        kept = [old_ids.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
         document_writer.replace_document(connection, document_id, scored, kept, now=timestamp())
 
 
 def _scored(draft: DocumentDraft, vocabularies: Vocabularies, context: CheckContext) -> ScoredDocument:
     base, settings, version = vocabularies.base, context.settings, vocabularies.newest()
     scorer = vocabularies.at(version)
-    first = analyze(draft, base, settings)
-    again = first
+    analysis = analyze(draft, base, settings)
     if scorer is not base:
-        cut = analyze_cut(draft, cuts_of(first), scorer, settings, read=ReadDraft(first.parsed, None))
-        assert cut is not None, "a text is read the same way twice"
-        again = cut
-    return scored_document(again, scorer, vocabulary_version=version)
+        cuts, parsed = cuts_of(analysis), ReadDraft(analysis.parsed, None)
+        rescored = analyze_cut(draft, cuts, scorer, settings, read=parsed)
+        assert rescored is not None, "parsing is deterministic, so that the cuts fit"
+        analysis = rescored
+    return scored_document(analysis, scorer, vocabulary_version=version)
 
 
 def _full_text(context: CheckContext) -> Sequence[Finding]:
@@ -233,28 +243,31 @@ def _full_text(context: CheckContext) -> Sequence[Finding]:
         missing, extra = snapshot.value(NOT_INDEXED), snapshot.value(INDEXED_ONLY)
     if missing or extra:
         return [
-            _index_finding(f"{missing:,} passages are missing in it, {extra:,} are too many", missing + extra)
+            _index_finding(
+                f"{missing:,} passages are missing from it, {extra:,} entries have no passage",
+                missing + extra,
+            )
         ]
     return []
 
 
-def _full_text_in_depth(context: CheckContext) -> Sequence[Finding]:
+def _full_text_words(context: CheckContext) -> Sequence[Finding]:
     with context.database.write() as connection:
         try:
             connection.exec_driver_sql(COMPARE_INDEX)
         except sa.exc.DatabaseError as error:
             if "malformed" not in str(error.orig):
                 raise
-            return [_index_finding("words in it are not those of the passages", 1, "full-text words")]
+            return [_index_finding("its words differ from those of the passages", 1, "full-text words")]
     return []
 
 
 def _index_finding(what: str, n: int, check: str = "full-text") -> Finding:
     return Finding(
         check,
-        f"the full-text index does not agree with the passages: {what}",
-        "searches for words miss passages or find those that are gone; the passages are whole",
-        "--repair makes the index anew from the passages",
+        f"the full-text index does not match the passages: {what}",
+        "lexical searches miss passages or find deleted ones; the passages are intact",
+        "--repair rebuilds the index from the passages",
         n=n,
         can_repair=True,
     )
@@ -272,9 +285,10 @@ def _postings(context: CheckContext) -> Sequence[Finding]:
     return [
         Finding(
             "postings",
-            f"{n:,} postings are not those of the passages' reefs",
-            "searches by meaning rank passages wrongly or miss them; the reefs themselves are whole",
-            "--repair makes these postings anew; restart a running service afterwards, which keeps them in memory",
+            f"{n:,} postings do not match the reefs of their passages",
+            "searches by reef rank passages wrongly or miss them; the reefs themselves are intact",
+            "--repair rebuilds these postings; then restart a running service, which keeps postings in "
+            "memory",
             n=n,
             can_repair=True,
         )
@@ -286,54 +300,52 @@ def _wrong_postings(context: CheckContext) -> Iterator[tuple[int, int, int | Non
         yield from snapshot.tuples(WRONG_POSTINGS, {"tolerance": WEIGHT_TOLERANCE})
 
 
-def _correct_postings(context: CheckContext) -> None:
+def _repair_postings(context: CheckContext) -> None:
     wrong = list(_wrong_postings(context))
-    for start in range(0, len(wrong), ROWS_MENDED):
-        some = wrong[start : start + ROWS_MENDED]
+    for start in range(0, len(wrong), REPAIR_ROWS):
+        batch = wrong[start : start + REPAIR_ROWS]
         with context.database.write() as connection:
-            connection.exec_driver_sql(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in some])
-            if there := [row for row in some if row[2] is not None]:
-                connection.exec_driver_sql(WRITE_POSTING, there)
-            connection.exec_driver_sql(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in some}])
+            connection.exec_driver_sql(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in batch])
+            if corrected := [row for row in batch if row[2] is not None]:
+                connection.exec_driver_sql(WRITE_POSTING, corrected)
+            connection.exec_driver_sql(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in batch}])
 
 
 def _staleness(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         version = snapshot.value("SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions")
-        asked = {"data_checksum": context.scorer.data_checksum, "vocabulary_version": version}
-        n = snapshot.value(COUNT_STALE, asked)
+        parameters = {"data_checksum": context.scorer.data_checksum, "vocabulary_version": version}
+        n = snapshot.value(COUNT_STALE, parameters)
     if not n:
         return []
     return [
         Finding(
             "staleness",
-            f"{n:,} passages were scored before the newest words were learned, or with other data",
-            "this is how a library grows; they are found, but not by the words learned since",
-            "`shoal rescore` when there is time for it",
+            f"{n:,} passages were scored before the newest words were learned, or with other scorer data",
+            "normal while a library grows; searches find these passages, but not by words learned since",
+            "run `shoal rescore` when convenient",
             n=n,
-            is_harm=False,
+            severity=Severity.note,
         )
     ]
 
 
 def _ids(damaged: Sequence[Damaged]) -> str:
-    return _some([one.document_id for one in damaged])
+    return _shortened([document.document_id for document in damaged])
 
 
-def _some(document_ids: Sequence[int]) -> str:
+def _shortened(document_ids: Sequence[int]) -> str:
     shown = ", ".join(str(document_id) for document_id in document_ids[:10])
     return f"{shown} and {len(document_ids) - 10:,} more" if len(document_ids) > 10 else shown
 
 
 CHECKS = (
-    Check(
-        "texts", "texts, and passages that are citations of them", _texts, _restore_documents, reads_all=True
-    ),
-    Check("scores", "reefs of every passage", _scores, _restore_scores),
-    Check("postings", "what searches by meaning read", _postings, _correct_postings),
+    Check("texts", "texts, and whether passages match them", _texts, _repair_texts, reads_all=True),
+    Check("scores", "reefs of passages", _scores, _repair_scores),
+    Check("postings", "postings of reefs", _postings, _repair_postings),
     Check("full-text", "passages in the full-text index", _full_text, _rebuild_index),
     Check(
-        "full-text words", "words in the full-text index", _full_text_in_depth, _rebuild_index, reads_all=True
+        "full-text words", "words in the full-text index", _full_text_words, _rebuild_index, reads_all=True
     ),
     Check("staleness", "passages that are out of date", _staleness),
 )

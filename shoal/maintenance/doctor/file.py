@@ -1,4 +1,4 @@
-"""The file as SQLite sees it: can it be read, is it whole, is it of this version."""
+"""Checks of the database file: readable, intact, and with the schema of this version."""
 
 from __future__ import annotations
 
@@ -12,44 +12,46 @@ from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, exam
 from shoal.storage import migrate
 from shoal.storage.schema import Part, missing_parts, with_content
 
-LOSES_NOTHING = "`shoal backup` and `shoal export` save what can be read before anything else is tried"
-OF_AN_INDEX = re.compile(
-    r"(missing from index|wrong # of entries in index|non-unique entry in index|values differ from index) (\S+)"
+SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
+INDEX_DAMAGE = re.compile(
+    r"(missing from index|wrong # of entries in index|non-unique entry in index|values differ from index)"
+    r" (\S+)"
 )
-"""What SQLite says of an index that does not have what its table has: a part that can be made anew."""
+"""Messages of SQLite about an index that differs from its table. An index can be rebuilt."""
 
 INTEGRITY = "PRAGMA integrity_check(100)"
 FOREIGN_KEYS = "PRAGMA foreign_key_check"
 
-OWNED = {
+DELETE_ORPHANS = {
     "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
     "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
     "chunks": "DELETE FROM chunks WHERE document_id NOT IN (SELECT id FROM documents)",
     "chunk_reefs": "DELETE FROM chunk_reefs WHERE chunk_id NOT IN (SELECT id FROM chunks)",
     "chunk_islands": "DELETE FROM chunk_islands WHERE chunk_id NOT IN (SELECT id FROM chunks)",
-    "custom_word_reefs": "DELETE FROM custom_word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)",
+    "custom_word_reefs": """
+        DELETE FROM custom_word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
     "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",
     "job_item_cuts": "DELETE FROM job_item_cuts WHERE item_id NOT IN (SELECT id FROM job_items)",
     "word_observations": """
         DELETE FROM word_observations WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
 }
-"""Rows without what they belong to: nobody can reach them, and they hold nothing that could be had from elsewhere.
-Texts and items of jobs are not among them: what was accepted is never removed here."""
+"""Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data. Texts
+and job items are not listed: a repair never removes accepted documents."""
+
+CHECKED_ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
+"""References that other checks cover: a chunk without its section and an item without its job still have
+their text."""
 
 
-ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
-"""What other checks look at: a chunk without its section still has its text, an item without its job, too."""
-
-
-class Loose(NamedTuple):
-    """Rows of a table that refer to rows of another which are not there."""
+class Orphans(NamedTuple):
+    """Rows of `table` that refer to missing rows of `parent`."""
 
     table: str
     parent: str
     n: int
 
 
-def _can_be_read(context: CheckContext) -> Sequence[Finding]:
+def _readability(context: CheckContext) -> Sequence[Finding]:
     path = context.settings.database_path
     try:
         revision = migrate.current_revision(context.database)
@@ -59,8 +61,8 @@ def _can_be_read(context: CheckContext) -> Sequence[Finding]:
                 "file",
                 f"{path.name} cannot be read: {error}",
                 "it is not an SQLite database, or its first pages are damaged",
-                "`shoal restore` a backup (the damaged file is kept); without one, the `.recover` command of the "
-                "sqlite3 program may save some of it",
+                "`shoal restore` a backup (the damaged file is kept); without a backup, the `.recover` "
+                "command of the sqlite3 program may save some of it",
             )
         ]
     if revision is None:
@@ -69,70 +71,71 @@ def _can_be_read(context: CheckContext) -> Sequence[Finding]:
                 "file",
                 f"{path.name} is not a Shoal database",
                 "it is empty, or belongs to another program",
-                "check `--db` and SHOAL_DATABASE_URL; `shoal migrate` prepares an empty one",
+                "check `--db` and SHOAL_DATABASE_URL; `shoal migrate` creates the tables in an empty "
+                "database",
             )
         ]
     return []
 
 
-def _is_whole(context: CheckContext) -> Sequence[Finding]:
-    lines = _integrity(context)
+def _page_integrity(context: CheckContext) -> Sequence[Finding]:
+    lines = _integrity_messages(context)
     if not lines:
         return []
-    of_index = [line for line in lines if OF_AN_INDEX.search(line)]
-    found = []
-    if of_index:
-        names = sorted({match[2] for line in of_index if (match := OF_AN_INDEX.search(line))})
-        found.append(
+    index_lines = [line for line in lines if INDEX_DAMAGE.search(line)]
+    findings = []
+    if index_lines:
+        names = sorted({match[2] for line in index_lines if (match := INDEX_DAMAGE.search(line))})
+        findings.append(
             Finding(
                 "integrity",
-                f"an index does not have what its table has: {', '.join(names)}",
-                "rows may not be found, or be found twice; the rows themselves are whole",
-                "`shoal doctor --repair` makes the indexes anew; look for the cause: a failing disk, or a copy of the "
-                "file made while it was written",
-                n=len(of_index),
-                examples=examples(of_index),
+                f"indexes do not match their tables: {', '.join(names)}",
+                "queries may miss rows or return them twice; the rows themselves are intact",
+                "`shoal doctor --repair` rebuilds the indexes; look for the cause: a failing disk, or a copy "
+                "of the file that was made during writes",
+                n=len(index_lines),
+                examples=examples(index_lines),
                 can_repair=True,
             )
         )
-    if rest := [line for line in lines if line not in of_index]:
-        found.append(
+    if rest := [line for line in lines if line not in index_lines]:
+        findings.append(
             Finding(
                 "integrity",
                 "the file is damaged",
-                "a disk that fails, a copy made while the file was written, or another program has changed it",
-                f"`shoal restore` a backup. {LOSES_NOTHING}",
+                "a failing disk, a copy made during writes, or another program has changed it",
+                f"{SAVE_FIRST}, then `shoal restore` a backup",
                 n=len(rest),
                 examples=examples(rest),
             )
         )
-    return found
+    return findings
 
 
-def _integrity(context: CheckContext) -> list[str]:
+def _integrity_messages(context: CheckContext) -> list[str]:
     try:
         with context.database.snapshot() as snapshot:
             lines = [line for (text,) in snapshot.rows(INTEGRITY) for line in str(text).splitlines()]
     except (DamagedDatabaseError, SchemaError):
-        return ["the check could not come to its end: a page that it needs is not readable"]
+        return ["the check was not completed: SQLite cannot read a page that it needs"]
     return [] if lines == ["ok"] else [line for line in lines if not line.startswith("***")]
 
 
-def _make_indexes(context: CheckContext) -> None:
+def _rebuild_indexes(context: CheckContext) -> None:
     with context.database.write() as connection:
         connection.exec_driver_sql("REINDEX")
 
 
-def _is_current(context: CheckContext) -> Sequence[Finding]:
+def _schema(context: CheckContext) -> Sequence[Finding]:
     revision = migrate.current_revision(context.database)
-    assert revision is not None, "the check before has seen to that"
+    assert revision is not None, "the check of the file has passed"
     if revision > migrate.HEAD:
         return [
             Finding(
                 "schema",
-                f"the database has schema {revision}; this version knows schemas up to {migrate.HEAD}",
-                "a newer Shoal has written it",
-                "install the newer version; this one refuses to touch it",
+                f"the database has schema {revision}; this version supports schemas up to {migrate.HEAD}",
+                "a newer version of Shoal wrote it",
+                "install the newer version; this one does not open the database",
             )
         ]
     if revision < migrate.HEAD:
@@ -140,8 +143,8 @@ def _is_current(context: CheckContext) -> Sequence[Finding]:
             Finding(
                 "schema",
                 f"the database has schema {revision}; this version needs {migrate.HEAD}",
-                "an older Shoal has written it",
-                "`shoal migrate`, or --repair, brings it up to date; make a backup before",
+                "an older version of Shoal wrote it",
+                "make a backup; then `shoal migrate` or --repair updates the schema",
                 can_repair=True,
             )
         ]
@@ -153,9 +156,9 @@ def _is_current(context: CheckContext) -> Sequence[Finding]:
         Finding(
             "schema",
             f"parts of the schema are missing: {', '.join(missing)}",
-            "someone has removed them, or restored a part of the database"
-            + ("" if is_table else "; without them it is slow"),
-            f"`shoal restore` a backup. {LOSES_NOTHING}" if is_table else "--repair makes them again",
+            "they were removed, or only a part of the database was restored"
+            + ("" if is_table else "; queries are slow without them"),
+            f"{SAVE_FIRST}, then `shoal restore` a backup" if is_table else "--repair creates them again",
             n=len(missing),
             can_repair=not is_table,
         )
@@ -167,7 +170,7 @@ def _missing_parts(context: CheckContext) -> list[Part]:
         return missing_parts(snapshot)
 
 
-def _make_current(context: CheckContext) -> None:
+def _repair_schema(context: CheckContext) -> None:
     try:
         migrate.upgrade(context.database)
     except SchemaError:
@@ -176,47 +179,47 @@ def _make_current(context: CheckContext) -> None:
     if with_content(missing):
         return
     with context.database.write() as connection:
-        # Views after tables, indexes last; a full-text index brings its own tables.
+        # Tables, then views, then indexes. The full-text index creates its own tables.
         for kind in ("table", "view", "index"):
             for _, _, sql in (
-                one for one in missing if one[0] == kind and not one[1].startswith("chunk_fts_")
+                part for part in missing if part[0] == kind and not part[1].startswith("chunk_fts_")
             ):
                 connection.exec_driver_sql(sql)
 
 
-def _belongs(context: CheckContext) -> Sequence[Finding]:
+def _find_orphans(context: CheckContext) -> Sequence[Finding]:
     return [
         Finding(
             "orphans",
-            f"{loose.n:,} rows of {loose.table} belong to {loose.parent} that are not there",
-            "something was removed without what belongs to it, by another program or by damage",
-            "--repair removes what is of no use any more; documents that miss a part are made whole from their text"
-            if loose.table in OWNED
-            else f"`shoal restore` a backup. {LOSES_NOTHING}",
-            n=loose.n,
-            can_repair=loose.table in OWNED,
+            f"{orphans.n:,} rows of {orphans.table} refer to missing rows of {orphans.parent}",
+            "another program or damage has removed rows without their dependent rows",
+            "--repair removes the unreachable rows; incomplete documents are rebuilt from their text"
+            if orphans.table in DELETE_ORPHANS
+            else f"{SAVE_FIRST}, then `shoal restore` a backup",
+            n=orphans.n,
+            can_repair=orphans.table in DELETE_ORPHANS,
         )
-        for loose in _loose(context)
+        for orphans in _orphans(context)
     ]
 
 
-def _loose(context: CheckContext) -> list[Loose]:
+def _orphans(context: CheckContext) -> list[Orphans]:
     counts: dict[tuple[str, str], int] = {}
     with context.database.snapshot() as snapshot:
         for table, _, parent, _ in snapshot.tuples(FOREIGN_KEYS):
             counts[table, parent] = counts.get((table, parent), 0) + 1
-    return [Loose(*key, n) for key, n in sorted(counts.items()) if key not in ELSEWHERE]
+    return [Orphans(*key, n) for key, n in sorted(counts.items()) if key not in CHECKED_ELSEWHERE]
 
 
-def _remove_loose(context: CheckContext) -> None:
-    for table in {loose.table for loose in _loose(context)} & OWNED.keys():
+def _delete_orphans(context: CheckContext) -> None:
+    for table in {orphans.table for orphans in _orphans(context)} & DELETE_ORPHANS.keys():
         with context.database.write() as connection:
-            connection.exec_driver_sql(OWNED[table])
+            connection.exec_driver_sql(DELETE_ORPHANS[table])
 
 
 CHECKS = (
-    Check("file", "whether the file can be read", _can_be_read, is_vital=True),
-    Check("schema", "whether the schema is this version's", _is_current, _make_current, is_vital=True),
-    Check("integrity", "SQLite's own check of every page", _is_whole, _make_indexes, reads_all=True),
-    Check("orphans", "rows that belong to nothing", _belongs, _remove_loose, reads_all=True),
+    Check("file", "whether the file can be read", _readability, is_vital=True),
+    Check("schema", "the schema", _schema, _repair_schema, is_vital=True),
+    Check("integrity", "SQLite's check of every page", _page_integrity, _rebuild_indexes, reads_all=True),
+    Check("orphans", "rows without their parent row", _find_orphans, _delete_orphans, reads_all=True),
 )

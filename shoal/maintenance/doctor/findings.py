@@ -1,7 +1,8 @@
-"""What a check is made of, and what it says."""
+"""The contract of the doctor: checks, and the findings that they return."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -11,15 +12,22 @@ from typing import Any
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
+
+
+class Severity(enum.StrEnum):
+    """`error`: the library is damaged. `note`: nothing is wrong, but the operator should know."""
+
+    error = "error"
+    note = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One problem of a library.
 
-    `n` says how many times, `examples` names the first few. `is_harm` is False where nothing is wrong yet, but worth
-    knowing. `can_repair`: `--repair` mends it without losing a document. `is_unseen`: the check could not be made.
+    `n` is the number of occurrences, `examples` names the first few. `can_repair`: `--repair` fixes it
+    without losing a document. `is_unseen`: the check could not run.
     """
 
     check: str
@@ -28,13 +36,17 @@ class Finding:
     advice: str
     n: int = 1
     examples: tuple[str, ...] = ()
-    is_harm: bool = True
+    severity: Severity = Severity.error
     can_repair: bool = False
     is_unseen: bool = False
 
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.error
+
 
 class CheckContext:
-    """The library that is looked at. Opens nothing until it is asked to."""
+    """The library under examination. The database and the scorer are opened on first use."""
 
     def __init__(self, settings: Settings, scorer: Any = None) -> None:
         self.settings = settings
@@ -45,13 +57,13 @@ class CheckContext:
         return Database(self.settings.database_url)
 
     def close(self) -> None:
-        """Close the database, where it was opened."""
+        """Close the database if it was opened."""
         if "database" in self.__dict__:
             self.database.close()
 
     @property
     def scorer(self) -> Any:
-        """lagoon's packaged data, unless another scorer was given."""
+        """The given scorer, or lagoon's packaged data."""
         if self._scorer is None:
             import lagoon
 
@@ -61,18 +73,21 @@ class CheckContext:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at. `repair` repairs what `look` has found, as far as a finding says that it can; it may be
-    stopped anywhere and begun again. `reads_all`: takes as long as the library is large. `is_vital`: where it finds
-    harm that stays, the others can't be relied upon and are left out."""
+    """One check of a library.
+
+    `find` returns the problems, `repair` fixes those with `can_repair`; a repair may be interrupted and
+    repeated. `reads_all`: the duration grows with the library. `is_vital`: an error that remains stops the
+    examination, because later checks rely on this one.
+    """
 
     name: str
     what: str
-    look: Callable[[CheckContext], Sequence[Finding]]
+    find: Callable[[CheckContext], Sequence[Finding]]
     repair: Callable[[CheckContext], None] | None = None
     reads_all: bool = False
     is_vital: bool = False
 
 
-def examples(things: Iterable[object]) -> tuple[str, ...]:
-    """The first few of many."""
-    return tuple(str(thing) for thing in itertools.islice(things, MOST_EXAMPLES))
+def examples(items: Iterable[object]) -> tuple[str, ...]:
+    """The first few of `items` as text."""
+    return tuple(str(item) for item in itertools.islice(items, MAX_EXAMPLES))

@@ -1,4 +1,4 @@
-"""All checks in their order, and what came out."""
+"""Runs all checks in order and collects their findings."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.errors import ReadOnlyDatabaseError, ShoalError
-from shoal.maintenance.doctor.content import CHECKS as OF_CONTENT
-from shoal.maintenance.doctor.file import CHECKS as OF_FILE
-from shoal.maintenance.doctor.findings import Check, CheckContext, Finding
-from shoal.maintenance.doctor.jobs import CHECKS as OF_JOBS
-from shoal.maintenance.doctor.learning import CHECKS as OF_LEARNING
-from shoal.maintenance.doctor.values import CHECKS as OF_VALUES
+from shoal.maintenance.doctor.content import CHECKS as CONTENT_CHECKS
+from shoal.maintenance.doctor.file import CHECKS as FILE_CHECKS
+from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
+from shoal.maintenance.doctor.jobs import CHECKS as JOB_CHECKS
+from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
+from shoal.maintenance.doctor.values import CHECKS as VALUE_CHECKS
 
-CHECKS: tuple[Check, ...] = (*OF_FILE, *OF_CONTENT, *OF_JOBS, *OF_LEARNING, *OF_VALUES)
-"""What comes later rests on what came before: a document is made whole before its words are counted, and only then is
-any value that is left damaged called so."""
+CHECKS: tuple[Check, ...] = (*FILE_CHECKS, *CONTENT_CHECKS, *JOB_CHECKS, *LEARNING_CHECKS, *VALUE_CHECKS)
+"""Later checks rely on earlier ones: documents are repaired before their words are counted, and values that
+no repair has replaced are reported last."""
 
 Watcher = Callable[[Check], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`looked_at`: names of the checks that were made. `findings`: what is wrong; `repaired`: what was."""
+    """`looked_at`: names of the checks that ran. `findings`: problems that remain. `repaired`: problems that
+    were fixed."""
 
     looked_at: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -30,88 +31,91 @@ class Report:
 
     @property
     def is_healthy(self) -> bool:
-        """Nothing harmful is left."""
-        return not any(finding.is_harm for finding in self.findings)
+        """Whether no error remains; notes are allowed."""
+        return not any(finding.is_error for finding in self.findings)
 
 
 def examine(
     context: CheckContext, *, repair: bool = False, quick: bool = False, watch: Watcher = lambda _: None
 ) -> Report:
-    """Look at a library; with `repair`, mend what can be mended without losing a document.
+    """Run the checks; with `repair`, fix what can be fixed without losing a document.
 
-    `quick` leaves out the checks that read the whole library. Safe while the library is in use. `watch` is told of
-    each check before it is made.
+    `quick` skips the checks that read the whole library. Safe while the library is in use. `watch` is called
+    with each check before it runs.
     """
-    looked_at: list[str] = []
+    completed: list[str] = []
     findings: list[Finding] = []
     repaired: list[Finding] = []
     for check in CHECKS:
         if quick and check.reads_all:
             continue
         watch(check)
-        found = _look(check, context)
-        if repair and check.repair is not None and any(finding.can_repair for finding in found):
-            before, found = found, _repair(check, context)
-            left = {finding.problem for finding in found}
-            repaired += [finding for finding in before if finding.can_repair and finding.problem not in left]
-        if not any(finding.is_unseen for finding in found):
-            looked_at.append(check.name)
-        findings += found
-        if check.is_vital and any(finding.is_harm for finding in found):
+        current = _find(check, context)
+        if repair and check.repair is not None and any(finding.can_repair for finding in current):
+            before, current = current, _repair(check, context)
+            remaining = {finding.problem for finding in current}
+            repaired += [
+                finding for finding in before if finding.can_repair and finding.problem not in remaining
+            ]
+        if not any(finding.is_unseen for finding in current):
+            completed.append(check.name)
+        findings += current
+        if check.is_vital and any(finding.is_error for finding in current):
             break
-    return Report(tuple(looked_at), tuple(findings), tuple(repaired))
+    return Report(tuple(completed), tuple(findings), tuple(repaired))
 
 
-def _look(check: Check, context: CheckContext) -> Sequence[Finding]:
+def _find(check: Check, context: CheckContext) -> Sequence[Finding]:
     try:
-        return check.look(context)
+        return check.find(context)
     except ReadOnlyDatabaseError as error:
         return [_needs_writing(check, error)]
-    except Exception as error:  # a damaged value may fail any statement and any line that reads it
-        return [_unseen(check, error)]
+    except Exception as error:  # a damaged value can make any statement and any line of a check fail
+        return [_failed_check(check, error)]
 
 
 def _repair(check: Check, context: CheckContext) -> Sequence[Finding]:
-    assert check.repair is not None, "whoever calls has looked"
+    assert check.repair is not None, "the caller has checked this"
     try:
         check.repair(context)
-    except Exception as error:  # as above; what can be mended after it still is
-        return [*_look(check, context), _unmended(check, error)]
-    return _look(check, context)
+    except Exception as error:  # as in _find; later repairs still run
+        return [*_find(check, context), _failed_repair(check, error)]
+    return _find(check, context)
 
 
 def _needs_writing(check: Check, error: Exception) -> Finding:
     return Finding(
         check.name,
-        f"this was not looked at: {error}",
-        "the check itself has to write; nothing is known of it, and nothing is wrong by that",
+        f"the check was skipped: {error}",
+        "the check itself has to write to the database; this is not a sign of damage",
         "run `shoal doctor` as a user who may write to the library, or on a copy of it",
-        is_harm=False,
+        severity=Severity.note,
         is_unseen=True,
     )
 
 
-def _unseen(check: Check, error: Exception) -> Finding:
+def _failed_check(check: Check, error: Exception) -> Finding:
     return Finding(
         check.name,
-        f"this could not be looked at: {_reason(error)}",
-        "the database did not answer, or with something that no Shoal has stored, so nothing is known of it",
+        f"the check failed: {_reason(error)}",
+        "the database did not answer, or returned a value that Shoal never stores; the result of the check "
+        "is unknown",
         "see the other findings; if there are none, try again when the database is not busy",
         is_unseen=True,
     )
 
 
-def _unmended(check: Check, error: Exception) -> Finding:
+def _failed_repair(check: Check, error: Exception) -> Finding:
     return Finding(
         check.name,
-        f"the repair did not come to its end: {_reason(error)}",
-        "what it had done is done; nothing was lost",
-        "run `shoal doctor --repair` again, when there is space on the disk and nothing else writes much",
+        f"the repair was not completed: {_reason(error)}",
+        "the completed part of the repair is kept; nothing was lost",
+        "run `shoal doctor --repair` again when the disk has free space and no other program writes much",
     )
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, with the words of SQLite where it was SQLite's."""
+    """The message of an error, with SQLite's own message if SQLite caused it."""
     if isinstance(error, ShoalError):
         cause = getattr(error.__cause__, "orig", error.__cause__)
         return str(error) if cause is None else f"{error} ({cause})"

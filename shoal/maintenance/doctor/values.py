@@ -1,6 +1,6 @@
-"""Values that no Shoal would store: of another type than their column, no UTF-8, no JSON, or a name nobody knows.
+"""Finds values that Shoal never stores: a wrong type, invalid UTF-8 or JSON, or an unknown name.
 
-SQLite holds columns to nothing of this, and a damaged value shows only where somebody reads it.
+SQLite does not enforce any of this, so a damaged value shows only when it is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from shoal.jobs.queue.states import DROPPED, RECEIVING, WAVE_DONE, Stage
-from shoal.maintenance.doctor.findings import MOST_EXAMPLES, Check, CheckContext, Finding
+from shoal.maintenance.doctor.findings import MAX_EXAMPLES, Check, CheckContext, Finding
 from shoal.models import DocFormat, ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Snapshot
 
@@ -24,7 +24,7 @@ STORED_AS = {
     "REAL": ("real", "integer", "null"),
     "TEXT": ("text", "null"),
 }
-"""How SQLite may store what a column is declared as."""
+"""SQLite storage classes allowed for each declared type."""
 
 JSON = {
     "documents": {"report": "object", "metadata": "object"},
@@ -35,7 +35,7 @@ JSON = {
     "job_item_cuts": {"cuts": "array"},
     "observed_documents": {"settings": "object"},
 }
-"""Columns that hold JSON, and what it is."""
+"""Columns that hold JSON, with its type."""
 
 NAMES: dict[str, dict[str, Collection[str]]] = {
     "documents": {"format": tuple(DocFormat)},
@@ -43,40 +43,42 @@ NAMES: dict[str, dict[str, Collection[str]]] = {
     "waves": {"stage": (*Stage, WAVE_DONE)},
     "job_items": {"format": tuple(DocFormat), "status": tuple(ItemStatus)},
 }
-"""Columns that hold one of a few names."""
+"""Columns that hold one of several names."""
 
 
-class Wrong(NamedTuple):
-    """A value that no Shoal would store: what it belongs to, and what is wrong with it."""
+class InvalidValue(NamedTuple):
+    """A value that Shoal never stores: the row it belongs to, and what is wrong."""
 
     owner: str
-    why: str
+    reason: str
 
 
 def _values(context: CheckContext) -> Sequence[Finding]:
     n = 0
-    first: list[str] = []
+    shown: list[str] = []
     with context.database.snapshot() as snapshot:
         for (table,) in snapshot.rows(TABLES):
-            for wrong in _wrong_values(snapshot, table):
+            for value in _invalid_values(snapshot, table):
                 n += 1
-                if len(first) < MOST_EXAMPLES:
-                    first.append(f"{wrong.owner}: {wrong.why}")
+                if len(shown) < MAX_EXAMPLES:
+                    shown.append(f"{value.owner}: {value.reason}")
     if not n:
         return []
     return [
         Finding(
             "values",
-            f"values that no Shoal has stored: {n:,}",
-            "what reads them fails or shows something else; damage, or another program, has changed them",
-            "`shoal restore` a backup; without one, `shoal delete` the documents named and ingest them again",
+            f"{n:,} values are invalid",
+            "damage or another program has changed them; operations that read them fail or return wrong "
+            "results",
+            "`shoal restore` a backup; without one, `shoal delete` the listed documents and ingest them "
+            "again",
             n=n,
-            examples=tuple(first),
+            examples=tuple(shown),
         )
     ]
 
 
-def _wrong_values(snapshot: Snapshot, table: str) -> Iterator[Wrong]:
+def _invalid_values(snapshot: Snapshot, table: str) -> Iterator[InvalidValue]:
     columns = {
         name: kind.partition("(")[0].replace("VARCHAR", "TEXT")
         for name, kind in snapshot.rows(COLUMNS, {"table": table})
@@ -85,40 +87,41 @@ def _wrong_values(snapshot: Snapshot, table: str) -> Iterator[Wrong]:
     owner = _owner(table, list(columns))
     if faults:
         any_fault = " OR ".join(faults.values())
-        for whose, *is_wrong in snapshot.tuples(
+        for row_owner, *flags in snapshot.tuples(
             f"SELECT {owner}, {', '.join(faults.values())} FROM {table} WHERE {any_fault}"
         ):
-            whys = (why for why, wrong in zip(faults, is_wrong, strict=True) if wrong)
-            yield from (Wrong(_shown(whose), f"{table}.{why}") for why in whys)
+            reasons = (reason for reason, is_invalid in zip(faults, flags, strict=True) if is_invalid)
+            yield from (InvalidValue(_owner_text(row_owner), f"{table}.{reason}") for reason in reasons)
     texts = [name for name, kind in columns.items() if kind == "TEXT"]
     if texts:
         yield from _not_utf8(snapshot, table, texts, owner)
 
 
 def _faults(table: str, columns: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """What may be wrong with the values of a table, each with the condition in SQL."""
+    """Possible faults of the columns of a table, each with its SQL condition."""
     for name, kind in columns.items():
         if kind in STORED_AS:
             yield f"{name} is not stored as {kind}", f"typeof({name}) NOT IN {STORED_AS[kind]}"
     for name, shape in JSON.get(table, {}).items():
         if name in columns:
-            is_other = f"CASE WHEN json_valid({name}) THEN json_type({name}) <> '{shape}' ELSE 1 END"
-            yield f"{name} is not a JSON {shape}", f"({name} IS NOT NULL AND {is_other})"
-    for name, known in NAMES.get(table, {}).items():
+            is_wrong_type = f"CASE WHEN json_valid({name}) THEN json_type({name}) <> '{shape}' ELSE 1 END"
+            yield f"{name} is not a JSON {shape}", f"({name} IS NOT NULL AND {is_wrong_type})"
+    for name, allowed in NAMES.get(table, {}).items():
         if name in columns:
-            listed = ", ".join(f"'{each}'" for each in known)
-            yield f"{name} is none of {', '.join(known)}", f"{name} NOT IN ({listed})"
+            listed = ", ".join(f"'{value}'" for value in allowed)
+            yield f"{name} is none of {', '.join(allowed)}", f"{name} NOT IN ({listed})"
 
 
-def _not_utf8(snapshot: Snapshot, table: str, columns: Sequence[str], owner: str) -> Iterator[Wrong]:
-    """Texts that cannot be read. Whose they are is looked up only where there are any: tables may be long."""
+def _not_utf8(snapshot: Snapshot, table: str, columns: Sequence[str], owner: str) -> Iterator[InvalidValue]:
+    """Values that are not UTF-8. Their owners are looked up only if there are any, because tables may be
+    long."""
     blobs = ", ".join(f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) END" for name in columns)
     if all(_is_utf8(value) for row in snapshot.tuples(f"SELECT {blobs} FROM {table}") for value in row):
         return
-    for whose, *values in snapshot.tuples(f"SELECT {owner}, {blobs} FROM {table}"):
+    for row_owner, *values in snapshot.tuples(f"SELECT {owner}, {blobs} FROM {table}"):
         for name, value in zip(columns, values, strict=True):
             if not _is_utf8(value):
-                yield Wrong(_shown(whose), f"{table}.{name} is not UTF-8")
+                yield InvalidValue(_owner_text(row_owner), f"{table}.{name} is not UTF-8")
 
 
 def _is_utf8(value: bytes | None) -> bool:
@@ -129,7 +132,7 @@ def _is_utf8(value: bytes | None) -> bool:
 
 
 def _owner(table: str, columns: Sequence[str]) -> str:
-    """SQL for what a row belongs to, as bytes: a document or a job where there is one."""
+    """SQL for the owner of a row as bytes: its document or job if it has one, else the row itself."""
     own = f"'{table}.{columns[0]} ' || {columns[0]}"
     if table in ("documents", "jobs"):
         own = f"'{table[:-1]} ' || id"
@@ -142,8 +145,8 @@ def _owner(table: str, columns: Sequence[str]) -> str:
     return f"CAST({own} AS BLOB)"
 
 
-def _shown(owner: bytes | None) -> str:
+def _owner_text(owner: bytes | None) -> str:
     return (owner or b"a row").decode(errors="replace")
 
 
-CHECKS = (Check("values", "whether every value is one that is stored", _values, reads_all=True),)
+CHECKS = (Check("values", "the type and format of every value", _values, reads_all=True),)

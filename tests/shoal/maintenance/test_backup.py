@@ -53,7 +53,7 @@ BACKUP_KILLED = KILLED + "backup.back_up(Path(sys.argv[1]), Path(sys.argv[2]), f
 RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
 
 
-# --- Backing up ----------------------------------------------------------------------------------------------
+# --- Backing up ---
 
 
 def test_a_backup_is_one_file_with_everything(library: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_places_where_no_copy_can_be_are_named(
         back_up(library, tmp_path / "copy.db")
 
 
-# --- Restoring -----------------------------------------------------------------------------------------------
+# --- Restoring ---
 
 
 def test_a_library_is_what_it_was_and_the_one_before_is_kept(library: Path, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     assert titles(tmp_path / "shoal.db") == []
 
 
-# --- The commands --------------------------------------------------------------------------------------------
+# --- The commands ---
 
 
 def test_the_commands_tell_what_they_did(

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong with a library, says what to do, and mends it without losing a document."""
+"""The doctor finds problems of a library, advises what to do, and repairs them without losing a document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,11 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.maintenance.doctor import CheckContext, Finding, Report, examine, runner
+from shoal.maintenance.doctor import CheckContext, Finding, Report, Severity, examine, runner
 from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
 from shoal.storage.export import export
-
-Break = Callable[[sqlite3.Connection], object]
 
 
 @pytest.fixture
@@ -49,16 +46,16 @@ def context(settings: Settings) -> CheckContext:
     return CheckContext(settings, FakeScorer())
 
 
-def look(settings: Settings, *, repair: bool = False, quick: bool = False) -> Report:
-    one = context(settings)
+def check(settings: Settings, *, repair: bool = False, quick: bool = False) -> Report:
+    check_context = context(settings)
     try:
-        return examine(one, repair=repair, quick=quick)
+        return examine(check_context, repair=repair, quick=quick)
     finally:
-        one.close()
+        check_context.close()
 
 
-def harm(path: Path, *statements: str) -> None:
-    """Change a database as no Shoal would."""
+def damage(path: Path, *statements: str) -> None:
+    """Change a database in a way that Shoal never does."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -69,8 +66,8 @@ def content(path: Path) -> list[str]:
         return list(engine.export(canonical=True))
 
 
-def only(findings: tuple[Finding, ...], check: str) -> Finding:
-    assert [finding.check for finding in findings] == [check], findings
+def only(findings: tuple[Finding, ...], check_name: str) -> Finding:
+    assert [finding.check for finding in findings] == [check_name], findings
     finding = findings[0]
     assert finding.meaning
     assert finding.advice
@@ -78,35 +75,35 @@ def only(findings: tuple[Finding, ...], check: str) -> Finding:
 
 
 def assert_healthy(settings: Settings) -> None:
-    assert look(settings).findings == ()
+    assert check(settings).findings == ()
 
 
-def test_nothing_is_found_in_a_library_that_is_whole(library: Path, settings: Settings) -> None:
-    report = look(settings)
+def test_intact_library_has_no_findings(library: Path, settings: Settings) -> None:
+    report = check(settings)
     assert report.findings == ()
     assert report.is_healthy
     assert len(report.looked_at) == 19
-    assert set(look(settings, quick=True).looked_at) < set(report.looked_at)
+    assert set(check(settings, quick=True).looked_at) < set(report.looked_at)
 
 
-# --- The file ------------------------------------------------------------------------------------------------
+# --- The file ---
 
 
-def test_a_file_that_is_no_database(settings: Settings) -> None:
+def test_file_that_is_not_a_database_is_reported_and_unchanged(settings: Settings) -> None:
     settings.database_path.write_bytes(b"dear diary" * 1000)
-    report = look(settings, repair=True)
+    report = check(settings, repair=True)
     assert "cannot be read" in only(report.findings, "file").problem
     assert not report.is_healthy
     assert report.looked_at == ("file",)
     assert settings.database_path.read_bytes() == b"dear diary" * 1000
 
 
-def test_a_database_of_another_program(settings: Settings) -> None:
-    harm(settings.database_path, "CREATE TABLE recipes (name TEXT)")
-    assert "not a Shoal database" in only(look(settings, repair=True).findings, "file").problem
+def test_database_of_another_program_is_reported(settings: Settings) -> None:
+    damage(settings.database_path, "CREATE TABLE recipes (name TEXT)")
+    assert "not a Shoal database" in only(check(settings, repair=True).findings, "file").problem
 
 
-def test_pages_that_were_overwritten(library: Path, settings: Settings) -> None:
+def test_overwritten_pages_advise_a_restore(library: Path, settings: Settings) -> None:
     with closing(sqlite3.connect(library)) as connection:
         root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk_reefs'").fetchone()[
             0
@@ -115,14 +112,14 @@ def test_pages_that_were_overwritten(library: Path, settings: Settings) -> None:
     with library.open("rb+") as file:
         file.seek((root - 1) * size)
         file.write(b"\x00" * size)
-    report = look(settings, repair=True)
+    report = check(settings, repair=True)
     assert not report.is_healthy
-    damage = next(finding for finding in report.findings if finding.check == "integrity")
-    assert "restore" in damage.advice
-    assert not damage.can_repair
+    finding = next(finding for finding in report.findings if finding.check == "integrity")
+    assert "restore" in finding.advice
+    assert not finding.can_repair
 
 
-def test_an_index_that_misses_a_row(library: Path, settings: Settings) -> None:
+def test_index_that_misses_a_row_is_rebuilt(library: Path, settings: Settings) -> None:
     name = "idx_documents_source_path"
     with closing(sqlite3.connect(library, isolation_level=None)) as connection:
         row = connection.execute(
@@ -130,25 +127,25 @@ def test_an_index_that_misses_a_row(library: Path, settings: Settings) -> None:
         ).fetchone()
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("DELETE FROM sqlite_master WHERE name = ?", (name,))
-    harm(library, "UPDATE documents SET source_path = 'elsewhere.md' WHERE id = 1")
+    damage(library, "UPDATE documents SET source_path = 'elsewhere.md' WHERE id = 1")
     with closing(sqlite3.connect(library, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
-    finding = only(look(settings).findings, "integrity")
+    finding = only(check(settings).findings, "integrity")
     assert name in finding.problem
     assert finding.can_repair
-    assert only(look(settings, repair=True).repaired, "integrity") == finding
+    assert only(check(settings, repair=True).repaired, "integrity") == finding
     assert_healthy(settings)
 
 
-def test_a_schema_of_another_version(library: Path, settings: Settings) -> None:
-    harm(library, "UPDATE alembic_version SET version_num = '9999'")
-    report = look(settings, repair=True)
+def test_newer_schema_stops_the_examination(library: Path, settings: Settings) -> None:
+    damage(library, "UPDATE alembic_version SET version_num = '9999'")
+    report = check(settings, repair=True)
     assert "newer version" in only(report.findings, "schema").advice
     assert report.looked_at == ("file", "schema")
 
 
-def test_a_database_of_an_older_version_is_brought_up_to_date(settings: Settings) -> None:
+def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -161,37 +158,37 @@ def test_a_database_of_an_older_version_is_brought_up_to_date(settings: Settings
         config.attributes["connection"] = connection
         command.upgrade(config, "0002")
     database.close()
-    assert "shoal migrate" in only(look(settings).findings, "schema").advice
-    assert look(settings, repair=True).is_healthy
+    assert "shoal migrate" in only(check(settings).findings, "schema").advice
+    assert check(settings, repair=True).is_healthy
     assert_healthy(settings)
 
 
-def test_parts_of_the_schema_that_are_gone(library: Path, settings: Settings) -> None:
+def test_missing_index_and_derived_tables_are_rebuilt(library: Path, settings: Settings) -> None:
     before = content(library)
-    harm(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reef_postings")
-    assert "idx_jobs_status" in only(look(settings).findings, "schema").problem
-    assert {finding.check for finding in look(settings, repair=True).repaired} == {
+    damage(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reef_postings")
+    assert "idx_jobs_status" in only(check(settings).findings, "schema").problem
+    assert {finding.check for finding in check(settings, repair=True).repaired} == {
         "schema",
         "postings",
         "full-text",
     }
     assert_healthy(settings)
     assert content(library) == before
-    assert found(library, "volcano lava") == ["Fire"]
+    assert search_titles(library, "volcano lava") == ["Fire"]
 
 
-def test_a_table_with_content_that_is_gone_is_not_made_up_for(library: Path, settings: Settings) -> None:
-    harm(library, "DROP TABLE document_tags")
-    finding = only(look(settings, repair=True).findings, "schema")
+def test_missing_table_with_content_is_not_repaired(library: Path, settings: Settings) -> None:
+    damage(library, "DROP TABLE document_tags")
+    finding = only(check(settings, repair=True).findings, "schema")
     assert not finding.can_repair
     assert "restore" in finding.advice
 
 
-# --- Documents -----------------------------------------------------------------------------------------------
+# --- Documents ---
 
 
-def found(path: Path, query: str) -> list[str]:
-    """Titles of the documents that a search finds."""
+def search_titles(path: Path, query: str) -> list[str]:
+    """Titles of the documents in the results of a search."""
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
         return [result.document_title for result in engine.search(query, mode="reef", top_k=1).results]
 
@@ -219,31 +216,31 @@ REPAIRABLE: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("name", REPAIRABLE)
-def test_what_follows_from_the_texts_is_made_anew(library: Path, settings: Settings, name: str) -> None:
+def test_derived_data_is_rebuilt_from_the_texts(library: Path, settings: Settings, name: str) -> None:
     before = content(library)
-    harm(library, *REPAIRABLE[name])
-    check = name.partition(":")[0]
-    first = look(settings)
-    assert check in {finding.check for finding in first.findings}
-    assert not first.is_healthy
-    repaired = look(settings, repair=True)
+    damage(library, *REPAIRABLE[name])
+    check_name = name.partition(":")[0]
+    report = check(settings)
+    assert check_name in {finding.check for finding in report.findings}
+    assert not report.is_healthy
+    repaired = check(settings, repair=True)
     assert repaired.is_healthy, repaired.findings
-    assert check in {finding.check for finding in repaired.repaired}
+    assert check_name in {finding.check for finding in repaired.repaired}
     assert_healthy(settings)
     assert content(library) == before
-    assert found(library, "volcano lava") == ["Fire"]
+    assert search_titles(library, "volcano lava") == ["Fire"]
 
 
-def test_words_in_the_index_that_no_passage_has(library: Path, settings: Settings) -> None:
-    harm(
+def test_index_words_without_a_passage_are_removed(library: Path, settings: Settings) -> None:
+    damage(
         library,
-        # Tells the index to forget words that it was never told.
+        # Deletes words from the index that were never inserted.
         """INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
            VALUES ('delete', 1, 'Nothing', 'of', 'the kind')""",
         "INSERT INTO chunk_fts (rowid, title, headings, text) VALUES (1, 'Other', 'words', 'indeed')",
     )
-    assert only(look(settings).findings, "full-text words").can_repair
-    assert only(look(settings, repair=True).repaired, "full-text words")
+    assert only(check(settings).findings, "full-text words").can_repair
+    assert only(check(settings, repair=True).repaired, "full-text words")
     assert_healthy(settings)
     with closing(sqlite3.connect(library)) as connection:
         hits = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
@@ -251,20 +248,20 @@ def test_words_in_the_index_that_no_passage_has(library: Path, settings: Setting
         assert connection.execute(hits, ("lava",)).fetchone()[0] == 1
 
 
-def test_passages_of_a_document_that_is_made_anew_keep_their_ids(library: Path, settings: Settings) -> None:
+def test_passages_of_a_rebuilt_document_keep_their_ids(library: Path, settings: Settings) -> None:
     def ids() -> list[int]:
         with Engine(db_path=library, scorer=FakeScorer()) as engine:
             return [chunk.id for chunk in engine.chunks(1).chunks]
 
     before = ids()
-    harm(library, "UPDATE chunks SET text = 'something else' WHERE document_id = 1 AND chunk_index = 0")
-    look(settings, repair=True)
+    damage(library, "UPDATE chunks SET text = 'something else' WHERE document_id = 1 AND chunk_index = 0")
+    check(settings, repair=True)
     assert ids() == before
 
 
-def test_a_text_that_was_changed_is_told_and_left_alone(library: Path, settings: Settings) -> None:
-    harm(library, "UPDATE documents SET content = REPLACE(content, 'lava', 'love') WHERE id = 1")
-    finding = only(look(settings, repair=True).findings, "texts")
+def test_changed_text_is_reported_and_not_repaired(library: Path, settings: Settings) -> None:
+    damage(library, "UPDATE documents SET content = REPLACE(content, 'lava', 'love') WHERE id = 1")
+    finding = only(check(settings, repair=True).findings, "texts")
     assert not finding.can_repair
     assert "backup" in finding.advice
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -285,14 +282,16 @@ def test_a_text_that_was_changed_is_told_and_left_alone(library: Path, settings:
         ("coverage = 'x'", "coverage is not stored as REAL"),
     ],
 )
-def test_a_damaged_value_of_a_document_is_named_and_left_alone(
+def test_damaged_value_of_a_document_is_named_and_not_repaired(
     library: Path, settings: Settings, assignment: str, reason: str
 ) -> None:
-    harm(library, f"UPDATE documents SET {assignment} WHERE id = 2")
+    damage(library, f"UPDATE documents SET {assignment} WHERE id = 2")
     for repair in (False, True):
-        finding = next(one for one in look(settings, repair=repair).findings if one.check == "values")
+        finding = next(
+            finding for finding in check(settings, repair=repair).findings if finding.check == "values"
+        )
         assert finding.examples == (f"document 2: documents.{reason}",)
-        assert (finding.is_harm, finding.can_repair) == (True, False)
+        assert (finding.severity, finding.can_repair) == (Severity.error, False)
     with closing(sqlite3.connect(library)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM documents").fetchone()[0] == len(TEXTS)
 
@@ -308,56 +307,56 @@ def test_a_damaged_value_of_a_document_is_named_and_left_alone(
         "UPDATE vocabulary_versions SET n_words = 'x'",
     ],
 )
-def test_a_damaged_value_that_follows_from_the_texts_is_made_anew(
+def test_damaged_derived_value_is_rebuilt_from_the_texts(
     library: Path, settings: Settings, statement: str
 ) -> None:
     before = content(library)
-    harm(library, statement)
-    assert not look(settings).is_healthy
-    assert look(settings, repair=True).is_healthy
+    damage(library, statement)
+    assert not check(settings).is_healthy
+    assert check(settings, repair=True).is_healthy
     assert_healthy(settings)
     assert content(library) == before
 
 
-def test_a_document_that_cannot_be_read_does_not_keep_others_from_repair(
-    library: Path, settings: Settings
-) -> None:
-    harm(library, "UPDATE documents SET n_bytes = 1", "UPDATE documents SET metadata = '{' WHERE id = 1")
-    report = look(settings, repair=True)
-    torn = next(one for one in report.findings if one.check == "texts" and one.can_repair)
-    assert torn.examples == ("document 1: 1 bytes are noted, it has 87",)
+def test_unreadable_document_does_not_stop_the_repair_of_others(library: Path, settings: Settings) -> None:
+    damage(library, "UPDATE documents SET n_bytes = 1", "UPDATE documents SET metadata = '{' WHERE id = 1")
+    report = check(settings, repair=True)
+    finding = next(finding for finding in report.findings if finding.check == "texts" and finding.can_repair)
+    assert finding.examples == ("document 1: 1 bytes are recorded, the text has 87",)
 
 
-def test_a_check_that_fails_is_a_finding_with_its_reason_and_the_rest_is_looked_at(
+def test_failing_check_is_a_finding_and_the_other_checks_run(
     library: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: CheckContext) -> list[Finding]:
         raise ValueError("no such number")
 
     broken = tuple(
-        dataclasses.replace(check, look=fail) if check.name == "postings" else check
-        for check in runner.CHECKS
+        dataclasses.replace(entry, find=fail) if entry.name == "postings" else entry
+        for entry in runner.CHECKS
     )
     monkeypatch.setattr(runner, "CHECKS", broken)
-    report = look(settings)
+    report = check(settings)
     assert "ValueError: no such number" in only(report.findings, "postings").problem
     assert not report.is_healthy
     assert len(report.looked_at) == len(broken) - 1
 
 
-def test_passages_that_are_out_of_date_are_no_harm(library: Path, settings: Settings) -> None:
-    harm(library, "INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
-    report = look(settings)
-    assert "shoal rescore" in only(report.findings, "staleness").advice
+def test_stale_passages_are_a_note(library: Path, settings: Settings) -> None:
+    damage(library, "INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
+    report = check(settings)
+    finding = only(report.findings, "staleness")
+    assert "shoal rescore" in finding.advice
+    assert finding.severity is Severity.note
     assert report.is_healthy
 
 
-# --- Jobs ----------------------------------------------------------------------------------------------------
+# --- Jobs ---
 
 
 @pytest.fixture
 def open_job(library: Path, settings: Settings) -> int:
-    """A job of four notes in two waves, the first of which was looked at in part."""
+    """A job of four notes in two waves; the discover stage of the first wave has begun."""
     settings = dataclasses.replace(settings, wave_bytes=100, batch_items=1)
     database = Database(settings.database_url)
     upload = Upload(database, settings).begin()
@@ -366,12 +365,12 @@ def open_job(library: Path, settings: Settings) -> int:
             make_draft(content=f"Rain and storm and wind, number {i}, over the sea.", settings=settings)
         )
     job_id = upload.finish()
-    one_batch(settings)
+    process_batch(settings)
     database.close()
     return job_id
 
 
-def one_batch(settings: Settings) -> bool:
+def process_batch(settings: Settings) -> bool:
     database = Database(settings.database_url)
     try:
         batch = claim(database, lease.new_owner(), settings)
@@ -383,8 +382,8 @@ def one_batch(settings: Settings) -> bool:
 
 
 def finish(settings: Settings, job_id: int) -> list[str]:
-    """Work until nothing is left; how the items of the job ended. It must have ended, too."""
-    while one_batch(settings):
+    """Process all batches, check that the job has ended, and return the statuses of its items."""
+    while process_batch(settings):
         pass
     database = Database(settings.database_url)
     try:
@@ -397,9 +396,9 @@ def finish(settings: Settings, job_id: int) -> list[str]:
 BROKEN_JOBS = {
     "items: no job": ("PRAGMA foreign_keys = OFF", "DELETE FROM jobs"),
     "items: no wave": ("DELETE FROM waves WHERE n = 0",),
-    "items: half claimed": ("UPDATE job_items SET lease_owner = 'nobody' WHERE status = 'enqueued'",),
-    "items: claimed by nobody": ("UPDATE job_items SET status = 'discovering' WHERE status = 'enqueued'",),
-    "items: left behind": ("UPDATE waves SET stage = 'score'",),
+    "items: lease without claim": ("UPDATE job_items SET lease_owner = 'nobody' WHERE status = 'enqueued'",),
+    "items: claim without lease": ("UPDATE job_items SET status = 'discovering' WHERE status = 'enqueued'",),
+    "items: behind their wave": ("UPDATE waves SET stage = 'score'",),
     "waves: too many": ("UPDATE waves SET pending = pending + 1",),
     "waves: none": ("UPDATE waves SET pending = 0",),
     "waves: closed early": ("UPDATE waves SET stage = 'done', pending = 0 WHERE n = 1",),
@@ -409,34 +408,34 @@ BROKEN_JOBS = {
 
 
 @pytest.mark.parametrize("name", BROKEN_JOBS)
-def test_accepted_work_is_done_after_a_repair(settings: Settings, open_job: int, name: str) -> None:
-    harm(settings.database_path, *BROKEN_JOBS[name])
-    check = name.partition(":")[0]
-    assert check in {finding.check for finding in look(settings).findings}
-    report = look(settings, repair=True)
+def test_accepted_job_completes_after_a_repair(settings: Settings, open_job: int, name: str) -> None:
+    damage(settings.database_path, *BROKEN_JOBS[name])
+    check_name = name.partition(":")[0]
+    assert check_name in {finding.check for finding in check(settings).findings}
+    report = check(settings, repair=True)
     assert report.is_healthy, report.findings
     assert_healthy(settings)
     assert finish(settings, open_job) == ["succeeded"] * 4
     assert_healthy(settings)
 
 
-def test_a_job_that_has_nothing_left_to_do_ends(settings: Settings, open_job: int) -> None:
+def test_job_without_open_items_ends(settings: Settings, open_job: int) -> None:
     assert finish(settings, open_job) == ["succeeded"] * 4
-    harm(settings.database_path, "UPDATE jobs SET status = 'processing', finished_at = NULL")
-    assert only(look(settings).findings, "jobs").can_repair
-    look(settings, repair=True)
+    damage(settings.database_path, "UPDATE jobs SET status = 'processing', finished_at = NULL")
+    assert only(check(settings).findings, "jobs").can_repair
+    check(settings, repair=True)
     assert_healthy(settings)
     assert finish(settings, open_job) == ["succeeded"] * 4
 
 
-def test_an_item_whose_text_is_gone_fails_and_says_so(settings: Settings, open_job: int) -> None:
-    harm(
+def test_item_without_text_fails_with_a_reason(settings: Settings, open_job: int) -> None:
+    damage(
         settings.database_path,
         "DELETE FROM job_item_contents WHERE item_id = (SELECT MAX(id) FROM job_items)",
     )
-    finding = only(look(settings).findings, "items")
+    finding = only(check(settings).findings, "items")
     assert "send these documents again" in finding.advice
-    look(settings, repair=True)
+    check(settings, repair=True)
     assert_healthy(settings)
     assert finish(settings, open_job) == ["succeeded"] * 3 + ["failed"]
     database = Database(settings.database_url)
@@ -445,17 +444,17 @@ def test_an_item_whose_text_is_gone_fails_and_says_so(settings: Settings, open_j
     database.close()
 
 
-def test_a_claim_of_a_worker_that_is_gone_is_taken_back(settings: Settings, open_job: int) -> None:
+def test_claim_of_a_dead_worker_is_reclaimed(settings: Settings, open_job: int) -> None:
     database = Database(settings.database_url)
     assert claim(database, lease.new_owner(), settings, time.time() - 2 * settings.lease_seconds) is not None
     database.close()
-    assert "shoal worker" in only(look(settings).findings, "leases").advice
-    assert only(look(settings, repair=True).repaired, "leases")
+    assert "shoal worker" in only(check(settings).findings, "leases").advice
+    assert only(check(settings, repair=True).repaired, "leases")
     assert_healthy(settings)
     assert finish(settings, open_job) == ["succeeded"] * 4
 
 
-def test_what_was_broken_off_is_removed(library: Path, settings: Settings) -> None:
+def test_leftovers_of_interrupted_uploads_are_removed(library: Path, settings: Settings) -> None:
     spool = settings.data_path / "spool"
     spool.mkdir(parents=True)
     old, new = spool / "upload-old", spool / "upload-new"
@@ -467,28 +466,28 @@ def test_what_was_broken_off_is_removed(library: Path, settings: Settings) -> No
     upload = Upload(database, settings).begin()
     upload.add(make_draft(content="Rain and storm.", settings=settings))
     database.close()
-    harm(library, "UPDATE jobs SET received_at = 1")
-    report = look(settings)
+    damage(library, "UPDATE jobs SET received_at = 1")
+    report = check(settings)
     assert [finding.check for finding in report.findings] == ["leftovers", "leftovers"]
     assert report.is_healthy
-    look(settings, repair=True)
+    check(settings, repair=True)
     assert_healthy(settings)
     assert [path.name for path in spool.iterdir()] == ["upload-new"]
 
 
-def test_texts_that_nobody_reads_again_are_removed(settings: Settings, open_job: int) -> None:
+def test_texts_of_ended_items_are_removed(settings: Settings, open_job: int) -> None:
     finish(settings, open_job)
-    harm(settings.database_path, "INSERT INTO job_item_contents SELECT id, 'text' FROM job_items")
-    report = look(settings)
+    damage(settings.database_path, "INSERT INTO job_item_contents SELECT id, 'text' FROM job_items")
+    report = check(settings)
     assert only(report.findings, "items").n == 4
     assert report.is_healthy
-    look(settings, repair=True)
+    check(settings, repair=True)
     assert_healthy(settings)
 
 
-# --- What was learned ----------------------------------------------------------------------------------------
+# --- Learned words ---
 
-LESSONS = [
+TEACHING_TEXTS = [
     about("fire", "zorblat"),
     about("sea", "quendle"),
     about("fire", "zorblat", 3),
@@ -497,27 +496,27 @@ LESSONS = [
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that has learned words, closed."""
-    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    path = tmp_path_factory.mktemp("learned") / "shoal.db"
     with Engine(db_path=path) as engine:
-        engine.ingest_many([{"content": text, "title": text[:12]} for text in LESSONS])
+        engine.ingest_many([{"content": text, "title": text[:12]} for text in TEACHING_TEXTS])
         assert engine.status()["n_custom_words"] >= 3
     return path
 
 
 @pytest.fixture
-def learned(taught: Path, settings: Settings) -> Path:
-    settings.database_path.write_bytes(taught.read_bytes())
+def learned(learned_library: Path, settings: Settings) -> Path:
+    settings.database_path.write_bytes(learned_library.read_bytes())
     return settings.database_path
 
 
-def look_with_words(settings: Settings, *, repair: bool = False) -> Report:
-    one = CheckContext(settings, lagoon.load())
+def check_with_lagoon(settings: Settings, *, repair: bool = False) -> Report:
+    check_context = CheckContext(settings, lagoon.load())
     try:
-        return examine(one, repair=repair)
+        return examine(check_context, repair=repair)
     finally:
-        one.close()
+        check_context.close()
 
 
 BROKEN_LEARNING = {
@@ -531,33 +530,33 @@ BROKEN_LEARNING = {
 
 
 @pytest.mark.parametrize("name", BROKEN_LEARNING)
-def test_what_was_learned_is_learned_again(learned: Path, settings: Settings, name: str) -> None:
+def test_damaged_learning_state_is_learned_again(learned: Path, settings: Settings, name: str) -> None:
     with Engine(db_path=learned) as engine:
         engine.rescore()
         before = list(engine.export(canonical=True))
-    assert look_with_words(settings).findings == ()
-    harm(learned, "PRAGMA foreign_keys = ON", *BROKEN_LEARNING[name])
-    assert name.partition(":")[0] in {finding.check for finding in look_with_words(settings).findings}
-    report = look_with_words(settings, repair=True)
+    assert check_with_lagoon(settings).findings == ()
+    damage(learned, "PRAGMA foreign_keys = ON", *BROKEN_LEARNING[name])
+    assert name.partition(":")[0] in {finding.check for finding in check_with_lagoon(settings).findings}
+    report = check_with_lagoon(settings, repair=True)
     assert report.is_healthy, report.findings
     with Engine(db_path=learned) as engine:
         engine.rescore()
         assert list(engine.export(canonical=True)) == before
-    assert look_with_words(settings).findings == ()
+    assert check_with_lagoon(settings).findings == ()
 
 
-def test_sums_of_pruned_texts_are_not_called_wrong(settings: Settings) -> None:
+def test_evidence_of_pruned_texts_is_a_note(settings: Settings) -> None:
     with Engine(settings=dataclasses.replace(settings, observations="prune")) as engine:
-        engine.ingest_many([{"content": text} for text in LESSONS])
-    report = look_with_words(settings)
+        engine.ingest_many([{"content": text} for text in TEACHING_TEXTS])
+    report = check_with_lagoon(settings)
     assert "prune" in only(report.findings, "evidence").meaning
     assert report.is_healthy
 
 
-# --- The command ---------------------------------------------------------------------------------------------
+# --- The command ---
 
 
-def test_the_command_says_what_is_wrong_and_what_to_do(
+def test_command_prints_problems_and_advice(
     learned: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def doctor(*options: str) -> tuple[int, str]:
@@ -565,14 +564,16 @@ def test_the_command_says_what_is_wrong_and_what_to_do(
         return code, capsys.readouterr().out
 
     assert doctor() == (0, "19 checks: the library is whole\n")
-    harm(learned, "DELETE FROM reef_postings")
+    damage(learned, "DELETE FROM reef_postings")
     code, text = doctor("--quick")
     assert code == 1
-    for said in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can repair 1"):
-        assert said in text
+    for expected in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can mend 1"):
+        assert expected in text
     code, text = doctor("--json")
-    told: dict[str, Any] = json.loads(text)
-    assert (code, told["healthy"], told["findings"][0]["check"]) == (1, False, "postings")
+    report: dict[str, Any] = json.loads(text)
+    finding = report["findings"][0]
+    assert (code, report["healthy"]) == (1, False)
+    assert (finding["check"], finding["severity"]) == ("postings", "error")
     code, text = doctor("--repair")
     assert code == 0
     assert "repaired  postings:" in text
@@ -580,10 +581,10 @@ def test_the_command_says_what_is_wrong_and_what_to_do(
     assert run(["--db", str(learned.with_name("none.db")), "doctor"]) == 1
 
 
-def test_a_library_in_use_is_looked_at_and_repaired(library: Path, settings: Settings) -> None:
+def test_library_in_use_is_checked_and_repaired(library: Path, settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        harm(library, "DELETE FROM reef_postings")
-        assert look(settings, repair=True).is_healthy
+        damage(library, "DELETE FROM reef_postings")
+        assert check(settings, repair=True).is_healthy
         assert [result.document_title for result in engine.search("judge", mode="reef", top_k=1).results] == [
             "Courts"
         ]

@@ -1,4 +1,4 @@
-"""A library that may only be read: it is, and what would write says what is in the way."""
+"""A read-only library: reading works, and commands that write name the obstacle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["file and folder", "folder"])
 def library(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A library of which the file, its folder or both are not to be written to."""
+    """A library whose folder, or whose file and folder, are read-only."""
     folder = tmp_path / "read only"
     folder.mkdir()
     path = Path(shutil.copy(made, folder))
@@ -39,7 +39,7 @@ def library(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
     folder.chmod(0o755)
 
 
-def test_a_library_that_may_only_be_read_is_read(library: Path) -> None:
+def test_read_only_library_can_be_read(library: Path) -> None:
     assert json.loads(run_shoal("--db", library, "status", "--json").stdout)["n_documents"] == 1
     assert "document 1, passage #0" in run_shoal("--db", library, "search", "bees").stdout
     assert "Number 1 of the results" in run_shoal("--db", library, "explain", "bees", "--document", 1).stdout
@@ -48,60 +48,60 @@ def test_a_library_that_may_only_be_read_is_read(library: Path) -> None:
     assert json.loads(run_shoal("--db", library, "export").stdout.splitlines()[1])["content"] == TEXT
 
 
-def test_a_library_that_may_only_be_read_is_examined(library: Path) -> None:
-    ran = run_shoal("--db", library, "doctor", "--json")
-    assert ran.returncode == 0
-    report = json.loads(ran.stdout)
+def test_read_only_library_can_be_checked(library: Path) -> None:
+    result = run_shoal("--db", library, "doctor", "--json")
+    assert result.returncode == 0
+    report = json.loads(result.stdout)
     assert report["healthy"]
-    # The check of the full-text index is a statement that writes.
-    assert [(one["check"], one["is_harm"], one["is_unseen"]) for one in report["findings"]] == [
-        ("full-text words", False, True)
-    ]
+    # SQLite checks a full-text index by a statement that writes.
+    assert [
+        (finding["check"], finding["severity"], finding["is_unseen"]) for finding in report["findings"]
+    ] == [("full-text words", "note", True)]
     assert "cannot write to shoal.db" in report["findings"][0]["problem"]
     assert len(report["looked_at"]) == 18
-    said = run_shoal("--db", library, "doctor", "--repair")
-    assert said.returncode == 0
-    assert "18 checks: the library is whole; 1 check could not be made" in said.stdout
+    repair = run_shoal("--db", library, "doctor", "--repair")
+    assert repair.returncode == 0
+    assert "18 checks: the library is whole; 1 check could not be made" in repair.stdout
 
 
-def test_what_would_write_says_what_is_in_the_way(library: Path, tmp_path: Path) -> None:
+def test_command_that_writes_names_the_obstacle(library: Path, tmp_path: Path) -> None:
     (tmp_path / "new.md").write_text("A storm and its wind.\n")
     before = library.read_bytes()
     for command in (["ingest", tmp_path / "new.md"], ["tags", 1, "a"], ["delete", 1]):
-        ran = run_shoal("--db", library, *command)
-        assert ran.returncode == 1
-        assert "cannot write to shoal.db or its folder" in ran.stderr
+        result = run_shoal("--db", library, *command)
+        assert result.returncode == 1
+        assert "cannot write to shoal.db or its folder" in result.stderr
     assert library.read_bytes() == before
 
 
-def test_what_is_only_in_the_log_is_not_passed_over(made: Path, tmp_path: Path) -> None:
+def test_read_only_log_with_unmerged_writes_is_an_error(made: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     folder.mkdir()
     path = Path(shutil.copy(made, folder))
     writer = sqlite3.connect(path)
     writer.execute("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
     writer.commit()
-    left = tmp_path / "left"
-    left.mkdir()
+    copy = tmp_path / "copy"
+    copy.mkdir()
     for name in ("shoal.db", "shoal.db-wal"):
-        shutil.copy(folder / name, left)
+        shutil.copy(folder / name, copy)
     writer.close()
-    left.chmod(0o555)
-    ran = run_shoal("--db", left / "shoal.db", "status")
-    left.chmod(0o755)
-    assert ran.returncode == 1
-    assert "shoal.db-wal holds the latest changes" in ran.stderr
+    copy.chmod(0o555)
+    result = run_shoal("--db", copy / "shoal.db", "status")
+    copy.chmod(0o755)
+    assert result.returncode == 1
+    assert "shoal.db-wal holds what was written last" in result.stderr
 
 
-def test_a_library_that_may_not_be_read_says_so(made: Path, tmp_path: Path) -> None:
+def test_unreadable_library_is_an_error(made: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(made, tmp_path))
     path.chmod(0o000)
-    ran = run_shoal("--db", path, "search", "bees")
-    assert ran.returncode == 1
-    assert "shoal.db may not be read by this user" in ran.stderr
+    result = run_shoal("--db", path, "search", "bees")
+    assert result.returncode == 1
+    assert "shoal.db may not be read by this user" in result.stderr
 
 
-def test_a_library_of_an_older_version_says_that_it_has_to_be_written(made: Path, tmp_path: Path) -> None:
+def test_read_only_library_of_an_older_version_is_an_error(made: Path, tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
     path = Path(shutil.copy(made, folder))
@@ -109,7 +109,7 @@ def test_a_library_of_an_older_version_says_that_it_has_to_be_written(made: Path
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     folder.chmod(0o555)
-    ran = run_shoal("--db", path, "search", "bees")
+    result = run_shoal("--db", path, "search", "bees")
     folder.chmod(0o755)
-    assert ran.returncode == 1
-    assert "cannot write to shoal.db or its folder" in ran.stderr
+    assert result.returncode == 1
+    assert "cannot write to shoal.db or its folder" in result.stderr

@@ -339,7 +339,7 @@ def test_two_at_once_do_the_work_once(library: Path, folder: Path) -> None:
     assert_nothing_to_do(library, folder, delete=True)
 
 
-# --- The plan alone ------------------------------------------------------------------------------------------
+# --- The plan alone ---
 
 NAMES = ("a", "b", "c", "d")
 State = dict[str, str]
@@ -424,7 +424,7 @@ def test_what_is_hashed_is_the_text_as_it_is_stored(library: Path, tmp_path: Pat
     assert_nothing_to_do(library, file.parent)
 
 
-# --- The command ---------------------------------------------------------------------------------------------
+# --- The command ---
 
 
 def test_the_command_tells_what_it_did(

@@ -229,7 +229,7 @@ def test_a_file_that_is_back_in_time_keeps_its_document(
     assert len(texts(library)) == 2
 
 
-# --- Libraries with relative paths ---------------------------------------------------------------------------
+# --- Libraries with relative paths ---
 
 
 def test_a_folder_that_was_ingested_is_followed_from_any_other(
