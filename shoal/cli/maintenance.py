@@ -92,7 +92,7 @@ def _verdict(report: Report) -> str:
 
 def backup(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Path of the copy.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; a missing folder is created.")],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Copy the whole library to a file.

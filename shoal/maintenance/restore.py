@@ -1,8 +1,8 @@
-"""A copy becomes the library again. The library as it was is kept beside it.
+"""Restores a library from a backup. The previous library is kept beside the restored one.
 
-Nobody may use the library meanwhile; SQLite's own locks tell. The copy is written over it in one transaction, so
-whoever is killed half-way leaves the old library, and whoever opens it meanwhile waits and then sees the new one.
-A library too damaged for that is moved aside.
+The library must not be in use, which SQLite's locks show. The copy overwrites it in one transaction: a killed
+restore leaves the previous library, and a process that opens the library meanwhile waits for the restored
+one. A library too damaged for this is moved aside.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ SIBLINGS = ("-wal", "-shm", "-journal")
 
 LOCK_BYTE = 0x40000000
 LOCK_BYTES = 512
-"""Where SQLite locks a database file (sqlite3.c, "PENDING_BYTE"): whoever has it open holds a part of this."""
+"""Bytes that SQLite locks (sqlite3.c, "PENDING_BYTE"): every process with an open database holds some of
+them."""
 
 IN_USE = (
-    "something uses the database: stop the service, its workers and other commands, then restore. "
+    "the database is in use: stop the service, its workers and other commands, then restore. "
     "Nothing was changed"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The library as it is now; `aside` is where the one before is, None where there was none."""
+    """The restored library. `aside` is the path of the previous one, None if there was none."""
 
     copy: Copy
     aside: Path | None
 
 
 def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restored:
-    """Make the library at `path` what the copy `source` is, and bring it to this version's schema.
+    """Replace the library at `path` by the copy `source`, and migrate it to this version's schema.
 
-    The copy is prepared beside the library first, up to its schema. Raises NotFoundError, BackupError for a copy that
-    can't be used, DatabaseInUseError and DiskFullError; nothing has changed then.
+    The copy is prepared and migrated beside the library first. Raises NotFoundError, BackupError for an
+    unusable copy, DatabaseInUseError and DiskFullError; the library is unchanged then.
     """
     path = path.absolute()
     if not source.exists():
@@ -57,25 +58,26 @@ def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restor
     if path.exists() and path.samefile(source):
         raise BackupError(f"{source} is the database itself")
     if not source.is_file():
-        raise BackupError(f"{source} is no file that `shoal backup` has made")
-    found = backup.examine(source)
+        raise BackupError(f"{source} is not a file made by `shoal backup`")
+    checked = backup.check_copy(source)
     _check_space(path, source)
-    with backup.failures("the restored database"), backup.partial(path) as prepared:
+    with backup.translated_errors("the restored database"), backup.partial_file(path) as prepared:
         _prepare(source, prepared, watch)
         aside = _replace(path, prepared) if path.exists() else _move_aside(path, prepared)
-    return Restored(Copy(path, backup.size_of(path), found.n_documents, found.schema), aside)
+    return Restored(Copy(path, backup.size_of(path), checked.n_documents, checked.schema), aside)
 
 
 def _check_space(path: Path, source: Path) -> None:
-    # The new one prepared and in place, the old one aside, and a journal of it while it is overwritten.
+    # The new library twice (prepared and in place), the old one aside, and its journal while it is
+    # overwritten.
     needed = 2 * backup.size_of(source) + (2 * backup.size_of(path) if path.exists() else 0)
     free = shutil.disk_usage(path.parent).free
     if free < needed:
-        raise DiskFullError(f"{path.parent} has {free:,} bytes left; restoring takes about {needed:,}")
+        raise DiskFullError(f"{path.parent} has {free:,} free bytes; restoring needs about {needed:,}")
 
 
 def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
-    """Copy a backup, bring the copy to this version's schema and see that it has it. Raises BackupError."""
+    """Copy a backup, migrate the copy to this version's schema and check its tables. Raises BackupError."""
     with (
         contextlib.closing(backup.open_copy(source)) as reading,
         contextlib.closing(sqlite3.connect(prepared, isolation_level=None)) as writing,
@@ -84,21 +86,21 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
     database = Database(f"sqlite:///{prepared}")
     try:
         with database.snapshot() as snapshot:
-            # They would go on changing what is written, and work in the migrations that follow.
+            # Triggers would run during the migrations, and on every later write.
             if names := triggers(snapshot):
                 raise BackupError(
-                    f"{source.name} has triggers, which no Shoal makes: {', '.join(names)}; "
+                    f"{source.name} has triggers, which Shoal never creates: {', '.join(names)}; "
                     "drop them in a copy of the file to restore it"
                 )
         migrate.upgrade(database)
         with database.snapshot() as snapshot:
             missing = with_content(missing_parts(snapshot))
         if missing:
-            raise BackupError(f"{source.name} is not a whole library; it has no {', '.join(missing)}")
+            raise BackupError(f"{source.name} is an incomplete library; it has no {', '.join(missing)}")
     except (DiskFullError, BackupError):
         raise
     except StorageError as error:
-        raise BackupError(f"{source.name} cannot be brought to this version's schema: {error}") from error
+        raise BackupError(f"{source.name} cannot be migrated to this version's schema: {error}") from error
     finally:
         database.close()
     backup.make_single_file(prepared)
@@ -106,11 +108,11 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
 
 def _replace(path: Path, prepared: Path) -> Path | None:
     try:
-        with _alone(path) as target:
+        with _exclusive_connection(path) as target:
             if not target.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                 aside = None
-            elif target.execute(backup.IS_OURS).fetchone()[0] < 2:
-                raise BackupError(f"{path.name} is a database of something else; `--db` names another file")
+            elif target.execute(backup.COUNT_KEY_TABLES).fetchone()[0] < 2:
+                raise BackupError(f"{path.name} belongs to another program; name another file with `--db`")
             else:
                 aside = _copy_aside(target, path)
             with contextlib.closing(backup.open_copy(prepared)) as reading:
@@ -119,17 +121,17 @@ def _replace(path: Path, prepared: Path) -> Path | None:
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:
-        # It cannot be read, which may be why a copy is restored.
+        # The library cannot be read, which may be the reason for the restore.
         return _move_aside(path, prepared)
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[sqlite3.Connection]:
-    """The only connection to a database, until it is closed. Raises DatabaseInUseError."""
+def _exclusive_connection(path: Path) -> Iterator[sqlite3.Connection]:
+    """The only connection to a database. Raises DatabaseInUseError if there are others."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     try:
         try:
-            # Leaving the write-ahead log, which it also folds in, is allowed to the only connection.
+            # Merges the write-ahead log and leaves WAL mode, which SQLite allows only to the sole connection.
             connection.execute("PRAGMA journal_mode = DELETE").fetchall()
             connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
             connection.execute("BEGIN EXCLUSIVE")
@@ -145,20 +147,21 @@ def _alone(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
     aside = _free_name(path)
-    with backup.partial(aside) as beside:
-        with contextlib.closing(sqlite3.connect(beside, isolation_level=None)) as writing:
+    with backup.partial_file(aside) as part:
+        with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as writing:
             writing.execute("PRAGMA synchronous = OFF")
             backup.copy_pages(connection, writing, None)
-        backup.put_in_place(beside, aside, force=False)
+        backup.publish(part, aside, force=False)
     return aside
 
 
 def _move_aside(path: Path, prepared: Path) -> Path | None:
-    """As `_replace` without reading what is there; the log of a database that is gone must not become the new one's."""
+    """As `_replace`, without reading the library. Its log is moved too, so that it cannot become part of the
+    new one."""
     aside = _free_name(path)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         if path.exists():
-            file = held.enter_context(path.open("rb+"))
+            file = stack.enter_context(path.open("rb+"))
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, LOCK_BYTES, LOCK_BYTE)
             except OSError as error:
@@ -166,7 +169,7 @@ def _move_aside(path: Path, prepared: Path) -> Path | None:
         moved = [suffix for suffix in (*SIBLINGS, "") if Path(f"{path}{suffix}").exists()]
         for suffix in moved:
             Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-        backup.put_in_place(prepared, path, force=False)
+        backup.publish(prepared, path, force=False)
     return aside if "" in moved else None
 
 

@@ -1,4 +1,4 @@
-"""Small libraries for the tests of operating one, and programs that are killed at a chosen moment."""
+"""Small libraries for the maintenance tests, and a runner for programs that kill themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = {
 
 
 def documents(n: int = len(TEXTS)) -> list[dict[str, Any]]:
-    """The first `n` of the texts as they are handed in."""
+    """The first `n` texts as arguments of an ingest."""
     return [
         {
             "title": title,
@@ -38,13 +38,13 @@ def documents(n: int = len(TEXTS)) -> list[dict[str, Any]]:
 
 
 def make(path: Path, n: int = len(TEXTS)) -> Path:
-    """A library with the first `n` texts."""
-    path.write_bytes(_made(n))
+    """Create a library with the first `n` texts."""
+    path.write_bytes(_library_bytes(n))
     return path
 
 
 @functools.cache
-def _made(n: int) -> bytes:
+def _library_bytes(n: int) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "shoal.db")
         with Engine(db_path=path, scorer=FakeScorer()) as engine:
@@ -53,30 +53,30 @@ def _made(n: int) -> bytes:
 
 
 def exported(path: Path) -> list[str]:
-    """All that a library holds."""
+    """The export of a library, by line."""
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
         return list(engine.export())
 
 
 def titles(path: Path) -> list[str]:
-    """The titles of a library, by id."""
+    """Titles of the documents of a library, in the order of ids."""
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
         return [document.title for document in engine.documents().documents]
 
 
 def run_until_killed(program: str, *arguments: object) -> None:
-    """Run a program that kills itself."""
-    done = subprocess.run(
+    """Run a program and check that it killed itself."""
+    process = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == -9, done.stderr
+    assert process.returncode == -9, process.stderr
 
 
 def follow(library: Path, folder: Path, **options: Any) -> Synced:
-    """Let the library follow the folder."""
+    """Sync the library with the folder."""
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         return sync(engine, folder, **options)

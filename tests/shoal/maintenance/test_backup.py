@@ -1,4 +1,5 @@
-"""A backup is a whole copy of one moment, or nothing; a restore is the copy, or changes nothing."""
+"""A backup is a complete copy of one moment, or nothing. A restore brings the copy back, or changes
+nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from shoal.storage.database import Database
 
 
 @pytest.fixture(autouse=True)
-def _many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small libraries take many steps, too."""
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy small libraries in many steps."""
     monkeypatch.setattr(backup, "PAGES", 5)
 
 
@@ -56,17 +57,15 @@ RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]),
 # --- Backing up ---
 
 
-def test_a_backup_is_one_file_with_everything(library: Path, tmp_path: Path) -> None:
-    made = back_up(library, tmp_path / "copy.db")
-    assert (made.n_documents, made.schema) == (3, migrate.HEAD)
-    assert made.n_bytes == (tmp_path / "copy.db").stat().st_size
+def test_backup_is_one_file_with_all_data(library: Path, tmp_path: Path) -> None:
+    copy = back_up(library, tmp_path / "copy.db")
+    assert (copy.n_documents, copy.schema) == (3, migrate.HEAD)
+    assert copy.n_bytes == (tmp_path / "copy.db").stat().st_size
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
     assert exported(tmp_path / "copy.db") == exported(library)
 
 
-def test_a_backup_shows_the_moment_it_began_whatever_is_written_meanwhile(
-    library: Path, tmp_path: Path
-) -> None:
+def test_backup_shows_the_moment_of_its_start_despite_writes(library: Path, tmp_path: Path) -> None:
     before = exported(library)
     steps: list[int] = []
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -79,28 +78,28 @@ def test_a_backup_shows_the_moment_it_began_whatever_is_written_meanwhile(
         back_up(library, tmp_path / "copy.db", watch=watch)
     assert len(titles(library)) == 6
     assert exported(tmp_path / "copy.db") == before
-    # It never began again.
+    # The copy never restarted.
     assert steps == sorted(steps)
     assert len(steps) > 10
 
 
-def test_a_backup_tells_how_far_it_is(library: Path, tmp_path: Path) -> None:
+def test_backup_reports_its_progress(library: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    made = back_up(library, tmp_path / "copy.db", watch=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (made.n_bytes, made.n_bytes)
+    copy = back_up(library, tmp_path / "copy.db", watch=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (copy.n_bytes, copy.n_bytes)
 
 
-def test_a_file_is_replaced_only_when_asked_to(library: Path, tmp_path: Path) -> None:
+def test_backup_replaces_an_existing_file_only_with_force(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("dear diary")
-    with pytest.raises(BackupError, match="exists; choose another name, or --force"):
+    with pytest.raises(BackupError, match="exists; choose another name, or use --force"):
         back_up(library, target, watch=lambda *_: pytest.fail("copied for nothing"))
     assert target.read_text() == "dear diary"
     back_up(library, target, force=True)
     assert exported(target) == exported(library)
 
 
-def test_a_file_that_appears_meanwhile_is_not_replaced(library: Path, tmp_path: Path) -> None:
+def test_backup_does_not_replace_a_file_that_appears_meanwhile(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     with pytest.raises(BackupError, match="exists by now"):
         back_up(library, target, watch=lambda *_: target.write_text("dear diary") and None)
@@ -108,7 +107,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(library: Path, tmp_path: 
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_backup_that_is_killed_leaves_the_one_before(library: Path, tmp_path: Path) -> None:
+def test_killed_backup_leaves_the_previous_one(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     back_up(library, target)
     before = exported(target)
@@ -122,75 +121,81 @@ def test_a_backup_that_is_killed_leaves_the_one_before(library: Path, tmp_path: 
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_a_damaged_library_is_not_backed_up_as_if_it_were_whole(library: Path, tmp_path: Path) -> None:
+def test_backup_of_a_damaged_library_is_an_error(library: Path, tmp_path: Path) -> None:
     with sqlite3.connect(library) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("DELETE FROM sections")
-    with pytest.raises(BackupError, match="belong to nothing"):
+    with pytest.raises(BackupError, match="refer to missing rows"):
         back_up(library, tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_places_where_no_copy_can_be_are_named(
+def test_backup_creates_the_folder_of_its_target(library: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder" / "copy.db"
+    back_up(library, target)
+    assert exported(target) == exported(library)
+    file = tmp_path / "a file"
+    file.write_text("dear diary")
+    with pytest.raises(BackupError, match="cannot create the folder"):
+        back_up(library, file / "copy.db")
+
+
+def test_backup_rejects_unusable_targets(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NotFoundError, match="no database"):
         back_up(tmp_path / "none.db", tmp_path / "copy.db")
-    with pytest.raises(BackupError, match="no folder"):
-        back_up(library, tmp_path / "nowhere" / "copy.db")
     with pytest.raises(BackupError, match="is a folder"):
         back_up(library, tmp_path)
     with pytest.raises(BackupError, match="the database itself"):
         back_up(library, library, force=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 99, 1))
-    with pytest.raises(DiskFullError, match="has 1 bytes left"):
+    with pytest.raises(DiskFullError, match="has 1 free bytes"):
         back_up(library, tmp_path / "copy.db")
 
 
 # --- Restoring ---
 
 
-def test_a_library_is_what_it_was_and_the_one_before_is_kept(library: Path, tmp_path: Path) -> None:
+def test_restore_brings_the_backup_back_and_keeps_the_previous_library(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     as_backed_up = exported(library)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.delete_document(1)
         engine.ingest(**documents()[3])
     as_before = exported(library)
-    done = restore(library, tmp_path / "copy.db")
+    restored = restore(library, tmp_path / "copy.db")
     assert exported(library) == as_backed_up
-    assert done.aside is not None
-    assert exported(done.aside) == as_before
+    assert restored.aside is not None
+    assert exported(restored.aside) == as_before
     assert exported(tmp_path / "copy.db") == as_backed_up
-    # It is in use again as any other.
+    # The restored library accepts new documents.
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         assert engine.ingest(**documents()[3]).id == 4
 
 
-def test_a_library_that_is_gone_is_restored(library: Path, tmp_path: Path) -> None:
+def test_restore_creates_a_missing_library(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     expected = exported(library)
     assert restore(tmp_path / "other.db", tmp_path / "copy.db").aside is None
     assert exported(tmp_path / "other.db") == expected
 
 
-def test_the_log_of_a_library_that_is_gone_does_not_become_part_of_the_restored_one(
-    library: Path, tmp_path: Path
-) -> None:
+def test_restore_ignores_the_log_of_a_deleted_library(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     expected = exported(library)
     log = tmp_path / "shoal.db-wal"
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(**documents()[3])
-        kept = log.read_bytes()
+        log_bytes = log.read_bytes()
     library.unlink()
-    log.write_bytes(kept)
+    log.write_bytes(log_bytes)
     restore(library, tmp_path / "copy.db")
     assert exported(library) == expected
 
 
-def test_a_library_in_use_is_not_touched(library: Path, tmp_path: Path) -> None:
+def test_restore_refuses_a_library_in_use(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(**documents()[3])
@@ -201,7 +206,7 @@ def test_a_library_in_use_is_not_touched(library: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*before-restore*"))
 
 
-def test_a_restore_that_is_killed_leaves_the_library_as_it_was(library: Path, tmp_path: Path) -> None:
+def test_killed_restore_leaves_the_library_unchanged(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     as_backed_up = exported(library)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -213,36 +218,36 @@ def test_a_restore_that_is_killed_leaves_the_library_as_it_was(library: Path, tm
     assert exported(library) == as_backed_up
 
 
-def test_a_library_too_damaged_to_be_read_is_moved_aside(library: Path, tmp_path: Path) -> None:
+def test_restore_moves_an_unreadable_library_aside(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     expected = exported(library)
     library.write_bytes(b"\xff" * 20_000)
-    done = restore(library, tmp_path / "copy.db")
+    restored = restore(library, tmp_path / "copy.db")
     assert exported(library) == expected
-    assert done.aside is not None
-    assert done.aside.read_bytes() == b"\xff" * 20_000
+    assert restored.aside is not None
+    assert restored.aside.read_bytes() == b"\xff" * 20_000
 
 
-def test_a_copy_that_cannot_be_used_changes_nothing(library: Path, tmp_path: Path) -> None:
+def test_restore_of_an_unusable_copy_changes_nothing(library: Path, tmp_path: Path) -> None:
     expected = exported(library)
     copy = tmp_path / "copy.db"
     back_up(library, copy)
-    whole = copy.read_bytes()
+    content = copy.read_bytes()
 
-    def refused(match: str) -> None:
+    def assert_refused(match: str) -> None:
         with pytest.raises(BackupError, match=match):
             restore(library, copy)
 
     copy.write_bytes(b"dear diary" * 1000)
-    refused("not a Shoal database")
-    copy.write_bytes(whole[: len(whole) // 2])
-    refused("damaged")
+    assert_refused("not a Shoal database")
+    copy.write_bytes(content[: len(content) // 2])
+    assert_refused("damaged")
     copy.write_bytes(b"")
-    refused("not a Shoal database")
-    copy.write_bytes(whole)
+    assert_refused("not a Shoal database")
+    copy.write_bytes(content)
     with sqlite3.connect(copy) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    refused("newer Shoal")
+    assert_refused("newer version of Shoal")
     with pytest.raises(NotFoundError):
         restore(library, tmp_path / "none.db")
     with pytest.raises(BackupError, match="itself"):
@@ -257,13 +262,13 @@ def test_a_copy_that_cannot_be_used_changes_nothing(library: Path, tmp_path: Pat
         (["CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"], "triggers.*: t;"),
         (["ALTER TABLE counters RENAME TO t", "CREATE VIEW counters AS SELECT * FROM t"], "has no counters"),
         (["DROP TABLE jobs"], "has no jobs"),
-        (["DELETE FROM alembic_version"], "does not say which schema"),
-        (["UPDATE alembic_version SET version_num = 'x'"], "does not say which schema"),
-        # It says that it is older than it is, so that its migrations fail half-way.
-        (["UPDATE alembic_version SET version_num = '0001'"], "cannot be brought to this version's schema"),
+        (["DELETE FROM alembic_version"], "does not name its schema"),
+        (["UPDATE alembic_version SET version_num = 'x'"], "does not name its schema"),
+        # The copy claims an older schema than it has, so that its migrations fail half-way.
+        (["UPDATE alembic_version SET version_num = '0001'"], "cannot be migrated to this version's schema"),
     ],
 )
-def test_a_copy_that_was_tampered_with_changes_nothing(
+def test_restore_of_a_manipulated_copy_changes_nothing(
     library: Path, tmp_path: Path, statements: list[str], match: str
 ) -> None:
     expected = library.read_bytes()
@@ -280,26 +285,26 @@ def test_a_copy_that_was_tampered_with_changes_nothing(
 
 
 @pytest.mark.timeout(60)
-def test_what_is_no_file_is_neither_restored_from_nor_replaced(library: Path, tmp_path: Path) -> None:
+def test_pipes_links_and_folders_are_neither_restored_nor_replaced(library: Path, tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link.db"
     os.mkfifo(pipe)
-    kept = make(tmp_path / "kept.db", 1)
-    link.symlink_to(kept)
+    linked = make(tmp_path / "linked.db", 1)
+    link.symlink_to(linked)
     for source in (pipe, tmp_path):
-        with pytest.raises(BackupError, match="is no file"):
+        with pytest.raises(BackupError, match="is not a file"):
             restore(library, source)
     for target in (pipe, link):
-        with pytest.raises(BackupError, match="no regular file"):
+        with pytest.raises(BackupError, match="not a regular file"):
             back_up(library, target, force=True)
         with pytest.raises(ShoalError, match="no regular file"):
             write_file(["a line"], target)
     assert pipe.is_fifo()
     assert link.is_symlink()
-    assert titles(kept) == list(TEXTS)[:1]
+    assert titles(linked) == list(TEXTS)[:1]
 
 
 @pytest.mark.parametrize("command", ["backup", "export"])
-def test_a_disk_that_fills_up_leaves_no_file(library: Path, tmp_path: Path, command: str) -> None:
+def test_full_disk_leaves_no_file(library: Path, tmp_path: Path, command: str) -> None:
     target = tmp_path / "copies" / "copy"
     target.parent.mkdir()
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -309,29 +314,29 @@ def test_a_disk_that_fills_up_leaves_no_file(library: Path, tmp_path: Path, comm
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); sys.exit(run(sys.argv[1:]))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, "--db", str(library), command, str(target)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 1
-    assert re.search("error: (there is no space left|the backup was not made|File too large)", done.stderr)
+    assert process.returncode == 1
+    assert re.search("error: (there is no space left|the backup was not made|File too large)", process.stderr)
     assert list(target.parent.iterdir()) == []
 
 
-def test_a_database_of_something_else_is_not_overwritten(library: Path, tmp_path: Path) -> None:
+def test_restore_does_not_overwrite_a_database_of_another_program(library: Path, tmp_path: Path) -> None:
     back_up(library, tmp_path / "copy.db")
     other = tmp_path / "recipes.db"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
     connection.close()
-    with pytest.raises(BackupError, match="something else"):
+    with pytest.raises(BackupError, match="belongs to another program"):
         restore(other, tmp_path / "copy.db")
 
 
-def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_restore_migrates_a_backup_of_an_older_version(tmp_path: Path) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -343,8 +348,8 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
         config.attributes["connection"] = connection
         command.upgrade(config, "0002")
     database.close()
-    done = restore(tmp_path / "shoal.db", old)
-    assert done.copy.schema == "0002"
+    restored = restore(tmp_path / "shoal.db", old)
+    assert restored.copy.schema == "0002"
     restored = Database(f"sqlite:///{tmp_path / 'shoal.db'}")
     migrate.check(restored)
     restored.close()
@@ -354,7 +359,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
 # --- The commands ---
 
 
-def test_the_commands_tell_what_they_did(
+def test_backup_and_restore_commands_report_their_results(
     library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "copy.db"
