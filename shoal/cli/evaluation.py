@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from shoal.maintenance.evaluation import Evaluation, Way
+    from shoal.maintenance.evaluation import Configuration, Evaluation
 
 DEFAULT_WAYS = ("balanced", "precise", "conceptual", "lexical", "reef")
 
@@ -73,12 +73,12 @@ def evaluate(
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
-    from shoal.maintenance.evaluation import evaluate as run_evaluation
-    from shoal.maintenance.evaluation import read_judged
+    from shoal.maintenance.evaluation import evaluate as judge
+    from shoal.maintenance.evaluation import read_judged_queries
 
     ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
     with queries.open(encoding="utf-8-sig", errors="replace") as lines:
-        judged = read_judged(lines)
+        judged = read_judged_queries(lines)
     with session.engine() as engine:
         try:
             evaluation = run_evaluation(engine, judged, ways, depth=depth)
@@ -96,18 +96,18 @@ def evaluate(
         _print_worst(session.out, evaluation, show)
 
 
-def parse_way(text: str) -> Way:
-    """The way to search that `text` names. Raises typer.BadParameter."""
-    from shoal.maintenance.evaluation import Way
+def parse_way(text: str) -> Configuration:
+    """A way by its name. Raises typer.BadParameter."""
+    from shoal.maintenance.evaluation import Configuration
 
     if text in PRESETS:
-        return Way(text, {"preset": text})
+        return Configuration(text, {"preset": text})
     if text in MODES:
-        return Way(text, {"mode": text})
+        return Configuration(text, {"mode": text})
     if text == "rrf":
-        return Way(text, {"fusion": "rrf"})
+        return Configuration(text, {"fusion": "rrf"})
     if "=" in text:
-        return Way(text, {"weights": parse_weights(text)})
+        return Configuration(text, {"weights": parse_weights(text)})
     raise typer.BadParameter(
         f"{text!r} is not a way to search; use one of {', '.join((*PRESETS, *MODES))}, rrf, or weights as "
         "lexical=0.6,reef=0.4",
@@ -115,23 +115,22 @@ def parse_way(text: str) -> Way:
     )
 
 
-def _print_ways(console: Console, evaluation: Evaluation) -> None:
-    depth = evaluation.depth
-    table = _table("way", f"nDCG@{depth}", f"recall@{depth}", "nothing found", "better", "worse")
-    for index, score in enumerate(evaluation.ways):
-        comparison = ("", "") if index == 0 else (f"{score.n_better:,}", f"{score.n_worse:,}")
+def _print_ways(console: Console, found: Evaluation) -> None:
+    table = _table("way", f"nDCG@{found.depth}", f"recall@{found.depth}", "nothing found", "better", "worse")
+    for place, one in enumerate(found.configurations):
+        compared = ("", "") if place == 0 else (f"{one.n_better:,}", f"{one.n_worse:,}")
         table.add_row(
-            score.way, f"{score.ndcg:.3f}", f"{score.recall:.3f}", f"{score.n_missed:,}", *comparison
+            one.configuration, f"{one.ndcg:.3f}", f"{one.recall:.3f}", f"{one.n_missed:,}", *compared
         )
     console.print(table)
-    caption = f"judged queries: {evaluation.n_queries:,}"
-    if len(evaluation.ways) > 1:
-        caption += f"; better and worse: number of queries, compared with {evaluation.ways[0].way}"
-    console.print(caption, style="dim")
+    told = f"judged queries: {found.n_queries:,}"
+    if len(found.configurations) > 1:
+        told += f"; better and worse: how many of them, compared with {found.configurations[0].configuration}"
+    console.print(told, style="dim")
 
 
-def _print_worst(console: Console, evaluation: Evaluation, limit: int) -> None:
-    names = [score.way for score in evaluation.ways]
+def _print_worst(console: Console, found: Evaluation, most: int) -> None:
+    names = [one.configuration for one in found.configurations]
     table = _table("query", *names)
     for score in sorted(evaluation.queries, key=lambda query: query.ndcg[names[0]])[:limit]:
         table.add_row(one_line(score.query), *(f"{score.ndcg[name]:.2f}" for name in names))

@@ -1,7 +1,7 @@
-"""How well searches find what people say they should: judged queries, answered in several ways.
+"""Evaluates the ranking of several search configurations with judged queries.
 
-A judged query names the documents that answer it, by source path, by the end of one (`bees.md` for `notes/bees.md`) or by
-title; a title that several documents have names all of them. Documents are ranked by their best passage.
+A judged query names its relevant documents by source path, by the end of one (`bees.md` for `notes/bees.md`)
+or by title. A title names all documents that have it. Documents are ranked by their best chunk.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from shoal.engine import Engine
 
 DEPTH = 10
-"""Results that are looked at: what people read, and what published numbers are of."""
+"""Results per query: what people read, and the depth of published numbers."""
 EQUAL = 1e-9
-"""Differences below this come from the order of adding."""
+"""Smaller differences are rounding errors of summation."""
 
 MAX_GRADE = 10
-"""A gain is 2 to the power of its grade, less 1: beyond this, one document would be all that counts."""
+"""The gain is 2 ** grade - 1: beyond this grade, a single document would decide the score."""
 
 NAMES = "SELECT id, title, source_path FROM documents ORDER BY id"
 
@@ -35,8 +35,8 @@ class JudgementError(ShoalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A query and the names of the documents that answer it, each with a grade above 0. `line` is where it stands."""
+class JudgedQuery:
+    """A query and its relevant documents: grades above 0 by name. `line` is its line number in the file."""
 
     line: int
     query: str
@@ -44,8 +44,8 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to search: a name, and arguments of `Engine.search`."""
+class Configuration:
+    """A search configuration: a name and arguments of `Engine.search`."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -53,10 +53,13 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Of one way, over all queries. `ndcg` and `recall` are means, 0..1; `n_missed` queries found nothing relevant;
-    `n_better` and `n_worse` have a higher or lower nDCG than with the first way."""
+    """Metrics of one configuration over all queries.
 
-    way: str
+    `ndcg` and `recall` are means, 0..1. `n_missed` queries have no relevant result. `n_better` and `n_worse`
+    queries have a higher or lower nDCG than with the first configuration.
+    """
+
+    configuration: str
     ndcg: float
     recall: float
     n_missed: int
@@ -65,8 +68,8 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """One query: its nDCG by way."""
+class QueryQuality:
+    """nDCG of one query by configuration."""
 
     line: int
     query: str
@@ -74,8 +77,8 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A name in a judgement that no document has."""
+class MissingDocument:
+    """A name in a judged query that no document has."""
 
     line: int
     name: str
@@ -83,67 +86,88 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A query whose documents are all `missing` is left out."""
+    """The result of an evaluation. Queries whose documents are all `missing` are left out."""
 
     n_queries: int
     depth: int
-    ways: tuple[Quality, ...]
-    queries: tuple[Answered, ...]
-    missing: tuple[Missing, ...]
+    configurations: tuple[Quality, ...]
+    queries: tuple[QueryQuality, ...]
+    missing: tuple[MissingDocument, ...]
 
 
-def read_judged(lines: Iterable[str]) -> list[Judged]:
-    """Judged queries from lines of JSON: `{"query": TEXT, "relevant": [NAME, …] or {NAME: GRADE, …}}`.
+def read_judged_queries(lines: Iterable[str]) -> list[JudgedQuery]:
+    """Parse judged queries from lines of JSON: `{"query": TEXT, "relevant": [NAME, …] or {NAME: GRADE, …}}`.
 
-    Raises JudgementError for the first line that is something else.
+    Raises JudgementError for the first invalid line.
     """
-    found = [_judged(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not found:
-        raise JudgementError("there are no judged queries: one JSON object a line is expected")
-    return found
+    queries = [_judged_query(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not queries:
+        raise JudgementError("there are no judged queries: one JSON object per line is expected")
+    return queries
 
 
 def evaluate(
-    engine: Engine, judged: Sequence[Judged], ways: Sequence[Way], *, depth: int = DEPTH
+    engine: Engine,
+    judged_queries: Sequence[JudgedQuery],
+    configurations: Sequence[Configuration],
+    *,
+    depth: int = DEPTH,
 ) -> Evaluation:
-    """Answer every query in every way. Raises QueryError for arguments that a search refuses, and JudgementError where
-    no judged document is in the library."""
+    """Run every query in every configuration.
+
+    Raises QueryError for invalid search arguments, and JudgementError if no judged document is in the
+    library.
+    """
     with engine.database.snapshot() as snapshot:
-        ids = _ids_of(snapshot, {name for one in judged for name in one.relevant})
-    missing = tuple(Missing(one.line, name) for one in judged for name in one.relevant if name not in ids)
+        ids = _ids_by_name(snapshot, {name for query in judged_queries for name in query.relevant})
+    missing = tuple(
+        MissingDocument(query.line, name)
+        for query in judged_queries
+        for name in query.relevant
+        if name not in ids
+    )
     grades = [
-        {document: grade for name, grade in one.relevant.items() for document in ids.get(name, ())}
-        for one in judged
+        {document_id: grade for name, grade in query.relevant.items() for document_id in ids.get(name, ())}
+        for query in judged_queries
     ]
-    asked = [(one, grade) for one, grade in zip(judged, grades, strict=True) if grade]
-    if not asked:
+    graded = [
+        (query, query_grades)
+        for query, query_grades in zip(judged_queries, grades, strict=True)
+        if query_grades
+    ]
+    if not graded:
         raise JudgementError(
             "none of the judged documents is in this library: name them by source path or title"
         )
-    found = {way.name: [(_found(engine, one, way, depth), grade) for one, grade in asked] for way in ways}
-    ndcg = {name: [_ndcg(*pair, depth) for pair in pairs] for name, pairs in found.items()}
-    first = ndcg[ways[0].name]
+    rankings = {
+        configuration.name: [
+            (_ranked_ids(engine, query, configuration, depth), query_grades) for query, query_grades in graded
+        ]
+        for configuration in configurations
+    }
+    ndcg = {name: [_ndcg(*pair, depth) for pair in pairs] for name, pairs in rankings.items()}
+    baseline = ndcg[configurations[0].name]
     return Evaluation(
-        n_queries=len(asked),
+        n_queries=len(graded),
         depth=depth,
-        ways=tuple(_quality(name, pairs, ndcg[name], first) for name, pairs in found.items()),
+        configurations=tuple(_quality(name, pairs, ndcg[name], baseline) for name, pairs in rankings.items()),
         queries=tuple(
-            Answered(one.line, one.query, {name: values[i] for name, values in ndcg.items()})
-            for i, (one, _) in enumerate(asked)
+            QueryQuality(query.line, query.query, {name: values[i] for name, values in ndcg.items()})
+            for i, (query, _) in enumerate(graded)
         ),
         missing=missing,
     )
 
 
-def _judged(number: int, line: str) -> Judged:
+def _judged_query(number: int, line: str) -> JudgedQuery:
     try:
-        given = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         raise JudgementError(f"line {number}: this is not JSON") from None
-    query = given.get("query") if isinstance(given, dict) else None
+    query = record.get("query") if isinstance(record, dict) else None
     if not isinstance(query, str) or not query.strip():
         raise JudgementError(f'line {number}: an object with a "query" is expected')
-    relevant = given.get("relevant")
+    relevant = record.get("relevant")
     if isinstance(relevant, list):
         relevant = {name if isinstance(name, str) else "": 1 for name in relevant}
     if not isinstance(relevant, dict) or not all(
@@ -151,54 +175,54 @@ def _judged(number: int, line: str) -> Judged:
         for name, grade in relevant.items()
     ):
         raise JudgementError(
-            f'line {number}: "relevant" must be a list of source paths or titles, or an object of them with grades '
-            f"from 0 to {MAX_GRADE}"
+            f'line {number}: "relevant" must be a list of source paths or titles, or an object of them with '
+            f"grades from 0 to {MAX_GRADE}"
         )
     graded = {name: float(grade) for name, grade in relevant.items() if grade > 0}
     if not graded:
         raise JudgementError(
-            f"line {number}: no document is relevant; a query that nothing answers says nothing"
+            f"line {number}: no document is relevant; a query without a relevant document cannot be scored"
         )
-    return Judged(number, query, graded)
+    return JudgedQuery(number, query, graded)
 
 
-def _ids_of(snapshot: Snapshot, wanted: set[str]) -> dict[str, list[int]]:
-    """Documents by the names that are wanted."""
-    found: dict[str, list[int]] = {}
-    for number, title, source_path in snapshot.tuples(NAMES):
-        names = {title}
+def _ids_by_name(snapshot: Snapshot, names: set[str]) -> dict[str, list[int]]:
+    """Ids of the documents that have one of `names` as title, source path or end of it."""
+    ids: dict[str, list[int]] = {}
+    for document_id, title, source_path in snapshot.tuples(NAMES):
+        own_names = {title}
         parts = (source_path or "").split("/")
-        names.update("/".join(parts[i:]) for i in range(len(parts)))
-        for name in names & wanted:
-            found.setdefault(name, []).append(number)
-    return found
+        own_names.update("/".join(parts[i:]) for i in range(len(parts)))
+        for name in own_names & names:
+            ids.setdefault(name, []).append(document_id)
+    return ids
 
 
-def _found(engine: Engine, judged: Judged, way: Way, depth: int) -> list[int]:
-    reply = engine.search(judged.query, top_k=depth, max_per_document=1, **way.arguments)
-    return [result.document_id for result in reply.results]
+def _ranked_ids(engine: Engine, query: JudgedQuery, configuration: Configuration, depth: int) -> list[int]:
+    response = engine.search(query.query, top_k=depth, max_per_document=1, **configuration.arguments)
+    return [result.document_id for result in response.results]
 
 
-def _ndcg(found: Sequence[int], grades: Mapping[int, float], depth: int) -> float:
-    """Discounted gains over those of the best order there is."""
+def _ndcg(ranking: Sequence[int], grades: Mapping[int, float], depth: int) -> float:
+    """Discounted cumulative gain, divided by that of the ideal ranking."""
     ideal = sorted(grades.values(), reverse=True)[:depth]
-    return _discounted([grades.get(one, 0.0) for one in found]) / _discounted(ideal)
+    return _dcg([grades.get(document_id, 0.0) for document_id in ranking]) / _dcg(ideal)
 
 
-def _discounted(grades: Sequence[float]) -> float:
-    return sum((2**grade - 1) / math.log2(place + 2) for place, grade in enumerate(grades))
+def _dcg(grades: Sequence[float]) -> float:
+    return sum((2**grade - 1) / math.log2(rank + 2) for rank, grade in enumerate(grades))
 
 
 def _quality(
     name: str,
     pairs: Sequence[tuple[Sequence[int], Mapping[int, float]]],
     ndcg: Sequence[float],
-    first: Sequence[float],
+    baseline: Sequence[float],
 ) -> Quality:
-    recalls = [len(grades.keys() & set(found)) / len(grades) for found, grades in pairs]
-    gains = [value - before for value, before in zip(ndcg, first, strict=True)]
+    recalls = [len(grades.keys() & set(ranking)) / len(grades) for ranking, grades in pairs]
+    gains = [value - base for value, base in zip(ndcg, baseline, strict=True)]
     return Quality(
-        way=name,
+        configuration=name,
         ndcg=statistics.fmean(ndcg),
         recall=statistics.fmean(recalls),
         n_missed=sum(recall == 0 for recall in recalls),

@@ -1,7 +1,7 @@
-"""An export becomes a library again: its documents are taken in as if they came for the first time.
+"""Imports the documents of an export as new documents.
 
-What the export says of passages, reefs and words is not read: it is made anew, so that it is this version's. Ids, times
-and the history of jobs are not brought back.
+Chunks, reefs and learned words are computed again by this version; the import ignores those of the export.
+Ids, times and the history of jobs are not imported.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
 
 LINE_BYTES_PER_BYTE = 8
-"""How much longer than its document a line may be: JSON can write two bytes of text as six, and adds the structure."""
+"""Longest line in bytes per byte of a document: JSON can encode two bytes of text as six, and adds
+structure."""
 READ_BYTES = MIB
 GZIP = b"\x1f\x8b"
 
 MAX_BAD_LINES = 1000
-"""Bad lines that are kept with their reasons; of a file that is no export each may be one, and there may be millions."""
+"""Bad lines kept with their reasons. In a wrong file every line may be bad, and there may be millions."""
 MAX_REASON_CHARS = 300
 MAX_WARNINGS = 100
 MAX_WARNING_CHARS = 1000
-"""What a document may bring of warnings; our own are a few lines."""
+"""Limits for the warnings of a document. Those of Shoal are a few lines."""
 
-KNOWN = frozenset({"export", "document", "chunk", "custom_word"})
+RECORD_TYPES = frozenset({"export", "document", "chunk", "custom_word"})
 
 
 class NotAnExportError(ShoalError):
-    """The file as a whole can't be imported."""
+    """The whole file cannot be imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that could not be taken, counted from 1, and why."""
+    """A line that could not be imported, counted from 1, with the reason."""
 
     line: int
     reason: str
@@ -54,9 +55,12 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`stored` and `duplicates`: documents that are new, and those whose text was there before. `bad`: the first of the
-    `n_bad` lines that could not be taken. `is_rescored`: words were learned afresh afterwards, so that the library does
-    not depend on how it came together."""
+    """The result of an import.
+
+    `stored`: number of new documents. `duplicates`: number of documents whose text was stored already. `bad`:
+    the first of the `n_bad` lines that could not be imported. `is_rescored`: words were learned again at the
+    end, so that they do not depend on the order of the documents.
+    """
 
     stored: int
     duplicates: int
@@ -73,16 +77,16 @@ def import_export(
     processes: int = 1,
     watch: Watcher | None = None,
 ) -> Imported:
-    """Take in the documents of an export, canonical or not, plain or compressed by gzip. A bad line does not stop the
-    rest. Texts that are stored already are left as they are; their tags are merged.
+    """Import the documents of an export, canonical or not, plain or compressed by gzip.
 
-    `rescore`: where words were learned in several steps, learn them afresh at the end. Raises NotAnExportError before
-    anything is stored.
+    A bad line does not stop the import. Texts that are stored already stay unchanged; tags are merged. With
+    `rescore`, words that were learned in several waves are learned again at the end. Raises NotAnExportError
+    before anything is stored.
     """
     lines = _lines(file, engine.settings)
     _check_head(lines)
     bad = _BadLines()
-    numbers: list[int] = []
+    line_numbers: list[int] = []
     n_bytes = 0
     had_documents = engine.documents(limit=1).total > 0
     with engine.ingest_session() as ingest_session:
@@ -94,25 +98,25 @@ def import_export(
                 continue
             if draft is not None:
                 ingest_session.add_draft(draft)
-                numbers.append(number)
+                line_numbers.append(number)
                 n_bytes += draft.n_bytes
         results = ingest_session.finish(processes=processes, watch=watch)
-    taken = list(zip(numbers, results, strict=True))
-    for number, result in taken:
+    numbered_results = list(zip(line_numbers, results, strict=True))
+    for number, result in numbered_results:
         if result.error is not None:
             bad.add(number, result.error)
-    stored = sum(result.error is None and result.duplicate is None for _, result in taken)
-    # One wave in an empty library learns from all at once, as a rescore does.
-    in_steps = had_documents or n_bytes > engine.settings.wave_bytes
-    is_rescored = bool(rescore and engine.settings.learning and stored and in_steps)
+    stored = sum(result.error is None and result.duplicate is None for _, result in numbered_results)
+    # One wave in an empty library learns from all documents together, as a rescore does.
+    has_several_waves = had_documents or n_bytes > engine.settings.wave_bytes
+    is_rescored = bool(rescore and engine.settings.learning and stored and has_several_waves)
     if is_rescored:
         engine.rescore(watch)
-    duplicates = sum(result.duplicate is not None for _, result in taken)
+    duplicates = sum(result.duplicate is not None for _, result in numbered_results)
     return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
 
 
 class _BadLines:
-    """Counts bad lines, and keeps some of them: the first that could not be read, and of those read that were refused."""
+    """Counts bad lines and keeps the first of them."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -125,7 +129,7 @@ class _BadLines:
             self._kept.append(BadLine(line, shown))
 
     def first(self) -> tuple[BadLine, ...]:
-        return tuple(sorted(self._kept, key=lambda one: one.line))
+        return tuple(sorted(self._kept, key=lambda bad_line: bad_line.line))
 
 
 class _BadRecordError(ValueError):
@@ -133,7 +137,8 @@ class _BadRecordError(ValueError):
 
 
 def _lines(file: IO[bytes], settings: Settings) -> Iterator[tuple[int, bytes | None]]:
-    """Lines with their numbers, from 1; None for one that is too long to be any document's."""
+    """Yield lines with their numbers, from 1; None instead of a line that is longer than any document can
+    be."""
     limit = LINE_BYTES_PER_BYTE * settings.max_document_bytes + MIB
     opened = _opened(file)
     number = 0
@@ -146,7 +151,7 @@ def _lines(file: IO[bytes], settings: Settings) -> Iterator[tuple[int, bytes | N
                 is_whole = rest.endswith(b"\n")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise NotAnExportError(
-            f"the compressed file ends in line {number + 1} or is damaged ({error}); nothing of it was stored"
+            f"the compressed file ends in line {number + 1} or is damaged ({error}); nothing was stored"
         ) from error
 
 
@@ -156,7 +161,7 @@ def _opened(file: IO[bytes]) -> IO[bytes]:
 
 
 def _check_head(lines: Iterator[tuple[int, bytes | None]]) -> None:
-    """Raise NotAnExportError unless the first line says that this is an export which this version can read."""
+    """Raise NotAnExportError unless the first line declares an export that this version can read."""
     for _, line in lines:
         try:
             record = _record(line)
@@ -168,17 +173,18 @@ def _check_head(lines: Iterator[tuple[int, bytes | None]]) -> None:
             break
         if not isinstance(record.get("format"), int) or record["format"] > FORMAT:
             raise NotAnExportError(
-                f"the export has format {record.get('format')!r}; this version reads formats up to {FORMAT}: install a newer one"
+                f"the export has format {record.get('format')!r}; this version reads formats up to {FORMAT}: "
+                "install a newer version"
             )
         return
     raise NotAnExportError(
-        "this is not an export: its first line should tell the type `export`. `shoal ingest` takes texts, "
-        "`shoal upload` takes NDJSON"
+        "this is not an export: its first line must have the type `export`. `shoal ingest` reads texts, "
+        "`shoal upload` reads NDJSON"
     )
 
 
 def _record(line: bytes | None) -> dict[str, Any] | None:
-    """The object of a line; None for a line without any, such as the brackets of `shoal --json export`."""
+    """The object of a line; None for a line without one, such as the brackets of `shoal --json export`."""
     if line is None:
         raise _BadRecordError("the line is longer than any document can be")
     text = line.strip().removesuffix(b",").removeprefix(b"\xef\xbb\xbf")
@@ -194,12 +200,12 @@ def _record(line: bytes | None) -> dict[str, Any] | None:
 
 
 def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
-    """The document of a line; None for a line of something else. Raises DocumentError, _BadRecordError."""
+    """The document of a line, None for other records. Raises DocumentError, _BadRecordError."""
     record = _record(line)
-    if record is None or record["type"] in KNOWN - {"document"}:
+    if record is None or record["type"] in RECORD_TYPES - {"document"}:
         return None
     if record["type"] != "document":
-        raise _BadRecordError(f"`{record['type'][:20]}` is no type of an export's record")
+        raise _BadRecordError(f"`{record['type'][:20]}` is not a record type of an export")
     if "content" not in record:
         raise InvalidFieldError("content", "is missing")
     draft = make_draft(
@@ -213,7 +219,8 @@ def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
     expected = record.get("content_hash")
     if expected is not None and expected != draft.content_hash:
         raise InvalidFieldError("content_hash", "is not that of the content; the line was changed or damaged")
-    # Not those of the front matter, where someone has removed them; and what was doubtful of the text as it once came.
+    # The tags replace those of the front matter, which may have been removed. The warnings are of the
+    # original file.
     return dataclasses.replace(
         draft,
         tags=checked_tags(record.get("tags", ()), settings),
@@ -221,11 +228,11 @@ def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
     )
 
 
-def _warnings(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+def _warnings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise InvalidFieldError("warnings", "must be a list of texts")
-    if len(given) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARS for text in given):
+    if len(value) > MAX_WARNINGS or any(len(text) > MAX_WARNING_CHARS for text in value):
         raise InvalidFieldError(
             "warnings", f"are over {MAX_WARNINGS:,}, or one has over {MAX_WARNING_CHARS:,} characters"
         )
-    return tuple(map(clean, given))
+    return tuple(map(clean, value))

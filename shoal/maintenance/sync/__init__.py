@@ -1,4 +1,5 @@
-"""A library that follows a folder: what is new in it comes in, what changed changes, what is gone can go."""
+"""Syncs a library with a folder: adds new files, replaces changed ones and optionally deletes vanished
+ones."""
 
 from shoal.maintenance.sync.apply import Synced, sync
 

@@ -1,7 +1,7 @@
-"""Carrying out a plan: renames first, then new and changed texts in one job, and only then what is to go.
+"""Applies a plan: first renames, then new and changed texts in one job, and last deletions.
 
-Each step looks whether the library is still as the plan found it, so that whoever is killed, or is run again, or meets
-another one at the same work, finds the rest to do.
+Each step checks that the library still matches the plan, so that an interrupted or concurrent sync can be
+repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from shoal.errors import DocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
 from shoal.jobs.stages.replace import new_content
-from shoal.maintenance.sync.folder import Failed, Folder, TextFile, folder_above, is_refusal, look, read
+from shoal.maintenance.sync.folder import (
+    Failed,
+    Folder,
+    TextFile,
+    folder_above,
+    is_refusal,
+    read,
+    read_folder,
+)
 from shoal.maintenance.sync.ownership import documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
 from shoal.models import DocumentDraft
@@ -34,23 +42,23 @@ if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
 
-AS_PLANNED = """
+IS_AS_PLANNED = """
     SELECT 1 FROM documents WHERE id = :id AND source_path = :source_path AND content_hash = :content_hash
 """
 
 
-MANY = 5
-"""Documents of a folder that is there but empty, from which on it is taken for one whose disk is missing. Somebody who
-has emptied a folder of fewer is more likely than such a disk."""
+MOUNT_POINT_DOCUMENTS = 5
+"""An empty folder with at least this many documents is treated as a mount point without its disk. With fewer,
+it is more likely that the user has emptied it."""
 
 
 class EmptyFolderError(ShoalError):
-    """No document of a folder would be left."""
+    """The sync would delete all documents of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A document and the name of its file; `before` is the name it had, where that is another."""
+    """A document and the name of its file. `before`: the previous name, if it has changed."""
 
     name: str
     document_id: int | None
@@ -59,7 +67,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A file and what is doubtful of its text, such as a guessed encoding."""
+    """A file and a warning about its text, such as a guessed encoding."""
 
     name: str
     warning: str
@@ -67,10 +75,13 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What was done, or with `dry_run` would be. `vanished`: documents whose files are gone, which stay because nobody
-    asked for their deletion, or because their folder is one of `empty`. `same`: files whose text another document has.
-    `tagged`: documents that got tags. `warnings`: what is doubtful of texts that were stored. `passed_over`: how many
-    files are no texts by their names, by extension."""
+    """The changes of a sync, or those it would make with `dry_run`.
+
+    `vanished`: documents that stay although their files no longer exist, because deletion was not requested
+    or because their folder is one of `empty`. `same`: files whose text another document has. `tagged`: number
+    of documents that got tags. `warnings`: warnings about stored texts. `passed_over`: number of skipped
+    files by extension.
+    """
 
     new: tuple[Change, ...]
     changed: tuple[Change, ...]
@@ -99,126 +110,134 @@ def sync(
     watch: Watcher | None = None,
     watch_reading: Callable[[int], None] = lambda _: None,
 ) -> Synced:
-    """Make the documents of a folder follow its files. They are known by their absolute paths; those that were stored
-    under relative ones get theirs (`shoal.maintenance.sync.ownership`).
+    """Update the documents of a folder to match its files.
 
-    `tags` are added to every document of the folder. `delete` removes documents whose files are gone. Without `force` it
-    keeps those of a folder that is there but empty, and refuses to leave no document at all: a disk may not be mounted.
-    Raises NotFoundError, EmptyFolderError.
+    Documents are matched by absolute path; those with a relative path get an absolute one
+    (`shoal.maintenance.sync.ownership`). `tags` are added to every document of the folder. `delete` removes
+    documents whose files no longer exist. Without `force`, it keeps the documents of empty folders and
+    refuses to delete all documents, because a disk may not be mounted. Raises NotFoundError,
+    EmptyFolderError.
     """
-    wanted = checked_tags(tags, engine.settings)
-    # One after the other: of two that look at once, the slower one would undo what the other has seen change.
+    added_tags = checked_tags(tags, engine.settings)
+    # Serialized: the slower of two concurrent syncs would undo the changes of the other.
     with alone(engine.database.path, "sync"):
-        found = look(folder, engine.settings, watch_reading)
+        content = read_folder(folder, engine.settings, watch_reading)
         with engine.database.snapshot() as snapshot:
-            stored, elsewhere = documents_of(snapshot, found)
-        plan = make_plan(found, stored, elsewhere)
-        found = dataclasses.replace(found, empty=_perhaps_missing(found, plan))
-        is_all = not found.files or len(plan.vanished) == len(stored)
+            stored, elsewhere = documents_of(snapshot, content)
+        plan = make_plan(content, stored, elsewhere)
+        content = dataclasses.replace(content, empty=_possible_mount_points(content, plan))
+        is_all = not content.files or len(plan.vanished) == len(stored)
         if delete and plan.vanished and is_all and not force:
-            raise EmptyFolderError(_nothing_left(folder, plan, found))
-        kept = () if force else frozenset(found.empty)
-        going = [one for one in plan.vanished if delete and folder_above(one.name, kept) is None]
+            raise EmptyFolderError(_empty_folder_message(folder, plan, content))
+        kept = () if force else frozenset(content.empty)
+        to_delete = [
+            document for document in plan.vanished if delete and folder_above(document.name, kept) is None
+        ]
         if dry_run:
-            return _planned(plan, found, going)
-        return _carry_out(engine, plan, found, wanted, going, processes=processes, watch=watch)
+            return _dry_run(plan, content, to_delete)
+        return _apply(engine, plan, content, added_tags, to_delete, processes=processes, watch=watch)
 
 
-def _nothing_left(folder: Path, plan: Plan, found: Folder) -> str:
+def _empty_folder_message(folder: Path, plan: Plan, content: Folder) -> str:
     n = f"{len(plan.vanished):,}"
-    if not found.files:
+    if not content.files:
         return (
-            f"there is no text in {folder}, but the library has documents of it ({n}): is it mounted? "
+            f"there is no text in {folder}, but the library has {n} documents of it: is it mounted? "
             "--force deletes them all"
         )
     return (
-        f"no document of {folder} would be left ({n} of the library, none of them with a file): is this the folder "
-        "that you mean? --force deletes them all"
+        f"no document of {folder} would be left (the library has {n}, all without a file): is this the right "
+        "folder? --force deletes them all"
     )
 
 
-def _perhaps_missing(found: Folder, plan: Plan) -> tuple[str, ...]:
-    """The folders that are empty where so much was that something may not be mounted there."""
-    empty = frozenset(found.empty)
-    n_gone = Counter(folder_above(document.name, empty) for document in plan.vanished)
-    return tuple(one for one in found.empty if n_gone[one] >= MANY or (n_gone[one] and one == found.root))
+def _possible_mount_points(content: Folder, plan: Plan) -> tuple[str, ...]:
+    """The empty folders whose documents are so many that a disk may not be mounted there."""
+    empty = frozenset(content.empty)
+    n_vanished = Counter(folder_above(document.name, empty) for document in plan.vanished)
+    return tuple(
+        name
+        for name in content.empty
+        if n_vanished[name] >= MOUNT_POINT_DOCUMENTS or (n_vanished[name] and name == content.root)
+    )
 
 
-def _planned(plan: Plan, found: Folder, going: Sequence[Stored]) -> Synced:
+def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> Synced:
     return Synced(
         new=tuple(Change(file.name, None) for file in plan.new),
-        changed=tuple(_of(pair) for pair in plan.changed),
-        renamed=tuple(_of(pair) for pair in plan.kept if pair.is_renamed),
-        deleted=_changes(going),
-        vanished=_changes(one for one in plan.vanished if one not in going),
-        same=tuple(Change(one.file.name, one.document_id) for one in plan.same),
-        failed=found.failed,
+        changed=tuple(_change(pair) for pair in plan.changed),
+        renamed=tuple(_change(pair) for pair in plan.kept if pair.is_renamed),
+        deleted=_changes(to_delete),
+        vanished=_changes(document for document in plan.vanished if document not in to_delete),
+        same=tuple(Change(entry.file.name, entry.document_id) for entry in plan.same),
+        failed=content.failed,
         unchanged=sum(not pair.is_renamed for pair in plan.kept),
         tagged=0,
-        empty=found.empty,
-        passed_over=found.passed_over,
+        empty=content.empty,
+        passed_over=content.passed_over,
         dry_run=True,
     )
 
 
 def _changes(stored: Iterable[Stored]) -> tuple[Change, ...]:
-    return tuple(Change(one.name, one.id) for one in stored)
+    return tuple(Change(document.name, document.id) for document in stored)
 
 
-def _of(pair: Pair) -> Change:
+def _change(pair: Pair) -> Change:
     document, file = pair
     return Change(file.name, document.id, document.source_path if pair.is_renamed else None)
 
 
-def _carry_out(
+def _apply(
     engine: Engine,
     plan: Plan,
-    found: Folder,
+    content: Folder,
     tags: tuple[str, ...],
-    going: Sequence[Stored],
+    to_delete: Sequence[Stored],
     *,
     processes: int,
     watch: Watcher | None,
 ) -> Synced:
-    failed = list(found.failed)
-    unchanged = [_of(pair) for pair in plan.kept if not pair.is_renamed]
-    renamed = [_of(pair) for pair in plan.kept if pair.is_renamed and _rename(engine, pair, failed)]
-    taken = _take_in(engine, plan, tags, failed, processes, watch)
-    before = {one.file.name: Change(one.file.name, one.document_id) for one in plan.same}
-    tagged = _tag(engine, [*unchanged, *renamed, *(one for one in before.values() if one.document_id)], tags)
-    deleted = [one for one in going if _delete(engine, one)]
-    staying = [one for one in plan.vanished if one not in going]
+    failed = list(content.failed)
+    unchanged = [_change(pair) for pair in plan.kept if not pair.is_renamed]
+    renamed = [_change(pair) for pair in plan.kept if pair.is_renamed and _rename(engine, pair, failed)]
+    outcome = _ingest(engine, plan, tags, failed, processes, watch)
+    same = {entry.file.name: Change(entry.file.name, entry.document_id) for entry in plan.same}
+    same_stored = [change for change in same.values() if change.document_id]
+    tagged = _tag(engine, [*unchanged, *renamed, *same_stored], tags)
+    deleted = [document for document in to_delete if _delete(engine, document)]
+    kept = [document for document in plan.vanished if document not in to_delete]
     return Synced(
-        new=tuple(taken.new),
-        changed=tuple(taken.changed),
+        new=tuple(outcome.new),
+        changed=tuple(outcome.changed),
         renamed=tuple(renamed),
         deleted=_changes(deleted),
-        vanished=_changes(staying),
-        same=(*before.values(), *taken.same),
+        vanished=_changes(kept),
+        same=(*same.values(), *outcome.same),
         failed=tuple(failed),
         unchanged=len(unchanged),
         tagged=tagged,
-        empty=found.empty,
-        warnings=tuple(taken.warnings),
-        passed_over=found.passed_over,
+        empty=content.empty,
+        warnings=tuple(outcome.warnings),
+        passed_over=content.passed_over,
     )
 
 
 def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
-    """Let a document follow its file to another name."""
+    """Give a document the new name of its file. Returns whether this succeeded."""
     document, file = pair
     try:
-        following = _replacement(engine.database, engine.settings, document.id, file, ())
-        if following.content_hash != document.content_hash:
-            failed.append(Failed(file.name, "the file changed meanwhile; run it again"))
+        replacement = _replacement(engine.database, engine.settings, document.id, file, ())
+        if replacement.content_hash != document.content_hash:
+            failed.append(Failed(file.name, "the file changed during the sync; run it again"))
             return False
         engine.replace(
             document.id,
-            content=following.content,
-            title=following.title,
-            format=following.format,
-            tags=following.tags,
-            source_path=following.source_path,
+            content=replacement.content,
+            title=replacement.title,
+            format=replacement.format,
+            tags=replacement.tags,
+            source_path=replacement.source_path,
         )
     except (DocumentError, NotFoundError) as error:
         failed.append(Failed(file.name, f"{error}; run it again"))
@@ -227,8 +246,8 @@ def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
 
 
 @dataclass(slots=True)
-class _Taken:
-    """What became of files that were new or changed; `same`: their text is stored already by now."""
+class _Outcome:
+    """The result of new and changed files. `same`: files whose text was stored meanwhile."""
 
     new: list[Change] = field(default_factory=list)
     changed: list[Change] = field(default_factory=list)
@@ -236,43 +255,43 @@ class _Taken:
     warnings: list[Warned] = field(default_factory=list)
 
 
-def _take_in(
+def _ingest(
     engine: Engine,
     plan: Plan,
     tags: tuple[str, ...],
     failed: list[Failed],
     processes: int,
     watch: Watcher | None,
-) -> _Taken:
-    """Store what is new and what changed."""
-    became = _Taken()
+) -> _Outcome:
+    """Store new and changed files."""
+    outcome = _Outcome()
     if not (plan.new or plan.changed):
-        return became
-    taken: list[tuple[TextFile, Stored | None]] = []
+        return outcome
+    added: list[tuple[TextFile, Stored | None]] = []
     with engine.ingest_session() as ingest_session:
         for file, document in (
             *((file, None) for file in plan.new),
-            *((file, one) for one, file in plan.changed),
+            *((file, document) for document, file in plan.changed),
         ):
             try:
                 _add(engine, ingest_session, file, document, tags)
             except (DocumentError, NotFoundError) as error:
                 failed.append(Failed(file.name, str(error), is_refused=is_refusal(error)))
             else:
-                taken.append((file, document))
-        results = ingest_session.finish(processes=processes, watch=watch) if taken else []
-    for (file, document), result in zip(taken, results, strict=True):
+                added.append((file, document))
+        results = ingest_session.finish(processes=processes, watch=watch) if added else []
+    for (file, document), result in zip(added, results, strict=True):
         change = Change(file.name, result.id)
         if result.error is not None:
             failed.append(Failed(file.name, result.error, is_refused=result.error == NO_TEXT))
         elif document is not None:
-            became.changed.append(_of(Pair(document, file)))
+            outcome.changed.append(_change(Pair(document, file)))
         elif result.duplicate is not None:
-            became.same.append(change)
+            outcome.same.append(change)
         else:
-            became.new.append(change)
-        became.warnings += [Warned(file.name, warning) for warning in result.warnings]
-    return became
+            outcome.new.append(change)
+        outcome.warnings += [Warned(file.name, warning) for warning in result.warnings]
+    return outcome
 
 
 def _add(
@@ -293,8 +312,8 @@ def _add(
 def _replacement(
     database: Database, settings: Settings, document_id: int, file: TextFile, tags: tuple[str, ...]
 ) -> DocumentDraft:
-    """The draft that is to replace a document. Title and tags that came from the old text follow the new one; those
-    that someone has given stay, and so does a format that the old name does not tell."""
+    """The draft that replaces a document. Title and tags derived from the old text are derived again. Given
+    titles and tags stay, and so does a format that differs from that of the old name."""
     with database.snapshot() as snapshot:
         stored = document_queries.get_document(snapshot, document_id)
         old = make_draft(
@@ -303,42 +322,42 @@ def _replacement(
             format=stored.format,
             source_path=stored.source_path,
         )
-        is_told = stored.format is format_of(stored.source_path)
-        draft = read(file.path, file.folder, settings, tags, None if is_told else stored.format)
-        chosen: dict[str, Any] = {"title": draft.title if stored.title == old.title else None}
-        given = [tag for tag in stored.tags if tag not in old.tags or tag in tags]
-        chosen["tags"] = tuple(dict.fromkeys((*given, *draft.tags)))
-        made = new_content(
+        has_format_of_name = stored.format is format_of(stored.source_path)
+        draft = read(file.path, file.folder, settings, tags, None if has_format_of_name else stored.format)
+        explicit: dict[str, Any] = {"title": draft.title if stored.title == old.title else None}
+        explicit_tags = [tag for tag in stored.tags if tag not in old.tags or tag in tags]
+        explicit["tags"] = tuple(dict.fromkeys((*explicit_tags, *draft.tags)))
+        replacement = new_content(
             snapshot,
             document_id,
             settings,
             content=draft.content,
             format=draft.format,
             source_path=draft.source_path,
-            **chosen,
+            **explicit,
         )
-    # The text was bytes before it was this draft; what was doubtful of them is known to the first one only.
-    return dataclasses.replace(made, warnings=draft.warnings)
+    # Only the draft read from the file has warnings about its bytes, such as a guessed encoding.
+    return dataclasses.replace(replacement, warnings=draft.warnings)
 
 
 def _tag(engine: Engine, changes: Sequence[Change], tags: tuple[str, ...]) -> int:
-    """Add tags to documents that were there before; how many did not have them all."""
+    """Add tags to existing documents. Returns how many lacked a tag."""
     if not tags:
         return 0
-    ids = sorted({one.document_id for one in changes if one.document_id is not None})
+    ids = sorted({change.document_id for change in changes if change.document_id is not None})
     with engine.database.snapshot() as snapshot:
-        had = document_queries.tags_of(snapshot, ids)
-    due = [document_id for document_id in ids if not set(had.get(document_id, ())) >= set(tags)]
-    for document_id in due:
+        stored_tags = document_queries.tags_of(snapshot, ids)
+    outdated = [document_id for document_id in ids if not set(stored_tags.get(document_id, ())) >= set(tags)]
+    for document_id in outdated:
         with engine.database.write() as connection:
             document_writer.merge_tags(connection, document_id, tags, now=timestamp())
-    return len(due)
+    return len(outdated)
 
 
 def _delete(engine: Engine, document: Stored) -> bool:
-    """Remove a document unless it has become another one since, or its file has come back."""
+    """Delete a document unless it has changed since the plan, or its file exists again."""
     if os.path.lexists(document.name) and not os.path.isdir(document.name):  # noqa: PTH112
         return False
     with engine.database.snapshot() as snapshot:
-        is_as_planned = snapshot.first(AS_PLANNED, document._asdict()) is not None
+        is_as_planned = snapshot.first(IS_AS_PLANNED, document._asdict()) is not None
     return is_as_planned and engine.delete_document(document.id)

@@ -1,4 +1,4 @@
-"""The texts of a folder: where they are and what they say. The listing alone decides what is read."""
+"""Lists and reads the text files of a folder. Only listed files are read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from shoal.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file with the SHA-256 (hex) of its text. `name` is its absolute path as a source path is stored, `folder` the
-    folder that was listed."""
+    """A file and the SHA-256 (hex) of its text. `name`: its absolute path in the form of a source path.
+    `folder`: the folder that was listed."""
 
     path: Path
     name: str
@@ -29,8 +29,8 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A file or folder that could not be read, and why. What is stored of it stays. `is_refused`: it was read, but holds
-    no text that could be stored, and will not before it changes."""
+    """A file or folder that could not be read, with the reason. Its documents stay. `is_refused`: the file
+    was read, but has no text that can be stored until it changes."""
 
     name: str
     reason: str
@@ -40,10 +40,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What is in a folder, in the order of the names.
+    """The content of a folder, sorted by name.
 
-    `links`: names of symbolic links, which are not followed. `empty`: folders with nothing in them, such as those where
-    a disk is missing. `passed_over`: how many files are no texts by their names, by extension, and how many links.
+    `links`: names of symbolic links, which are not followed. `empty`: empty folders, such as mount points
+    without their disk. `passed_over`: number of skipped files by extension, and of links.
     """
 
     root: str
@@ -55,12 +55,12 @@ class Folder:
 
     @property
     def unseen(self) -> frozenset[str]:
-        """Names that may lead to files which were not read, themselves or as folders."""
-        return frozenset([*(one.name for one in self.failed), *self.links])
+        """Names of files and folders whose content is unknown: failed ones and links."""
+        return frozenset([*(failure.name for failure in self.failed), *self.links])
 
 
 def folder_above(name: str, folders: Collection[str]) -> str | None:
-    """The one of some names that is a path or stands above it, the nearest; None where none does."""
+    """The nearest of `folders` that contains `name` or is `name` itself; None if there is none."""
     while name:
         if name in folders:
             return name
@@ -69,38 +69,42 @@ def folder_above(name: str, folders: Collection[str]) -> str | None:
 
 
 def root_of(folder: Path) -> str:
-    """A folder's absolute path as a source path is stored. Raises NotFoundError where there is none."""
-    # Not resolved: a link to a folder may lead elsewhere tomorrow, and its documents are those of the link.
+    """The absolute path of a folder in the form of a source path. Raises NotFoundError if it does not
+    exist."""
+    # Not resolved: documents belong to the path of a link, even if its target changes later.
     root = os.path.abspath(folder)  # noqa: PTH100
     if not os.path.isdir(root):  # noqa: PTH112
         raise NotFoundError(f"there is no folder {folder}")
     return clean(root)
 
 
-def look(folder: Path, settings: Settings, watch: Callable[[int], None] = lambda _: None) -> Folder:
-    """Read the texts that the listing of a folder names, and nothing else.
+def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] = lambda _: None) -> Folder:
+    """Read the text files that the listing of a folder names, and nothing else.
 
-    Calls `watch` with the bytes of each file. Raises NotFoundError where there is no such folder.
+    Calls `watch` with the bytes of each file. Raises NotFoundError if the folder does not exist.
     """
     root = root_of(folder)
-    place = Path(os.path.abspath(folder))  # noqa: PTH100
-    listing = list_folder(place)
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100
+    listing = list_folder(absolute)
     files: dict[str, TextFile] = {}
-    failed = [Failed(clean(str(one.path)), one.reason, is_folder=True) for one in listing.unreadable]
+    failed = [
+        Failed(clean(str(unreadable.path)), unreadable.reason, is_folder=True)
+        for unreadable in listing.unreadable
+    ]
     for path in listing.texts:
         name = clean(str(path))
         if name in files:
             failed.append(
-                Failed(name, "another file has the same name but for characters that are not stored")
+                Failed(name, "another file has the same name except for characters that are not stored")
             )
             continue
         try:
-            draft = read(path, place, settings)
+            draft = read(path, absolute, settings)
         except (DocumentError, NotFoundError) as error:
             failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
             continue
         watch(draft.n_bytes)
-        files[name] = TextFile(path, name, draft.content_hash, draft.n_bytes, place)
+        files[name] = TextFile(path, name, draft.content_hash, draft.n_bytes, absolute)
     return Folder(
         root=root,
         files=tuple(sorted(files.values(), key=lambda file: file.name)),
@@ -112,7 +116,7 @@ def look(folder: Path, settings: Settings, watch: Callable[[int], None] = lambda
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a file was read but holds no text that could be stored."""
+    """Whether the error means that a file was read but has no text that can be stored."""
     return isinstance(error, DocumentError) and not isinstance(error, UnreadableFileError)
 
 
@@ -121,9 +125,9 @@ def read(
     folder: Path | None,
     settings: Settings,
     tags: tuple[str, ...] = (),
-    format: DocFormat | None = None,  # noqa: A002 - the name that drafts have for it
+    format: DocFormat | None = None,  # noqa: A002 - the name in drafts
 ) -> DocumentDraft:
-    """A file of a folder as it is now, under its absolute path. Raises DocumentError, NotFoundError."""
+    """Read a file of a folder; its source path is absolute. Raises DocumentError, NotFoundError."""
     return draft_from_file(
         path, folder=folder, settings=settings, tags=tags, format=format, source_path=str(path)
     )

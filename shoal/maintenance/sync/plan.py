@@ -1,4 +1,4 @@
-"""What has to be done so that a library follows a folder. Compares names and hashes, and touches nothing."""
+"""Plans the changes of a sync by comparing names and hashes. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from shoal.maintenance.sync.folder import Folder, TextFile, folder_above
 
 
 class Stored(NamedTuple):
-    """A document of the folder: its id, the name of its file, the SHA-256 (hex) of its text, and its source path, which
-    may say the name in another way."""
+    """A document of the folder. `name`: the name of its file. `content_hash`: SHA-256 (hex) of its text.
+    `source_path` may differ from `name` in form."""
 
     id: int
     name: str
@@ -21,7 +21,7 @@ class Stored(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A document and the file that it is to follow."""
+    """A document and its file."""
 
     document: Stored
     file: TextFile
@@ -32,8 +32,7 @@ class Pair(NamedTuple):
 
 
 class Same(NamedTuple):
-    """A file that needs no document of its own: another one has its text. `document_id` is None where that is to be
-    stored now."""
+    """A file whose text another document has. `document_id` is None if this sync stores that document."""
 
     file: TextFile
     document_id: int | None
@@ -41,8 +40,8 @@ class Same(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`kept`: documents whose files say what they said, under whatever name; `changed`: those whose files say something
-    else; `vanished`: those whose files are gone."""
+    """`kept`: documents whose text is unchanged, though the file may be renamed. `changed`: documents whose
+    files have another text. `vanished`: documents whose files no longer exist."""
 
     kept: tuple[Pair, ...]
     changed: tuple[Pair, ...]
@@ -52,47 +51,53 @@ class Plan:
 
 
 def make_plan(folder: Folder, stored: Sequence[Stored], elsewhere: Mapping[str, int]) -> Plan:
-    """`stored`: documents of this folder; `elsewhere`: ids of other documents by the hash of their text.
+    """Compare files and documents. `stored`: documents of this folder. `elsewhere`: ids of other documents by
+    hash.
 
-    A text is recognised by what it says before it is by its name, so that a file that was renamed, or two that changed
-    places, keep their documents. Of several documents of one file the newest follows it.
+    Hashes are matched before names, so that renamed and swapped files keep their documents. If several
+    documents belong to one file, the newest follows it.
     """
     files_with: dict[str, list[TextFile]] = defaultdict(list)
     for file in folder.files:
         files_with[file.content_hash].append(file)
     kept: list[Pair] = []
     same: list[Same] = []
-    rest: dict[str, list[Stored]] = defaultdict(list)
+    unmatched: dict[str, list[Stored]] = defaultdict(list)
     vanished: list[Stored] = []
-    for document in sorted(stored, key=lambda one: -one.id):
+    for document in sorted(stored, key=lambda document: -document.id):
         holders = files_with.pop(document.content_hash, [])
         if not holders:
-            rest[document.name].append(document)
+            unmatched[document.name].append(document)
             continue
         file = next((file for file in holders if file.name == document.name), holders[0])
         kept.append(Pair(document, file))
-        same += [Same(other, document.id) for other in holders if other is not file]
+        same += [Same(holder, document.id) for holder in holders if holder is not file]
     changed: list[Pair] = []
     new: list[TextFile] = []
     for content_hash, holders in files_with.items():
         if content_hash in elsewhere:
             same += [Same(file, elsewhere[content_hash]) for file in holders]
             continue
-        # Several files have come to say the same: the first whose document can follow it.
-        first = next((file for file in holders if rest.get(file.name)), holders[0])
-        if outdated := rest.get(first.name):
+        # Several files may have the same new text: prefer the first that has a document to update.
+        first = next((file for file in holders if unmatched.get(file.name)), holders[0])
+        if outdated := unmatched.get(first.name):
             changed.append(Pair(outdated.pop(0), first))
         else:
             new.append(first)
         same += [Same(file, None) for file in holders if file is not first]
     unseen = folder.unseen
-    vanished += [one for left in rest.values() for one in left if folder_above(one.name, unseen) is None]
+    vanished += [
+        document
+        for documents in unmatched.values()
+        for document in documents
+        if folder_above(document.name, unseen) is None
+    ]
     return Plan(
         kept=_by_name(kept),
         changed=_by_name(changed),
         new=tuple(sorted(new, key=lambda file: file.name)),
-        same=tuple(sorted(same, key=lambda one: one.file.name)),
-        vanished=tuple(sorted(vanished, key=lambda one: (one.name, one.id))),
+        same=tuple(sorted(same, key=lambda entry: entry.file.name)),
+        vanished=tuple(sorted(vanished, key=lambda document: (document.name, document.id))),
     )
 
 

@@ -65,7 +65,7 @@ def test_programs_get_every_query(shoal: Shoal) -> None:
     assert (found["n_queries"], found["depth"]) == (3, 3)
     assert found["missing"] == [{"line": 2, "name": "gone.md"}]
     assert found["queries"][0]["ndcg"] == {"lexical": 1.0}
-    assert found["ways"][0]["recall"] == pytest.approx(2 / 3)
+    assert found["configurations"][0]["recall"] == pytest.approx(2 / 3)
 
 
 def test_more_results_than_a_search_gives_are_refused_by_the_option(shoal: Shoal) -> None:

@@ -1,4 +1,4 @@
-"""An export holds everything; a canonical one depends on nothing but the documents."""
+"""An export contains all data. A canonical export depends only on the documents."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ def export(folder: Path, documents: list[dict[str, Any]], *, canonical: bool) ->
         return list(engine.export(canonical=canonical))
 
 
-def test_an_export_holds_documents_chunks_reefs_and_islands(tmp_path: Path) -> None:
+def test_export_contains_documents_chunks_reefs_and_islands(tmp_path: Path) -> None:
     records = [json.loads(line) for line in export(tmp_path / "x", DOCUMENTS, canonical=False)]
     assert records[0] == {"type": "export", "format": 1, "vocabulary_version": 0}
     documents = {record["content_hash"]: record for record in records if record["type"] == "document"}
-    assert {record["content"] for record in documents.values()} == {given["content"] for given in DOCUMENTS}
+    assert {record["content"] for record in documents.values()} == {
+        document["content"] for document in DOCUMENTS
+    }
     fire = next(record for record in documents.values() if record["title"] == "Fire")
     assert (fire["tags"], fire["source_path"], fire["format"]) == (["a", "hot"], "fire.md", "markdown")
     assert fire["metadata"] == DOCUMENTS[0]["metadata"]
@@ -53,7 +55,7 @@ def test_an_export_holds_documents_chunks_reefs_and_islands(tmp_path: Path) -> N
     assert {chunk["document"] for chunk in chunks} == set(documents)
 
 
-def test_canonical_exports_are_equal_in_whatever_order_documents_came(tmp_path: Path) -> None:
+def test_canonical_export_does_not_depend_on_document_order(tmp_path: Path) -> None:
     exports = [
         export(tmp_path / str(i), list(order), canonical=True)
         for i, order in enumerate(itertools.permutations(DOCUMENTS))
@@ -61,7 +63,7 @@ def test_canonical_exports_are_equal_in_whatever_order_documents_came(tmp_path: 
     assert all(other == exports[0] for other in exports)
 
 
-def test_a_canonical_export_does_not_show_what_was_deleted(tmp_path: Path) -> None:
+def test_canonical_export_does_not_depend_on_deleted_documents(tmp_path: Path) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
         engine.ingest_many(DOCUMENTS[1:])
         before = list(engine.export(canonical=True))
@@ -71,7 +73,7 @@ def test_a_canonical_export_does_not_show_what_was_deleted(tmp_path: Path) -> No
         assert list(engine.export(canonical=True)) == before
 
 
-def test_a_canonical_export_has_no_ids_times_or_versions(tmp_path: Path) -> None:
+def test_canonical_export_has_no_ids_times_or_versions(tmp_path: Path) -> None:
     lines = export(tmp_path / "x", DOCUMENTS, canonical=True)
     for record in map(json.loads, lines):
         assert not UNSTABLE_FIELDS & record.keys()
@@ -81,7 +83,7 @@ def test_a_canonical_export_has_no_ids_times_or_versions(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("canonical", [False, True])
-def test_an_export_shows_one_state_however_long_it_is_read(tmp_path: Path, canonical: bool) -> None:
+def test_export_shows_the_state_of_its_start(tmp_path: Path, canonical: bool) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
         engine.ingest_many(DOCUMENTS)
         expected = list(engine.export(canonical=canonical))
@@ -90,13 +92,13 @@ def test_an_export_shows_one_state_however_long_it_is_read(tmp_path: Path, canon
         engine.delete_document(1)
         engine.ingest(title="New", content="A market price and a wage.")
         assert [first, *lines] == expected
-        engine.export().close()  # type: ignore[attr-defined] # one that nobody reads holds nothing
+        engine.export().close()  # type: ignore[attr-defined] # an unread export holds no transaction
 
 
-def test_custom_words_in_force_are_exported(tmp_path: Path) -> None:
+def test_current_learned_words_are_exported(tmp_path: Path) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
-        insert = """INSERT INTO custom_words (word, from_version, retired, word_hash, word_id, specificity, idf_q,
-            weight_q, n_occurrences, n_documents, created_at) VALUES (?, ?, ?, 1, ?, 2, 9, 9, 3, 2, 'then')"""
+        insert = """INSERT INTO custom_words (word, from_version, retired, word_hash, word_id, specificity,
+            idf_q, weight_q, n_occurrences, n_documents, created_at) VALUES (?, ?, ?, 1, ?, 2, 9, 9, 3, 2, 'then')"""
         with engine.database.write() as connection:
             for version in (1, 2):
                 connection.exec_driver_sql(
@@ -104,7 +106,7 @@ def test_custom_words_in_force_are_exported(tmp_path: Path) -> None:
                 )
             connection.exec_driver_sql(
                 insert,
-                # The last two belong to a version that a learn has not ended.
+                # The last two belong to a version that is not published yet.
                 [
                     *(("tok", 1, 0, 7), ("tok", 2, 0, 7), ("gone", 1, 0, 8), ("gone", 2, 1, 8)),
                     *(("tok", 3, 1, 7), ("new", 3, 0, 9)),

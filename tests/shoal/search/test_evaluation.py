@@ -1,4 +1,4 @@
-"""Judged queries say how well a way of searching finds what people want."""
+"""Judged queries measure the ranking quality of search configurations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.maintenance.evaluation import JudgementError, Way, evaluate, read_judged
+from shoal.maintenance.evaluation import Configuration, JudgementError, evaluate, read_judged_queries
 
-WORDS = Way("lexical", {"mode": "lexical"})
+LEXICAL = Configuration("lexical", {"mode": "lexical"})
 DOCUMENTS = {
     "notes/tides.md": ("Tides", "The moon pulls at the sea and the tide rises. The tide falls again."),
     "notes/shore.md": ("Shore", "At the shore the tide leaves pools between the rocks."),
@@ -31,16 +31,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield opened
 
 
-def judged(*lines: dict[str, Any]) -> Any:
-    return read_judged(json.dumps(line) for line in lines)
+def judged_queries(*lines: dict[str, Any]) -> Any:
+    return read_judged_queries(json.dumps(line) for line in lines)
 
 
-def only(engine: Engine, relevant: Any, query: str = "tide", **more: Any) -> Any:
-    """The quality of one search by words with one judgement."""
-    return evaluate(engine, judged({"query": query, "relevant": relevant}), [WORDS], **more).ways[0]
+def only(engine: Engine, relevant: Any, query: str = "tide", **options: Any) -> Any:
+    """The quality of the lexical configuration with one judged query."""
+    return evaluate(
+        engine, judged_queries({"query": query, "relevant": relevant}), [LEXICAL], **options
+    ).configurations[0]
 
 
-def test_what_answers_counts_by_where_it_stands(engine: Engine) -> None:
+def test_ndcg_discounts_relevant_results_by_rank(engine: Engine) -> None:
     first, second = (result.source_path for result in engine.search("tide", mode="lexical").results)
     assert only(engine, [first]).ndcg == 1
     assert only(engine, [second]).ndcg == pytest.approx(1 / math.log2(3))
@@ -48,7 +50,7 @@ def test_what_answers_counts_by_where_it_stands(engine: Engine) -> None:
     assert (only(engine, [second], depth=1).ndcg, only(engine, [second], depth=1).n_missed) == (0, 1)
 
 
-def test_a_higher_grade_belongs_before_a_lower_one(engine: Engine) -> None:
+def test_ndcg_is_highest_for_descending_grades(engine: Engine) -> None:
     first, second = (result.source_path for result in engine.search("tide", mode="lexical").results)
     assert only(engine, {first: 3, second: 1}).ndcg == 1
     reversed_gain = (1 + 7 / math.log2(3)) / (7 + 1 / math.log2(3))
@@ -56,65 +58,70 @@ def test_a_higher_grade_belongs_before_a_lower_one(engine: Engine) -> None:
     assert only(engine, {first: 1, second: 0}).ndcg == 1
 
 
-def test_recall_is_the_share_of_what_answers(engine: Engine) -> None:
-    found = only(engine, ["tides.md", "other/bread.md"])
-    assert found.recall == 0.5
-    assert found.n_missed == 0
+def test_recall_is_the_share_of_relevant_documents_in_the_results(engine: Engine) -> None:
+    quality = only(engine, ["tides.md", "other/bread.md"])
+    assert quality.recall == 0.5
+    assert quality.n_missed == 0
     assert only(engine, ["other/bread.md"]).n_missed == 1
 
 
 @pytest.mark.parametrize("name", ["notes/tides.md", "tides.md", "Tides"])
-def test_a_document_is_named_by_its_path_the_end_of_it_or_its_title(engine: Engine, name: str) -> None:
+def test_documents_are_named_by_path_end_of_path_or_title(engine: Engine, name: str) -> None:
     assert only(engine, [name]).recall == 1
 
 
-def test_a_name_of_several_documents_names_all_of_them(engine: Engine) -> None:
+def test_shared_title_names_all_its_documents(engine: Engine) -> None:
     assert only(engine, ["Bread"], query="flour").recall == 0.5
     assert only(engine, ["Bread"], query="bread").recall == 1
 
 
-def test_half_a_file_name_is_no_name(engine: Engine) -> None:
+def test_part_of_a_file_name_matches_no_document(engine: Engine) -> None:
     with pytest.raises(JudgementError, match="none of the judged documents"):
         only(engine, ["ides.md"])
 
 
-def test_ways_are_compared_query_by_query_with_the_first(engine: Engine) -> None:
-    questions = judged(
+def test_configurations_are_compared_with_the_first_per_query(engine: Engine) -> None:
+    queries = judged_queries(
         {"query": "tide", "relevant": ["tides.md", "shore.md"]},
         {"query": "flour", "relevant": ["bread.md"]},
         {"query": "winter", "relevant": ["Shore"]},
     )
-    nothing = Way("nothing", {"mode": "lexical", "tags": ["no such tag"]})
-    found = evaluate(engine, questions, [WORDS, nothing])
-    words, none = found.ways
-    assert (words.way, words.n_better, words.n_worse) == ("lexical", 0, 0)
-    assert (none.n_better, none.n_worse, none.n_missed) == (0, 2, 3)
-    assert evaluate(engine, questions, [nothing, WORDS]).ways[1].n_better == 2
-    assert [one.query for one in found.queries] == ["tide", "flour", "winter"]
-    assert [one.ndcg["nothing"] for one in found.queries] == [0, 0, 0]
-    assert words.ndcg == pytest.approx(sum(one.ndcg["lexical"] for one in found.queries) / 3)
+    empty = Configuration("empty", {"mode": "lexical", "tags": ["no such tag"]})
+    evaluation = evaluate(engine, queries, [LEXICAL, empty])
+    lexical, empty_quality = evaluation.configurations
+    assert (lexical.configuration, lexical.n_better, lexical.n_worse) == ("lexical", 0, 0)
+    assert (empty_quality.n_better, empty_quality.n_worse, empty_quality.n_missed) == (0, 2, 3)
+    assert evaluate(engine, queries, [empty, LEXICAL]).configurations[1].n_better == 2
+    assert [query.query for query in evaluation.queries] == ["tide", "flour", "winter"]
+    assert [query.ndcg["empty"] for query in evaluation.queries] == [0, 0, 0]
+    assert lexical.ndcg == pytest.approx(sum(query.ndcg["lexical"] for query in evaluation.queries) / 3)
 
 
-def test_documents_that_are_not_here_are_told_and_left_out(engine: Engine) -> None:
-    questions = judged(
+def test_missing_documents_are_reported_and_left_out(engine: Engine) -> None:
+    queries = judged_queries(
         {"query": "tide", "relevant": ["tides.md", "gone.md"]}, {"query": "salt", "relevant": ["gone.md"]}
     )
-    found = evaluate(engine, questions, [WORDS])
-    assert [(one.line, one.name) for one in found.missing] == [(1, "gone.md"), (2, "gone.md")]
-    assert found.n_queries == 1
-    assert found.ways[0].recall == 1
+    evaluation = evaluate(engine, queries, [LEXICAL])
+    assert [(document.line, document.name) for document in evaluation.missing] == [
+        (1, "gone.md"),
+        (2, "gone.md"),
+    ]
+    assert evaluation.n_queries == 1
+    assert evaluation.configurations[0].recall == 1
 
 
-def test_several_passages_of_a_document_are_one_document(tmp_path: Path) -> None:
+def test_passages_of_one_document_count_once(tmp_path: Path) -> None:
     long = "\n\n".join(f"# Part {i}\n\nThe tide of part {i} rises at the shore." for i in range(12))
     with Engine(db_path=tmp_path / "shoal.db", learning=False) as library:
         library.ingest(title="Long", content=long, format="markdown")
         library.ingest(title="Short", content="A tide is a slow wave, and much else may be said of the sea.")
-        found = evaluate(library, judged({"query": "tide", "relevant": ["Long", "Short"]}), [WORDS], depth=2)
-    assert found.ways[0].recall == 1
+        evaluation = evaluate(
+            library, judged_queries({"query": "tide", "relevant": ["Long", "Short"]}), [LEXICAL], depth=2
+        )
+    assert evaluation.configurations[0].recall == 1
 
 
-def test_a_search_that_is_refused_is_refused_here(engine: Engine) -> None:
+def test_invalid_search_arguments_are_an_error(engine: Engine) -> None:
     with pytest.raises(QueryError) as caught:
         only(engine, ["tides.md"], depth=5000)
     assert caught.value.field == "top_k"
@@ -137,14 +144,14 @@ def test_a_search_that_is_refused_is_refused_here(engine: Engine) -> None:
         ('{"query": "a", "relevant": []}', "line 2: no document is relevant"),
     ],
 )
-def test_a_line_that_is_no_judgement_is_named(line: str, reason: str) -> None:
+def test_error_names_the_invalid_line(line: str, reason: str) -> None:
     with pytest.raises(JudgementError) as caught:
-        read_judged(['{"query": "tide", "relevant": ["tides.md"]}', line])
+        read_judged_queries(['{"query": "tide", "relevant": ["tides.md"]}', line])
     assert reason in str(caught.value)
 
 
-def test_empty_lines_are_passed_over_and_counted(engine: Engine) -> None:
+def test_empty_lines_are_skipped_but_counted(engine: Engine) -> None:
     lines = ["\n", '{"query": "tide", "relevant": ["gone.md", "Tides"]}\n', "  \n"]
-    assert evaluate(engine, read_judged(lines), [WORDS]).missing[0].line == 2
+    assert evaluate(engine, read_judged_queries(lines), [LEXICAL]).missing[0].line == 2
     with pytest.raises(JudgementError, match="no judged queries"):
-        read_judged(["\n"])
+        read_judged_queries(["\n"])
