@@ -98,7 +98,8 @@ def test_export_shows_the_state_of_its_start(tmp_path: Path, canonical: bool) ->
 def test_current_learned_words_are_exported(tmp_path: Path) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
         insert = """INSERT INTO custom_words (word, from_version, retired, word_hash, word_id, specificity,
-            idf_q, weight_q, n_occurrences, n_documents, created_at) VALUES (?, ?, ?, 1, ?, 2, 9, 9, 3, 2, 'then')"""
+            idf_q, weight_q, n_occurrences, n_documents, created_at) VALUES (?, ?, ?, 1, ?, 2, 9, 9, 3, 2,
+            'then')"""
         with engine.database.write() as connection:
             for version in (1, 2):
                 connection.exec_driver_sql(

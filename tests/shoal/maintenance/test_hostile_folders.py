@@ -1,4 +1,4 @@
-"""Folders and source paths of strangers: the listing of a folder decides what is read, and nothing else does."""
+"""Untrusted folders and source paths: only files in the listing of a folder are read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RAIN, SECRET = "Rain over the sea.\n", "The secret of the volcano.\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "srv" / "notes"
-    made.mkdir(parents=True)
-    (made / "rain.md").write_text(RAIN)
-    return made
+    notes = tmp_path / "srv" / "notes"
+    notes.mkdir(parents=True)
+    (notes / "rain.md").write_text(RAIN)
+    return notes
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def library(tmp_path: Path) -> Path:
 
 def texts(library: Path) -> list[str]:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        return [engine.content(one.id) for one in engine.documents(limit=1000).documents]
+        return [engine.content(document.id) for document in engine.documents(limit=1000).documents]
 
 
-def lay_out_secrets(folder: Path) -> None:
-    """Files that the listing of the folder passes over, inside and outside."""
+def write_secrets(folder: Path) -> None:
+    """Create files inside and outside the folder that its listing skips."""
     for name in ("../secret.md", ".private/env.md", ".env.md", "server.key", "sub/.git/config.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SECRET + name)
@@ -66,26 +66,26 @@ def lay_out_secrets(folder: Path) -> None:
         "server.key",
     ],
 )
-def test_what_a_document_says_of_its_source_makes_no_file_read_and_deletes_nothing(
+def test_source_path_of_a_document_reads_no_file_and_deletes_nothing(
     library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    lay_out_secrets(folder)
+    write_secrets(folder)
     (folder / "far").symlink_to(folder.parent)
     harmless = "A storm and its wind.\n"
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(content=harmless, source_path=path.format(notes=folder))
     monkeypatch.chdir(folder.parent)
-    for given in (folder, Path("notes")):
-        done = follow(library, given, delete=True, force=True)
-        assert (done.changed, done.deleted, done.vanished) == ((), (), ())
+    for synced_folder in (folder, Path("notes")):
+        result = follow(library, synced_folder, delete=True, force=True)
+        assert (result.changed, result.deleted, result.vanished) == ((), (), ())
     assert sorted(texts(library)) == sorted([harmless, RAIN])
 
 
 @pytest.mark.parametrize("command", ["sync", "ingest-dir"])
-def test_links_below_a_folder_are_counted_and_not_followed(
+def test_links_in_a_folder_are_counted_and_not_followed(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    lay_out_secrets(folder)
+    write_secrets(folder)
     (folder / "out.md").symlink_to(folder.parent / "secret.md")
     (folder / "hidden.md").symlink_to(folder / ".env.md")
     (folder / "key.md").symlink_to("server.key")
@@ -94,19 +94,19 @@ def test_links_below_a_folder_are_counted_and_not_followed(
     (folder / "itself.md").symlink_to("itself.md")
     os.link(folder / "rain.md", folder / "same rain.md")
     assert run(["--db", str(library), "--json", command, str(folder)]) == 0
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["passed_over"] == {LINK: 6, ".key": 1}
-    assert f"6 {LINK}" in printed.err
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["passed_over"] == {LINK: 6, ".key": 1}
+    assert f"6 {LINK}" in captured.err
     assert texts(library) == [RAIN]
 
 
-def test_links_below_a_folder_are_not_uploaded(folder: Path) -> None:
-    lay_out_secrets(folder)
+def test_links_in_a_folder_are_not_uploaded(folder: Path) -> None:
+    write_secrets(folder)
     (folder / "out.md").symlink_to(folder.parent / "secret.md")
     chosen = choose(Session(), [folder])
     assert [file.path.name for file in chosen.files] == ["rain.md"]
     assert chosen.passed_over == {LINK: 1, ".key": 1}
-    # A link that takes the place of a file after it was looked at is not sent either.
+    # A link that replaces a file after the choice is not sent either.
     from shoal.client.bodies import content_of
 
     (folder / "rain.md").unlink()
@@ -116,42 +116,40 @@ def test_links_below_a_folder_are_not_uploaded(folder: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_pipe_is_waited_for_by_no_command(
-    library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pipe_blocks_no_command(library: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe = folder / "pipe.txt"
     os.mkfifo(pipe)
-    for command, n_failed in (("ingest-dir", folder), ("ingest", pipe)):
-        assert run(["--db", str(library), "--json", command, str(n_failed)]) == 1
-        printed = capsys.readouterr()
-        assert json.loads(printed.out)["failed"] == 1
-        assert "not a regular file" in printed.err
+    for command, path in (("ingest-dir", folder), ("ingest", pipe)):
+        assert run(["--db", str(library), "--json", command, str(path)]) == 1
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["failed"] == 1
+        assert "no regular file" in captured.err
     chosen = choose(Session(), [folder, pipe])
     assert ([file.path.name for file in chosen.files], chosen.unreadable) == (["rain.md"], 2)
     assert capsys.readouterr().err.count("not a regular file") == 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes, as Linux has them")
-def test_names_that_are_no_text_and_names_of_several_lines_are_taken_in(
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of arbitrary bytes, as on Linux")
+def test_file_names_with_invalid_utf8_and_line_breaks_are_stored(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, name in enumerate((b"caf\xe9.md", b"a\n0 stored, 9 failed.md", b"b\x1b[2J.md")):
         Path(os.fsdecode(bytes(folder) + b"/" + name)).write_text(f"{RAIN}{number}\n")
     Path(os.fsdecode(bytes(folder) + b"/bad\n\xe9.md")).write_bytes(b"\x00\x01" * 50)
     assert run(["--db", str(library), "sync", str(folder), "--delete"]) == 0
-    printed = capsys.readouterr()
-    assert "4 new" in printed.out
-    # No name makes up a line of its own, and none reaches the terminal as an escape.
-    assert not any(line.startswith("0 stored") for line in printed.out.splitlines())
-    assert "\x1b" not in printed.out + printed.err
-    assert sum("bad" in line for line in printed.err.splitlines()) == 1
+    captured = capsys.readouterr()
+    assert "4 new" in captured.out
+    # No name starts an output line of its own or reaches the terminal as an escape sequence.
+    assert not any(line.startswith("0 stored") for line in captured.out.splitlines())
+    assert "\x1b" not in captured.out + captured.err
+    assert sum("bad" in line for line in captured.err.splitlines()) == 1
     assert run(["--db", str(library), "ingest-dir", str(folder)]) == 1
     assert len(texts(library)) == 4
     follow(library, folder)
     assert len(texts(library)) == 4
 
 
-def test_folders_may_be_nested_deeper_than_the_stack(tmp_path: Path) -> None:
+def test_folders_may_be_nested_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     folders = [os.open(tmp_path, os.O_RDONLY)]
     try:
         for _ in range(sys.getrecursionlimit() + 100):
@@ -161,17 +159,17 @@ def test_folders_may_be_nested_deeper_than_the_stack(tmp_path: Path) -> None:
                 os.close(folders.pop(-2))
         os.close(os.open("deep.md", os.O_CREAT | os.O_WRONLY, dir_fd=folders[-1]))
         listing = list_folder(tmp_path)
-        # Beyond the longest path of the system a folder cannot be listed, which is said.
+        # A folder beyond the path length limit of the system cannot be listed, and is reported.
         assert len(listing.texts) + len(listing.unreadable) == 1
     finally:
         for folder in folders:
             os.close(folder)
-        # Not left to the end of the run: what removes it then is recursive.
+        # pytest would remove the folder recursively, and fail.
         subprocess.run(["rm", "-rf", str(tmp_path)], check=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="takes rights from root as Linux does")
-def test_what_may_not_be_read_is_counted_with_its_reason_and_stays(library: Path, folder: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="drops root privileges as on Linux")
+def test_unreadable_files_are_reported_and_their_documents_stay(library: Path, folder: Path) -> None:
     (folder / "locked").mkdir()
     (folder / "locked" / "storm.md").write_text("A storm and its wind.\n")
     (folder / "sealed.md").write_text("A market price.\n")
@@ -179,13 +177,13 @@ def test_what_may_not_be_read_is_counted_with_its_reason_and_stays(library: Path
     (folder / "locked").chmod(0o000)
     (folder / "sealed.md").chmod(0o000)
     try:
-        ran = run_shoal("--db", library, "sync", folder, "--delete")
+        result = run_shoal("--db", library, "sync", folder, "--delete")
     finally:
         (folder / "locked").chmod(0o755)
-    assert ran.returncode == 1
-    assert f"failed: {folder}/locked: permission denied" in ran.stderr
-    assert f"failed: {folder}/sealed.md: " in ran.stderr
-    assert "0 deleted, 1 unchanged, 2 failed" in ran.stdout
+    assert result.returncode == 1
+    assert f"failed: {folder}/locked: permission denied" in result.stderr
+    assert f"failed: {folder}/sealed.md: " in result.stderr
+    assert "0 deleted, 1 unchanged, 2 failed" in result.stdout
     assert len(texts(library)) == 3
 
 
@@ -210,6 +208,6 @@ def test_what_may_not_be_read_is_counted_with_its_reason_and_stays(library: Path
         ("", False),
     ],
 )
-def test_a_path_is_one_of_the_listing_or_not(path: str, expected: bool) -> None:
+def test_may_be_listed_accepts_only_listable_paths(path: str, expected: bool) -> None:
     assert may_be_listed(path, "/n") is expected
     assert may_be_listed(path.removeprefix("/n"), "/") is expected

@@ -16,7 +16,7 @@ from shoal.engine import Engine
 
 TEXT = "The bees gather nectar from flowers and carry pollen home to the hive.\n"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="takes rights from root as Linux does")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drops root privileges as on Linux")
 
 
 @pytest.fixture(scope="module")

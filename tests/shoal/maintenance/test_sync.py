@@ -1,4 +1,5 @@
-"""A library follows a folder: what is new, changed, renamed and gone, however often and by whomever it is run."""
+"""Sync updates a library to match a folder: new, changed, renamed and vanished files, repeated and concurrent
+runs."""
 
 from __future__ import annotations
 
@@ -62,114 +63,112 @@ def stored(library: Path) -> dict[str, tuple[int, str]]:
 
 
 def texts_of(library: Path, folder: Path) -> dict[str, str]:
-    """The texts of the library by the names of their files in a folder; those of elsewhere by what they have."""
+    """Texts of the library by file name relative to the folder, or by source path outside it."""
     return {name.removeprefix(f"{folder}/"): text for name, (_, text) in stored(library).items()}
 
 
-def take_in_under_relative_paths(library: Path, texts: Mapping[str, str], beginning: str) -> None:
+def ingest_with_relative_paths(library: Path, texts: Mapping[str, str], prefix: str) -> None:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         for name, text in texts.items():
-            engine.ingest(content=text, source_path=f"{beginning}{name}")
+            engine.ingest(content=text, source_path=f"{prefix}{name}")
 
 
 def names(changes: Any, folder: Path) -> list[str]:
     return [change.name.removeprefix(f"{folder}/") for change in changes]
 
 
-def assert_nothing_to_do(library: Path, folder: Path, **options: Any) -> None:
+def assert_up_to_date(library: Path, folder: Path, **options: Any) -> None:
     before = stored(library)
-    done = follow(library, folder, **options)
-    assert (done.new, done.changed, done.renamed, done.deleted, done.tagged) == ((), (), (), (), 0)
+    result = follow(library, folder, **options)
+    assert (result.new, result.changed, result.renamed, result.deleted, result.tagged) == ((), (), (), (), 0)
     assert stored(library) == before
 
 
-def test_a_folder_comes_in(library: Path, folder: Path) -> None:
+def test_new_files_are_added(library: Path, folder: Path) -> None:
     write(folder, {".hidden.md": "Not read.", ".git/x.md": "Not read.", "picture.png": "Not read."})
-    done = follow(library, folder, tags=["mine"])
-    assert names(done.new, folder) == sorted(TEXTS)
+    result = follow(library, folder, tags=["mine"])
+    assert names(result.new, folder) == sorted(TEXTS)
     assert texts_of(library, folder) == TEXTS
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         assert {document.tags for document in engine.documents().documents} == {("mine",)}
-    assert_nothing_to_do(library, folder, tags=["mine"], delete=True)
+    assert_up_to_date(library, folder, tags=["mine"], delete=True)
 
 
-def test_a_changed_file_is_the_same_document_with_other_content(library: Path, folder: Path) -> None:
+def test_changed_file_replaces_the_content_of_its_document(library: Path, folder: Path) -> None:
     follow(library, folder)
     before = stored(library)
     write(folder, {"fire.md": "# Fire\n\nA volcano throws lava, ash and basalt.\n"})
-    done = follow(library, folder)
-    assert names(done.changed, folder) == ["fire.md"]
-    assert done.unchanged == 2
+    result = follow(library, folder)
+    assert names(result.changed, folder) == ["fire.md"]
+    assert result.unchanged == 2
     after = stored(library)
     name = str(folder / "fire.md")
     assert after[name] == (before[name][0], "# Fire\n\nA volcano throws lava, ash and basalt.\n")
-    assert_nothing_to_do(library, folder)
+    assert_up_to_date(library, folder)
 
 
-def test_title_and_tags_of_the_text_follow_it_and_those_given_by_hand_stay(
-    library: Path, folder: Path
-) -> None:
+def test_derived_title_and_tags_are_updated_and_given_tags_stay(library: Path, folder: Path) -> None:
     front = "---\ntitle: {}\ntags: [{}]\n---\nA volcano throws lava.\n"
     write(
         folder,
         {"fire.md": front.format("Old", "hot, red"), "other.md": front.format("Other", "x") + "Ash.\n"},
     )
     follow(library, folder)
-    number = stored(library)[str(folder / "fire.md")][0]
+    document_id = stored(library)[str(folder / "fire.md")][0]
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        engine.set_tags(number, ["hot", "red", "by hand"])
+        engine.set_tags(document_id, ["hot", "red", "by hand"])
     write(folder, {"fire.md": front.format("New", "cold")})
     follow(library, folder)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        found = engine.document(number).document
-        assert (found.title, set(found.tags)) == ("New", {"cold", "by hand"})
+        document = engine.document(document_id).document
+        assert (document.title, set(document.tags)) == ("New", {"cold", "by hand"})
 
 
-def test_a_renamed_file_keeps_its_document(library: Path, folder: Path) -> None:
+def test_renamed_file_keeps_its_document(library: Path, folder: Path) -> None:
     follow(library, folder)
     before = stored(library)
     (folder / "far").mkdir()
     (folder / "sea" / "storm.txt").rename(folder / "far" / "gale.txt")
-    done = follow(library, folder, delete=True)
-    assert names(done.renamed, folder) == ["far/gale.txt"]
-    assert done.renamed[0].before == str(folder / "sea" / "storm.txt")
-    assert done.deleted == ()
+    result = follow(library, folder, delete=True)
+    assert names(result.renamed, folder) == ["far/gale.txt"]
+    assert result.renamed[0].before == str(folder / "sea" / "storm.txt")
+    assert result.deleted == ()
     old, new = str(folder / "sea" / "storm.txt"), str(folder / "far" / "gale.txt")
     assert stored(library)[new] == before[old]
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         assert engine.document(before[old][0]).document.title == "Gale"
-    assert_nothing_to_do(library, folder)
+    assert_up_to_date(library, folder)
 
 
-def test_files_that_change_places_keep_their_documents(library: Path, folder: Path) -> None:
+def test_swapped_files_keep_their_documents(library: Path, folder: Path) -> None:
     follow(library, folder)
     before = stored(library)
     a, b = folder / "fire.md", folder / "sea" / "storm.txt"
     text = a.read_text()
     a.write_text(b.read_text())
     b.write_text(text)
-    done = follow(library, folder, delete=True)
-    assert len(done.renamed) == 2
+    result = follow(library, folder, delete=True)
+    assert len(result.renamed) == 2
     after = stored(library)
     assert after[str(a)][0] == before[str(b)][0]
     assert after[str(b)][0] == before[str(a)][0]
     assert texts_of(library, folder)["fire.md"] == TEXTS["sea/storm.txt"]
-    assert_nothing_to_do(library, folder, delete=True)
+    assert_up_to_date(library, folder, delete=True)
 
 
-def test_what_is_gone_stays_until_it_is_to_be_deleted(library: Path, folder: Path) -> None:
+def test_vanished_documents_are_deleted_only_with_delete(library: Path, folder: Path) -> None:
     follow(library, folder)
     shutil.rmtree(folder / "sea")
-    done = follow(library, folder)
-    assert names(done.vanished, folder) == ["sea/deep/ship.markdown", "sea/storm.txt"]
+    result = follow(library, folder)
+    assert names(result.vanished, folder) == ["sea/deep/ship.markdown", "sea/storm.txt"]
     assert texts_of(library, folder) == TEXTS
-    done = follow(library, folder, delete=True)
-    assert names(done.deleted, folder) == ["sea/deep/ship.markdown", "sea/storm.txt"]
+    result = follow(library, folder, delete=True)
+    assert names(result.deleted, folder) == ["sea/deep/ship.markdown", "sea/storm.txt"]
     assert texts_of(library, folder) == {"fire.md": TEXTS["fire.md"]}
-    assert_nothing_to_do(library, folder, delete=True)
+    assert_up_to_date(library, folder, delete=True)
 
 
-def test_a_folder_that_may_not_be_mounted_deletes_nothing(library: Path, folder: Path) -> None:
+def test_empty_folder_deletes_nothing_without_force(library: Path, folder: Path) -> None:
     follow(library, folder)
     shutil.rmtree(folder)
     folder.mkdir()
@@ -180,7 +179,7 @@ def test_a_folder_that_may_not_be_mounted_deletes_nothing(library: Path, folder:
     assert stored(library) == {}
 
 
-def test_documents_of_elsewhere_are_left_alone(
+def test_documents_outside_the_folder_are_unchanged(
     library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -195,69 +194,71 @@ def test_documents_of_elsewhere_are_left_alone(
     assert len(stored(library)) == 6
 
 
-def test_a_text_that_another_document_has_is_not_stored_twice(library: Path, folder: Path) -> None:
+def test_text_of_another_document_is_not_stored_twice(library: Path, folder: Path) -> None:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(content=TEXTS["fire.md"], source_path="elsewhere.md", tags=["old"])
     write(folder, {"copy.txt": TEXTS["sea/storm.txt"]})
-    done = follow(library, folder, tags=["mine"])
-    assert names(done.same, folder) == ["fire.md", "sea/storm.txt"]
-    assert done.same[0].document_id == 1
+    result = follow(library, folder, tags=["mine"])
+    assert names(result.same, folder) == ["fire.md", "sea/storm.txt"]
+    assert result.same[0].document_id == 1
     assert len(stored(library)) == 3
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         assert set(engine.document(1).document.tags) == {"old", "mine"}
-    # The one that stands for both goes; the other takes its place.
+    # The file of the shared document is deleted; the document moves to the other file.
     (folder / "copy.txt").unlink()
-    done = follow(library, folder, delete=True)
-    assert names(done.renamed, folder) == ["sea/storm.txt"]
-    assert done.deleted == ()
-    assert_nothing_to_do(library, folder, tags=["mine"], delete=True)
+    result = follow(library, folder, delete=True)
+    assert names(result.renamed, folder) == ["sea/storm.txt"]
+    assert result.deleted == ()
+    assert_up_to_date(library, folder, tags=["mine"], delete=True)
 
 
-def test_a_folder_that_was_uploaded_before_is_followed_from_there(
+def test_documents_with_relative_paths_are_matched_and_renamed(
     library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.parent)
-    take_in_under_relative_paths(library, TEXTS, "notes/")
-    ids = sorted(number for number, _ in stored(library).values())
+    ingest_with_relative_paths(library, TEXTS, "notes/")
+    ids = sorted(document_id for document_id, _ in stored(library).values())
     planned = follow(library, Path("notes"), dry_run=True)
-    done = follow(library, Path("notes"), delete=True)
-    assert len(planned.renamed) == len(done.renamed) == 3
+    result = follow(library, Path("notes"), delete=True)
+    assert len(planned.renamed) == len(result.renamed) == 3
     write(folder, {"fire.md": "A volcano, and more lava.\n"})
     assert len(follow(library, Path("notes"), delete=True).changed) == 1
-    assert sorted(number for number, _ in stored(library).values()) == ids
+    assert sorted(document_id for document_id, _ in stored(library).values()) == ids
     assert texts_of(library, folder) == TEXTS | {"fire.md": "A volcano, and more lava.\n"}
-    assert_nothing_to_do(library, Path("notes"), delete=True)
+    assert_up_to_date(library, Path("notes"), delete=True)
 
 
-def test_a_file_that_cannot_be_read_is_told_and_its_document_stays(library: Path, folder: Path) -> None:
+def test_unreadable_file_is_reported_and_its_document_stays(library: Path, folder: Path) -> None:
     follow(library, folder)
     (folder / "fire.md").write_bytes(b"\x7fELF\x00\x01\x02\x03" * 100)
     write(folder, {"empty.txt": " \n", "new.txt": "A market price and a wage."})
-    done = follow(library, folder, delete=True)
-    assert sorted(one.name.removeprefix(f"{folder}/") for one in done.failed) == ["empty.txt", "fire.md"]
-    assert names(done.new, folder) == ["new.txt"]
+    result = follow(library, folder, delete=True)
+    assert sorted(names(result.failed, folder)) == ["empty.txt", "fire.md"]
+    assert names(result.new, folder) == ["new.txt"]
     assert texts_of(library, folder) == TEXTS | {"new.txt": "A market price and a wage."}
 
 
-def test_a_folder_inside_that_cannot_be_listed_loses_nothing(
+def test_unreadable_subfolder_keeps_its_documents(
     library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follow(library, folder)
-    listing = os.scandir
+    original_scandir = os.scandir
 
     def scandir(path: Any) -> Any:
         if str(path).endswith("/sea"):
             raise PermissionError(13, "Permission denied", str(path))
-        return listing(path)
+        return original_scandir(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    done = follow(library, folder, delete=True)
-    assert [(one.name, one.reason) for one in done.failed] == [(f"{folder}/sea", "permission denied")]
-    assert done.deleted == ()
+    result = follow(library, folder, delete=True)
+    assert [(failure.name, failure.reason) for failure in result.failed] == [
+        (f"{folder}/sea", "permission denied")
+    ]
+    assert result.deleted == ()
     assert texts_of(library, folder) == TEXTS
 
 
-def test_a_dry_run_tells_what_would_be_done_and_does_nothing(library: Path, folder: Path) -> None:
+def test_dry_run_reports_the_changes_without_making_them(library: Path, folder: Path) -> None:
     follow(library, folder)
     before = stored(library)
     write(folder, {"fire.md": "Another volcano.\n", "new.txt": "A market price."})
@@ -265,13 +266,13 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(library: Path, fold
     (folder / "sea" / "deep" / "ship.markdown").unlink()
     planned = follow(library, folder, delete=True, dry_run=True)
     assert stored(library) == before
-    done = follow(library, folder, delete=True)
+    result = follow(library, folder, delete=True)
 
-    def told(one: Synced) -> Any:
-        kinds = (one.new, one.changed, one.renamed, one.deleted, one.vanished, one.same)
-        return [names(kind, folder) for kind in kinds], one.unchanged
+    def summary(result: Synced) -> Any:
+        kinds = (result.new, result.changed, result.renamed, result.deleted, result.vanished, result.same)
+        return [names(kind, folder) for kind in kinds], result.unchanged
 
-    assert told(planned) == told(done)
+    assert summary(planned) == summary(result)
 
 
 KILLED = """
@@ -290,13 +291,13 @@ with Engine(settings=settings, scorer=FakeScorer()) as engine:
 """
 
 
-def test_a_sync_that_is_killed_goes_on_when_run_again(library: Path, folder: Path) -> None:
+def test_killed_sync_completes_when_repeated(library: Path, folder: Path) -> None:
     follow(library, folder)
     (folder / "sea" / "deep" / "ship.markdown").unlink()
     new = {f"new-{i}.txt": f"Rain and storm, number {i}.\n" for i in range(4)}
     write(folder, {"fire.md": "Another volcano.\n", **new})
     run_until_killed(KILLED, library, folder)
-    # Nothing goes before what is to come is there.
+    # Deletions come after all additions.
     assert "sea/deep/ship.markdown" in texts_of(library, folder)
     assert 3 < len(stored(library)) + (texts_of(library, folder)["fire.md"] != TEXTS["fire.md"]) < 9
     follow(library, folder, delete=True)
@@ -305,41 +306,41 @@ def test_a_sync_that_is_killed_goes_on_when_run_again(library: Path, folder: Pat
         "sea/storm.txt": TEXTS["sea/storm.txt"],
         **new,
     }
-    assert_nothing_to_do(library, folder, delete=True)
+    assert_up_to_date(library, folder, delete=True)
 
 
-TWICE = """
+CONCURRENT = """
 import sys
 from pathlib import Path
 from fake_scorer import FakeScorer
 from shoal.engine import Engine
 from shoal.maintenance.sync import sync
 with Engine(db_path=sys.argv[1], scorer=FakeScorer()) as engine:
-    done = sync(engine, Path(sys.argv[2]), delete=True)
-assert not done.failed, done.failed
+    result = sync(engine, Path(sys.argv[2]), delete=True)
+assert not result.failed, result.failed
 """
 
 
-def test_two_at_once_do_the_work_once(library: Path, folder: Path) -> None:
+def test_concurrent_syncs_make_each_change_once(library: Path, folder: Path) -> None:
     follow(library, folder)
     (folder / "sea" / "storm.txt").rename(folder / "gale.txt")
     write(
         folder,
         {"fire.md": "Another volcano.\n", **{f"new-{i}.txt": f"Rain, number {i}.\n" for i in range(5)}},
     )
-    running = [
+    processes = [
         subprocess.Popen(
-            [sys.executable, "-c", TWICE, str(library), str(folder)],
+            [sys.executable, "-c", CONCURRENT, str(library), str(folder)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         for _ in range(2)
     ]
-    assert [one.wait(timeout=120) for one in running] == [0, 0]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
     assert len(stored(library)) == 8
-    assert_nothing_to_do(library, folder, delete=True)
+    assert_up_to_date(library, folder, delete=True)
 
 
-# --- The plan alone ---
+# --- The plan ---
 
 NAMES = ("a", "b", "c", "d")
 State = dict[str, str]
@@ -351,51 +352,52 @@ def as_folder(state: State) -> Folder:
     return Folder("/", files, ())
 
 
-def carried_out(plan: Plan, documents: list[Stored], first_id: int) -> list[Stored]:
-    left = {one.id: one for one in documents}
+def apply_plan(plan: Plan, documents: list[Stored], first_id: int) -> list[Stored]:
+    by_id = {document.id: document for document in documents}
     for document, file in (*plan.kept, *plan.changed):
-        left[document.id] = Stored(document.id, file.name, file.content_hash, file.name)
-    for gone in plan.vanished:
-        del left[gone.id]
+        by_id[document.id] = Stored(document.id, file.name, file.content_hash, file.name)
+    for vanished in plan.vanished:
+        del by_id[vanished.id]
     for i, file in enumerate(plan.new):
-        left[first_id + i] = Stored(first_id + i, file.name, file.content_hash, file.name)
-    return list(left.values())
+        by_id[first_id + i] = Stored(first_id + i, file.name, file.content_hash, file.name)
+    return list(by_id.values())
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(states, min_size=1, max_size=6))
-def test_documents_are_those_of_the_folder_after_any_changes(history: list[State]) -> None:
+def test_plan_makes_documents_match_any_folder_history(history: list[State]) -> None:
     documents: list[Stored] = []
     next_id = 1
     for state in history:
         folder = as_folder(state)
         plan = make_plan(folder, documents, {})
-        known = {one.content_hash: one.id for one in documents}
-        documents = carried_out(plan, documents, next_id)
+        old_ids = {document.content_hash: document.id for document in documents}
+        documents = apply_plan(plan, documents, next_id)
         next_id += len(plan.new)
-        # A document for each text, under the name of a file that says so, and its id as long as the text is there.
-        assert sorted(one.content_hash for one in documents) == sorted(set(state.values()))
-        for one in documents:
-            assert state[one.name.removeprefix("/")] == one.content_hash
-            assert known.get(one.content_hash, one.id) == one.id
-        again = make_plan(folder, documents, {})
-        assert (again.changed, again.new, again.vanished) == ((), (), ())
-        assert not any(pair.is_renamed for pair in again.kept)
+        # Each text has one document, named after a file with this text, with the same id while the text
+        # exists.
+        assert sorted(document.content_hash for document in documents) == sorted(set(state.values()))
+        for document in documents:
+            assert state[document.name.removeprefix("/")] == document.content_hash
+            assert old_ids.get(document.content_hash, document.id) == document.id
+        next_plan = make_plan(folder, documents, {})
+        assert (next_plan.changed, next_plan.new, next_plan.vanished) == ((), (), ())
+        assert not any(pair.is_renamed for pair in next_plan.kept)
 
 
-def test_documents_of_files_that_could_not_be_read_are_not_gone() -> None:
-    unknown = (Failed("/notes/bad.md", "why"), Failed("/notes/locked", "why", is_folder=True))
+def test_documents_of_unreadable_files_have_not_vanished() -> None:
+    failed = (Failed("/notes/bad.md", "why"), Failed("/notes/locked", "why", is_folder=True))
     documents = [
         Stored(i, name, f"text {i}", name)
         for i, name in enumerate(
             ["/notes/bad.md", "/notes/locked/a.md", "/notes/locked-not/a.md", "/notes/gone.md"]
         )
     ]
-    plan = make_plan(Folder("/notes", (), unknown), documents, {})
-    assert [one.name for one in plan.vanished] == ["/notes/gone.md", "/notes/locked-not/a.md"]
+    plan = make_plan(Folder("/notes", (), failed), documents, {})
+    assert [document.name for document in plan.vanished] == ["/notes/gone.md", "/notes/locked-not/a.md"]
 
 
-def test_many_files_gone_from_a_folder_with_many_that_cannot_be_read_take_linear_time() -> None:
+def test_plan_takes_linear_time_for_many_vanished_and_unreadable_files() -> None:
     def plan(n: int) -> Plan:
         documents = [Stored(i, f"/n/gone{i}.md", f"text {i}", f"/n/gone{i}.md") for i in range(n)]
         failed = tuple(Failed(f"/n/sub/{i}", "why", is_folder=True) for i in range(n))
@@ -405,15 +407,15 @@ def test_many_files_gone_from_a_folder_with_many_that_cannot_be_read_take_linear
     assert_not_quadratic(lambda: plan(50), lambda: plan(50 * FACTOR))
 
 
-def test_of_several_documents_of_a_file_the_newest_follows_it() -> None:
+def test_newest_of_several_documents_follows_its_file() -> None:
     documents = [Stored(1, "/n/a.md", "older", "/n/a.md"), Stored(2, "/n/a.md", "old", "/n/a.md")]
     file = TextFile(Path("/n/a.md"), "/n/a.md", "new", 1)
     plan = make_plan(Folder("/n", (file,), ()), documents, {})
     assert [pair.document.id for pair in plan.changed] == [2]
-    assert [one.id for one in plan.vanished] == [1]
+    assert [document.id for document in plan.vanished] == [1]
 
 
-def test_what_is_hashed_is_the_text_as_it_is_stored(library: Path, tmp_path: Path) -> None:
+def test_hash_is_of_the_text_as_stored(library: Path, tmp_path: Path) -> None:
     file = tmp_path / "n" / "a.txt"
     file.parent.mkdir()
     file.write_bytes(b"\xef\xbb\xbfRain\x00and storm.\r\n")
@@ -421,44 +423,44 @@ def test_what_is_hashed_is_the_text_as_it_is_stored(library: Path, tmp_path: Pat
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         text = engine.content(1)
         assert engine.document(1).document.content_hash == hashlib.sha256(text.encode()).hexdigest()
-    assert_nothing_to_do(library, file.parent)
+    assert_up_to_date(library, file.parent)
 
 
 # --- The command ---
 
 
-def test_the_command_tells_what_it_did(
+def test_sync_command_reports_its_changes(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command(*options: str) -> tuple[int, Any]:
         code = run(["--db", str(library), "sync", str(folder), *options])
         return code, capsys.readouterr()
 
-    code, printed = command("--dry-run")
+    code, captured = command("--dry-run")
     assert code == 0
-    assert "it would be 3 new" in printed.out
-    code, printed = command("--tags", "mine")
+    assert "it would be 3 new" in captured.out
+    code, captured = command("--tags", "mine")
     assert code == 0
-    assert f"new        {folder}/fire.md (document 1)" in printed.out
+    assert f"new        {folder}/fire.md (document 1)" in captured.out
     (folder / "fire.md").unlink()
     write(folder, {"empty.txt": ""})
-    code, printed = command()
+    code, captured = command()
     assert code == 0
-    assert "0 failed, 1 not stored" in printed.out
-    assert "--delete removes them" in printed.out
-    assert f"not stored: {folder}/empty.txt: the document has no text" in printed.err
-    code, printed = command("--delete", "--json")
+    assert "0 failed, 1 not stored" in captured.out
+    assert "--delete removes them" in captured.out
+    assert f"not stored: {folder}/empty.txt: the document has no text" in captured.err
+    code, captured = command("--delete", "--json")
     assert code == 0
-    told = json.loads(printed.out)
-    assert [one["name"] for one in told["deleted"]] == [f"{folder}/fire.md"]
-    assert told["unchanged"] == 2
+    report = json.loads(captured.out)
+    assert [change["name"] for change in report["deleted"]] == [f"{folder}/fire.md"]
+    assert report["unchanged"] == 2
     assert command("--strict")[0] == 1
     assert run(["--db", str(library), "sync", str(folder / "none")]) == 2
 
 
-def test_settings_of_the_run_are_those_of_the_files(tmp_path: Path, folder: Path) -> None:
+def test_sync_uses_the_settings_of_the_engine(tmp_path: Path, folder: Path) -> None:
     small = Settings(database_url=f"sqlite:///{tmp_path / 'a.db'}", max_document_bytes=35)
     with Engine(settings=small, scorer=FakeScorer()) as engine:
-        done = sync(engine, folder)
-    assert [one.name.removeprefix(f"{folder}/") for one in done.failed] == ["fire.md"]
-    assert "limit" in done.failed[0].reason
+        result = sync(engine, folder)
+    assert names(result.failed, folder) == ["fire.md"]
+    assert "limit" in result.failed[0].reason
