@@ -1,1 +1,1 @@
-"""Pictures of what is stored, as SVG: values in, text out. No scripts, no styles, nothing from elsewhere."""
+"""SVG charts of stored documents: values in, text out. The SVG has no scripts, styles or external references."""

@@ -1,4 +1,4 @@
-"""Colours of islands: each archipelago has a range of hues of its own, in which its islands stand side by side."""
+"""Colours of islands: each archipelago has its own range of hues, and its islands divide that range evenly."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from collections.abc import Sequence
 from typing import Any
 
 UNKNOWN = "#8a8f98"
-"""Text of which no word is known."""
+"""Colour of text without any known word."""
 
 _HUES = ((75, 165), (15, 60), (190, 265), (285, 355))
-"""Degrees from the first to the last island of natural, physical, abstract and social, in this order."""
+"""Hue range in degrees, first to last island, of the archipelagos natural, physical, abstract and social."""
 _SATURATION = 0.52
 _LUMINANCES = (0.16, 0.27)
-"""Relative luminance as WCAG defines it. Neighbours take turns, so that they differ in more than hue, for those who see
-few hues too. Between 0.12 and 0.29 a colour has a contrast of 3 to the light and to the dark ground of the console."""
+"""Relative luminance as WCAG defines it. Neighbouring islands alternate between the two values, so that colour-blind
+users can tell them apart too. Between 0.12 and 0.29 a colour has a contrast of at least 3 to both the light and the
+dark background of the console."""
 _HALVINGS = 20
-"""Of the interval in which a lightness is looked for; eight would do for eight bits."""
+"""Steps of the binary search for a lightness; eight steps suffice for eight bits."""
 
 
 def island_colours(islands: Sequence[Any]) -> dict[int, str]:
-    """`#rrggbb` by island id. `islands` have `id` and `archipelago_id` (from 0), as lagoon's do."""
+    """Map island ids to `#rrggbb`. `islands` have `id` and `archipelago_id` (from 0), as in lagoon."""
     colours: dict[int, str] = {}
     for archipelago in sorted({island.archipelago_id for island in islands}):
         members = sorted(island.id for island in islands if island.archipelago_id == archipelago)
         first, last = _HUES[archipelago % len(_HUES)]
         for place, island_id in enumerate(members):
             hue = first + (last - first) * place / max(1, len(members) - 1)
-            colours[island_id] = _hex(_of_luminance(hue, _LUMINANCES[place % 2]))
+            colours[island_id] = _hex(_colour_of_luminance(hue, _LUMINANCES[place % 2]))
     return colours
 
 
@@ -36,23 +37,23 @@ def luminance(colour: str) -> float:
     return _luminance([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
 
 
-def _of_luminance(hue: float, wanted: float) -> Sequence[float]:
+def _colour_of_luminance(hue: float, target: float) -> Sequence[float]:
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _luminance(colorsys.hls_to_rgb(hue / 360, middle, _SATURATION)) < wanted:
+        if _luminance(colorsys.hls_to_rgb(hue / 360, middle, _SATURATION)) < target:
             low = middle
         else:
             high = middle
     return colorsys.hls_to_rgb(hue / 360, high, _SATURATION)
 
 
-def _luminance(parts: Sequence[float]) -> float:
+def _luminance(channels: Sequence[float]) -> float:
     red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _hex(parts: Sequence[float]) -> str:
-    return "#" + "".join(f"{round(part * 255):02x}" for part in parts)
+def _hex(channels: Sequence[float]) -> str:
+    return "#" + "".join(f"{round(channel * 255):02x}" for channel in channels)

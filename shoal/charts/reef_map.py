@@ -1,5 +1,7 @@
-"""The map of a library: four archipelagos side by side, their islands one below the other, their reefs in it, each as
-large as the share of chunks that it leads."""
+"""Treemap of a library: archipelagos are columns, islands are rows of a column, reefs are boxes within an island.
+
+The area of a reef is its share of the chunks whose strongest reef it is.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ WIDTH, HEIGHT = 1200, 720
 HEADING = 24
 """Height of the line that names the archipelagos."""
 LEAST_SHARE = 0.35
-"""What an empty part is given of an average one, so that it can be seen and clicked."""
+"""Smallest weight of a reef, as a share of the average weight, so that an empty reef can be seen and clicked."""
 CHAR_WIDTH = 6.9
 LINE_HEIGHT = 13
 MARGIN = 4
-"""Of the labels, in units of the picture."""
+"""Margin of the labels, in units of the SVG."""
 LEAST_LABEL = 6
-"""Characters; less of a name says nothing."""
+"""Least characters of a label; fewer are not informative."""
 WIDER = 2.5
-"""Boxes are as near to this times as wide as high as they can be: names are wide."""
+"""Target ratio of a box's width to its height: reef names are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Heading:
 
 
 class Area(NamedTuple):
-    """A rectangle of the picture."""
+    """A rectangle of the SVG."""
 
     x: float
     y: float
@@ -67,26 +69,26 @@ class ReefMap:
 
 
 def lay_out(scorer: Any, n_chunks: Mapping[int, int]) -> ReefMap:
-    """Places of all reefs of lagoon's hierarchy. `n_chunks`: chunks that a reef leads, by reef id."""
+    """Lay out all reefs of lagoon's hierarchy. `n_chunks`: chunks by the id of their strongest reef."""
     colours = island_colours(scorer.islands)
     reefs_of: dict[int, list[Any]] = {island.id: [] for island in scorer.islands}
     for reef in scorer.reefs:
         reefs_of[reef.island_id].append(reef)
-    weights = _raised([n_chunks.get(reef.id, 0) for reef in scorer.reefs])
+    weights = _with_floor([n_chunks.get(reef.id, 0) for reef in scorer.reefs])
     weight = dict(zip((reef.id for reef in scorer.reefs), weights, strict=True))
-    of_island = {island: sum(weight[reef.id] for reef in reefs) for island, reefs in reefs_of.items()}
+    island_weights = {island: sum(weight[reef.id] for reef in reefs) for island, reefs in reefs_of.items()}
     boxes: list[Box] = []
     headings: list[Heading] = []
     areas: list[Area] = []
     x = 0.0
     for archipelago in scorer.archipelagos:
         islands = [island for island in scorer.islands if island.archipelago_id == archipelago.id]
-        total = sum(of_island[island.id] for island in islands)
-        width = WIDTH * total / sum(of_island.values())
+        total = sum(island_weights[island.id] for island in islands)
+        width = WIDTH * total / sum(island_weights.values())
         headings.append(Heading(archipelago.name, x, width))
         y = float(HEADING)
         for island in islands:
-            height = (HEIGHT - HEADING) * of_island[island.id] / total
+            height = (HEIGHT - HEADING) * island_weights[island.id] / total
             areas.append(Area(x, y, width, height))
             reefs = sorted(reefs_of[island.id], key=lambda reef: -weight[reef.id])
             placed = squarified([weight[reef.id] for reef in reefs], areas[-1])
@@ -99,14 +101,14 @@ def lay_out(scorer: Any, n_chunks: Mapping[int, int]) -> ReefMap:
 
 
 def squarified(weights: Sequence[float], area: Area) -> list[Area]:
-    """An area shared out in proportion to weights, the largest first (Bruls, Huizing, van Wijk: Squarified Treemaps)."""
+    """Divide an area in proportion to descending weights (Bruls, Huizing, van Wijk: Squarified Treemaps)."""
     if not weights:
         return []
-    # In a picture that is narrower by WIDER, what is made square comes out as wide as wanted.
+    # Boxes that are square in coordinates compressed by WIDER have the target ratio after scaling back.
     x, y, width, height = area.x / WIDER, area.y, area.width / WIDER, area.height
     scale = width * height / sum(weights)
     sizes = [weight * scale for weight in weights]
-    found: list[Area] = []
+    areas: list[Area] = []
     while sizes:
         side = min(width, height)
         n = 1
@@ -117,23 +119,23 @@ def squarified(weights: Sequence[float], area: Area) -> list[Area]:
         at = 0.0
         for size in row:
             length = size / depth
-            found.append(Area(x + at, y, length, depth) if width < height else Area(x, y + at, depth, length))
+            areas.append(Area(x + at, y, length, depth) if width < height else Area(x, y + at, depth, length))
             at += length
         if width < height:
             y, height = y + depth, height - depth
         else:
             x, width = x + depth, width - depth
-    return [Area(one.x * WIDER, one.y, one.width * WIDER, one.height) for one in found]
+    return [Area(box.x * WIDER, box.y, box.width * WIDER, box.height) for box in areas]
 
 
 def _worst(row: Sequence[float], side: float) -> float:
-    """The ratio of the sides of the box in a row that is least like a square."""
+    """Largest ratio of sides among the boxes of a row."""
     total = sum(row)
     return max(side**2 * max(row) / total**2, total**2 / (side**2 * min(row)))
 
 
 def map_svg(reefs: ReefMap, address: str) -> str:
-    """The map; each reef links to `address` with its id in the place of `{}`."""
+    """Render the map; each reef links to `address` with its id in the place of `{}`."""
     most = max((box.n_chunks for box in reefs.boxes), default=0) or 1
     frame = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="11"'
     parts = [f'<svg {frame} font-family="system-ui, sans-serif" role="group" aria-label="Map of the reefs">']
@@ -160,7 +162,7 @@ def map_svg(reefs: ReefMap, address: str) -> str:
 
 
 def _label(box: Box) -> str:
-    """As many words of the name as there is room for, one line below the other."""
+    """Render as many words of the name as fit into the box, on one or more lines."""
     room = int((box.width - 2 * MARGIN) / CHAR_WIDTH)
     n_lines = int((box.height - MARGIN) / LINE_HEIGHT)
     if n_lines < 1 or room < min(LEAST_LABEL, len(box.name)):
@@ -177,7 +179,7 @@ def _label(box: Box) -> str:
 
 
 def _fitting(name: str, width: float) -> str:
-    """As much of a name as fits into a width."""
+    """Cut a name to a width."""
     return _cut(name, max(0, int((width - 2 * MARGIN) / CHAR_WIDTH)))
 
 
@@ -185,7 +187,7 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: max(0, room - 1)].rstrip() + "…"
 
 
-def _raised(counts: Sequence[int]) -> list[float]:
-    """Counts with a floor in proportion to their average."""
+def _with_floor(counts: Sequence[int]) -> list[float]:
+    """Raise counts to at least LEAST_SHARE of their average."""
     floor = LEAST_SHARE * (sum(counts) / max(1, len(counts)) or 1.0)
     return [max(float(count), floor) for count in counts]

@@ -1,6 +1,6 @@
-"""A document drawn as its topics: a strip of chunks in the colours of their islands, and where its main reefs are.
+"""Chart of a document's topics: a strip of chunks coloured by island, and one row for each main reef.
 
-`read_ribbon` takes the numbers from the database; the rest is arithmetic on values.
+`read_ribbon` reads the database; all other functions are pure.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from shoal.errors import NotFoundError
 from shoal.storage.database import Snapshot
 
 WIDTH = 1000
-"""Width of every picture in its own units; a character's place is its share of the document."""
+"""Width of every SVG in its own units; the x position of a character is proportional to its offset."""
 STRIP_HEIGHT = 48
 ROW_HEIGHT = 18
 N_BINS = 120
-"""Stretches of a document for which the presence of a reef is shown."""
+"""Bins of equal length in which the presence of a reef is shown."""
 N_ROWS = 8
 """Reefs shown below the strip."""
 N_LEVELS = 5
-"""Shades of presence."""
+"""Shades of presence in a row."""
 REEFS_PER_CHUNK = 6
-"""Strongest reefs of a chunk that count for the rows; the weaker ones are everywhere and nowhere."""
+"""Strongest reefs of a chunk that count for the rows; weaker reefs do not locate a topic."""
 
 DOCUMENT = "SELECT title, LENGTH(content) AS n_chars FROM documents WHERE id = :document_id"
 CHUNKS = """
@@ -42,7 +42,7 @@ STRONGEST = """
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk on the strip: its span in the document, characters, and the island of its strongest reef."""
+    """A chunk on the strip: its span in characters, and the island of its strongest reef."""
 
     start_char: int
     end_char: int
@@ -51,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How present a reef is over the document: `levels` (N_BINS) from 0, absent, to N_LEVELS."""
+    """Presence of a reef over the document: `levels` (N_BINS) from 0, absent, to N_LEVELS."""
 
     reef_id: int
     reef_name: str
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ribbon:
-    """A document as a picture. `islands`: (name, colour, share of the text), the largest first."""
+    """Chart data of a document. `islands`: (name, colour, share of the text), largest first."""
 
     title: str
     n_chars: int
@@ -72,7 +72,7 @@ class Ribbon:
 
 
 def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Any) -> Ribbon:
-    """The ribbon of a document. Raises NotFoundError."""
+    """Read the ribbon of a document. Raises NotFoundError."""
     document = snapshot.first(DOCUMENT, {"document_id": document_id})
     if document is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -86,10 +86,10 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Any) -> Ribbon:
     presences = presence_by_reef(((spans[i], reef, z) for i, reef, z in strongest), document["n_chars"])
     colours = island_colours(scorer.islands)
     names = {reef.id: reef.name for reef in scorer.reefs}
-    main = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]
+    strongest_reefs = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]
     rows = tuple(
         Row(reef, names[reef], colours[island_of[reef]], levels(presences[reef]))
-        for reef in main
+        for reef in strongest_reefs
         if reef in names
     )
     return Ribbon(
@@ -100,7 +100,7 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Any) -> Ribbon:
 def presence_by_reef(
     scored: Iterable[tuple[tuple[int, int], int, float]], n_chars: int
 ) -> dict[int, list[float]]:
-    """z times characters in each of N_BINS stretches, by reef. `scored`: ((start, end), reef id, z) of chunks."""
+    """Sum z times characters for each reef and bin. `scored`: ((start, end), reef id, z) of chunks."""
     presences: defaultdict[int, list[float]] = defaultdict(lambda: [0.0] * N_BINS)
     length = max(1, n_chars) / N_BINS
     for (start, end), reef_id, z in scored:
@@ -112,7 +112,7 @@ def presence_by_reef(
 
 
 def levels(presence: Sequence[float]) -> tuple[int, ...]:
-    """Shades for presences, of the greatest in N_LEVELS equal steps; anything above nothing is at least 1."""
+    """Map presences to levels: N_LEVELS equal steps up to the largest; every presence above 0 is at least 1."""
     greatest = max(presence, default=0.0)
     if greatest <= 0:
         return (0,) * len(presence)
@@ -120,7 +120,7 @@ def levels(presence: Sequence[float]) -> tuple[int, ...]:
 
 
 def strip_svg(ribbon: Ribbon) -> str:
-    """The strip alone, to be stretched to any width."""
+    """Render the strip alone; it stretches to any width."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {STRIP_HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label={quoteattr("The topics of " + ribbon.title)}>'
@@ -129,7 +129,7 @@ def strip_svg(ribbon: Ribbon) -> str:
 
 
 def row_svg(row: Row) -> str:
-    """One row alone, to be stretched to any width."""
+    """Render one row alone; it stretches to any width."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {ROW_HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label={quoteattr("Where it is about " + row.reef_name)}>'
@@ -138,7 +138,7 @@ def row_svg(row: Row) -> str:
 
 
 def ribbon_svg(ribbon: Ribbon) -> str:
-    """The whole picture with its labels, for a file."""
+    """Render the whole chart with its labels, for a file."""
     label_width, margin = 240, 16
     top = 40
     rows_top = top + STRIP_HEIGHT + 14
@@ -167,7 +167,7 @@ def ribbon_svg(ribbon: Ribbon) -> str:
 
 
 def _strip(ribbon: Ribbon) -> str:
-    """One path for each island: thousands of chunks are a few dozen elements."""
+    """Render one path for each island, so that thousands of chunks need a few dozen elements."""
     scale = WIDTH / max(1, ribbon.n_chars)
     paths: defaultdict[str, list[str]] = defaultdict(list)
     for piece in ribbon.pieces:
@@ -183,8 +183,8 @@ def _row(row: Row, y: int) -> str:
     for level in range(1, N_LEVELS + 1):
         d = "".join(
             f"M{i * step:.2f} {y}h{step:.2f}v{ROW_HEIGHT}h-{step:.2f}z"
-            for i, found in enumerate(row.levels)
-            if found == level
+            for i, row_level in enumerate(row.levels)
+            if row_level == level
         )
         if d:
             parts.append(f'<path fill="{row.colour}" fill-opacity="{level / N_LEVELS:.2f}" d="{d}"/>')

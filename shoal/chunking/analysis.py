@@ -1,4 +1,4 @@
-"""A draft becomes chunks: parsed, cut where the topic changes, each chunk described by its reefs."""
+"""Turn a draft into chunks: parse it, segment it by topic, and describe each chunk by its reefs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple, Protocol
 
 from lagoon import ReadText, SectionStart, Sentence, TextSentences
-from shoal.chunking.profiles import SCORE_DIGITS, chunks_of
+from shoal.chunking.profiles import SCORE_DIGITS, build_chunks
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
 from shoal.models import (
@@ -24,25 +24,25 @@ from shoal.models import (
 )
 from shoal.settings import Settings
 
-# English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); passages of German, French,
-# Spanish, Italian and Latin had 0.18 to 0.39. A few words tell nothing; from two sentences on, hardly any English ones
-# are below, and all German ones.
+# English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German, French,
+# Spanish, Italian and Latin had 0.18 to 0.39. Texts of a few words are not judged. From two sentences on, hardly any
+# English text and every German text falls below the limit.
 LOW_COVERAGE = 0.55
 MIN_WORDS_TO_JUDGE = 20
 NO_TEXT = "the document has no text besides headings, comments and rules"
 LOW_COVERAGE_WARNING = "low coverage:"
-# A comment or rule longer than this between two sentences parts two chunks, so that a chunk is mostly text.
+# A comment or rule longer than this ends a chunk, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400
 
 MAX_CHUNKS = 65_536
-"""Of a document; at 12 KiB of memory each."""
+"""Limit for one document; each chunk takes 12 KiB of memory."""
 
-# "Title: Walden" is about Walden, not about titles.
+# The label is not part of the topic: "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
 
 
 class Scorer(Protocol):
-    """What chunking needs of lagoon.ReefScorer. Scores are rounded to SCORE_DIGITS."""
+    """The part of lagoon.ReefScorer that chunking uses. Scores are rounded to SCORE_DIGITS."""
 
     @property
     def data_version(self) -> str: ...
@@ -67,9 +67,11 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedDraft:
-    """A draft, its structure, title and headings of each section as the scorer counted them, and lagoon's
-    DocumentAnalysis; of several that were analysed at once, its TextSegments or, of drafts whose chunks were known, a
-    CutAnalysis."""
+    """A draft, its structure, and lagoon's analysis of it.
+
+    `contexts`: title and headings of each section, as the scorer counted them. `analysis`: a DocumentAnalysis; a
+    TextSegments where several drafts were analyzed at once; a CutAnalysis where the chunk boundaries were given.
+    """
 
     draft: DocumentDraft
     parsed: ParsedDocument
@@ -80,18 +82,18 @@ class AnalyzedDraft:
 def score_document(
     draft: DocumentDraft, scorer: Scorer, settings: Settings, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
-    """Chunks of a draft, ready to be stored. The result depends on nothing but the arguments.
+    """Chunk and score a draft, ready to be stored. Pure: the result depends on the arguments only.
 
-    Raises EmptyDocumentError where nothing is left to make a chunk of.
+    Raises EmptyDocumentError if the draft has no sentence, and DocumentTooLargeError.
     """
     analyzed = analyze(draft, scorer, settings)
     return scored_document(analyzed, scorer, vocabulary_version=vocabulary_version)
 
 
 def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalyzedDraft:
-    """A draft parsed, and cut where the topic changes.
+    """Parse a draft and segment it where the topic changes.
 
-    Raises EmptyDocumentError where nothing is left to make a chunk of, and DocumentTooLargeError.
+    Raises EmptyDocumentError if the draft has no sentence, and DocumentTooLargeError.
     """
     parsed = parse(draft, max_block_chars=settings.max_chunk_chars)
     if not parsed.sentences:
@@ -106,37 +108,41 @@ def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyze
 
 
 class AnalyzedDrafts(NamedTuple):
-    """Drafts that were analysed at once, and lagoon's TextsAnalysis of them."""
+    """Drafts that were analyzed at once, and lagoon's TextsAnalysis of them."""
 
     drafts: list[AnalyzedDraft]
     analysis: Any
 
 
 def analyze_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Settings) -> AnalyzedDrafts:
-    """As `analyze` of each draft by a scorer of lagoon; those with nothing to make a chunk of are left out. For notes
-    this takes a fifth of the time."""
+    """Analyze several drafts at once with a scorer of lagoon; drafts without a sentence are left out.
+
+    Gives the same segments as `analyze` of each draft, for notes in a fifth of the time.
+    """
     parsed = [(draft, parse(draft, max_block_chars=settings.max_chunk_chars)) for draft in drafts]
-    given = [
+    texts = [
         (
             draft,
-            one,
-            TextSentences(_sentences(one), _section_starts(draft.title, one, settings.heading_weight > 0)),
+            document,
+            TextSentences(
+                _sentences(document), _section_starts(draft.title, document, settings.heading_weight > 0)
+            ),
         )
-        for draft, one in parsed
-        if one.sentences
+        for draft, document in parsed
+        if document.sentences
     ]
-    analysis = scorer.analyze_many([text for _, _, text in given], **_options(settings))
+    analysis = scorer.analyze_many([text for _, _, text in texts], **_options(settings))
     return AnalyzedDrafts(
         [
-            AnalyzedDraft(draft, one, tuple(section.context for section in text.sections), segments)
-            for (draft, one, text), segments in zip(given, analysis, strict=True)
+            AnalyzedDraft(draft, document, tuple(section.context for section in text.sections), segments)
+            for (draft, document, text), segments in zip(texts, analysis, strict=True)
         ],
         analysis,
     )
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    """What the scorer is told about cutting a text."""
+    """Segmentation options of the scorer."""
     return {
         "sensitivity": settings.sensitivity,
         "smooth_window": settings.smooth_window,
@@ -149,7 +155,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def cuts_of(analyzed: AnalyzedDraft) -> list[int]:
-    """Where the chunks of an analysed draft begin, as offsets."""
+    """Start offsets of the chunks of an analyzed draft."""
     sentences = analyzed.parsed.sentences
     return [sentences[first].start_char for first in (0, *analyzed.analysis.boundaries)]
 
@@ -162,10 +168,10 @@ def analyze_cut(
     *,
     read: ReadDraft | None = None,
 ) -> AnalyzedDraft | None:
-    """A draft parsed and read, unless that was done before, and cut at the given offsets: what a chunk is doesn't change
-    with what is known of words.
+    """Score a draft with chunks that start at the offsets `cuts`; learned words do not move chunk boundaries.
 
-    None where no sentence begins at one of them, or one begins before the first: the text was read in another way.
+    `read`: the parsed and tokenized draft, if an earlier stage has it. Returns None if an offset is not the start of
+    a sentence, or the first offset is not the start of the first sentence: the text was parsed in another way then.
     """
     if read is None or read.text is None:
         return analyze_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
@@ -179,27 +185,26 @@ def analyze_cut(
         top_k=settings.reefs_per_chunk,
     )
     ends = [*cut.firsts[1:], len(cut.parsed.sentences)]
-    segments = [Segment(*one) for one in zip(cut.firsts, ends, topics, strict=True)]
+    segments = [Segment(*fields) for fields in zip(cut.firsts, ends, topics, strict=True)]
     return AnalyzedDraft(draft, cut.parsed, tuple(cut.contexts), CutAnalysis(segments))
 
 
 class ReadDraft(NamedTuple):
-    """How a draft is parsed and, if it is known, how it is read. `parsed.masked` is empty then: what was to be read of it
-    has been."""
+    """A parsed draft with its tokenized text, if there is one. `parsed.masked` is empty then: it is no longer needed."""
 
     parsed: ParsedDocument
     text: ReadText | None
 
     @staticmethod
     def of(analyzed: AnalyzedDraft) -> ReadDraft:
-        """As found by an analysis by itself, with a scorer of lagoon."""
+        """Take both from the analysis of a single draft by a scorer of lagoon."""
         text = analyzed.analysis.read
         parsed = analyzed.parsed if text is None else dataclasses.replace(analyzed.parsed, masked="")
         return ReadDraft(parsed, text)
 
 
 class CutDraft(NamedTuple):
-    """A draft, where its chunks begin, and how it is parsed if that is known."""
+    """A draft, the start offsets of its chunks, and the parsed document if an earlier stage has it."""
 
     draft: DocumentDraft
     cuts: Sequence[int]
@@ -207,13 +212,13 @@ class CutDraft(NamedTuple):
 
 
 class CutAnalysis(NamedTuple):
-    """The segments of one draft, of several that were analysed at once."""
+    """The segments of a draft whose chunk boundaries were given."""
 
     segments: Sequence[Segment]
 
 
 class Segment(NamedTuple):
-    """As lagoon's TopicSegment: sentences start_idx..end_idx-1 of a draft and what they are about."""
+    """Sentences start_idx..end_idx-1 of a draft and their topic, like lagoon's TopicSegment."""
 
     start_idx: int
     end_idx: int
@@ -223,25 +228,27 @@ class Segment(NamedTuple):
 def analyze_cuts(
     drafts: Sequence[CutDraft], scorer: Scorer, settings: Settings
 ) -> list[AnalyzedDraft | None]:
-    """As `analyze_cut` of each draft. They are read one after the other as one text, whose parts don't touch one another:
-    for notes this takes a third of the time."""
+    """Analyze several drafts with given chunk boundaries; each result equals that of `analyze_cut`.
+
+    The drafts are scored as one text with a section border between them: for notes this takes a third of the time.
+    """
     cut = [_cut(draft, settings) for draft in drafts]
-    there = [draft for draft in cut if draft is not None]
-    if not there:
+    parsed_drafts = [draft for draft in cut if draft is not None]
+    if not parsed_drafts:
         return [None] * len(drafts)
-    sentences = [sentence for draft in there for sentence in _sentences(draft.parsed)]
-    starts = list(accumulate((len(draft.parsed.sentences) for draft in there), initial=0))
+    sentences = [sentence for draft in parsed_drafts for sentence in _sentences(draft.parsed)]
+    starts = list(accumulate((len(draft.parsed.sentences) for draft in parsed_drafts), initial=0))
     analysis = scorer.analyze(
         sentences,
         sensitivity=settings.sensitivity,
         smooth_window=settings.smooth_window,
-        # Every cut is given: none is to be looked for.
+        # All boundaries are given; these values disable the search for more.
         min_chunk_sentences=len(sentences) + 1,
         max_chunk_sentences=0,
         max_chunk_chars=0,
         sections=[
             SectionStart(start + first, context)
-            for start, draft in zip(starts, there, strict=False)
+            for start, draft in zip(starts, parsed_drafts, strict=False)
             for first, context in zip(draft.firsts, draft.contexts, strict=True)
         ],
         context_weight=settings.heading_weight,
@@ -253,8 +260,8 @@ def analyze_cuts(
     def analyzed(draft: _CutDraft) -> AnalyzedDraft:
         start = next(start_of)
         own = [
-            Segment(one.start_idx - start, one.end_idx - start, one.topic)
-            for one in islice(segments, len(draft.firsts))
+            Segment(segment.start_idx - start, segment.end_idx - start, segment.topic)
+            for segment in islice(segments, len(draft.firsts))
         ]
         return AnalyzedDraft(draft.draft, draft.parsed, tuple(draft.contexts), CutAnalysis(own))
 
@@ -270,26 +277,26 @@ class _CutDraft(NamedTuple):
     contexts: list[str]
 
 
-def _cut(given: CutDraft, settings: Settings) -> _CutDraft | None:
-    draft, cuts, parsed = given
+def _cut(cut_draft: CutDraft, settings: Settings) -> _CutDraft | None:
+    draft, cuts, parsed = cut_draft
     parsed = parsed or parse(draft, max_block_chars=settings.max_chunk_chars)
     numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
     firsts = [numbers[cut] for cut in cuts if cut in numbers]
     if not firsts or firsts[0] != 0 or len(firsts) < len(cuts):
         return None
-    of_section = [_context(draft.title, section) for section in parsed.sections]
+    section_contexts = [_context(draft.title, section) for section in parsed.sections]
     with_context = settings.heading_weight > 0
-    contexts = [of_section[parsed.sentences[i].section] if with_context else "" for i in firsts]
+    contexts = [section_contexts[parsed.sentences[i].section] if with_context else "" for i in firsts]
     return _CutDraft(draft, parsed, firsts, contexts)
 
 
 def scored_document(
     analyzed: AnalyzedDraft, scorer: Scorer, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
-    """The chunks of an analysed draft; `scorer` is only asked for its data's version."""
+    """Build the scored document of an analyzed draft; `scorer` supplies only the version of its data."""
     draft, parsed, analysis = analyzed.draft, analyzed.parsed, analyzed.analysis
     segments = analysis.segments
-    chunks = chunks_of(draft.content, parsed.sentences, segments)
+    chunks = build_chunks(draft.content, parsed.sentences, segments)
     topics = [segment.topic for segment in segments]
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -298,10 +305,10 @@ def scored_document(
         draft=draft,
         sections=parsed.sections,
         chunks=chunks,
-        left_out=_outside(parsed.left_out, chunks),
+        left_out=_outside_chunks(parsed.left_out, chunks),
         n_sentences=len(parsed.sentences),
         coverage=coverage,
-        warnings=(*_without_warnings(draft.warnings), *_warnings(coverage, n_words)),
+        warnings=(*_without_coverage_warnings(draft.warnings), *_coverage_warnings(coverage, n_words)),
         vocabulary_version=vocabulary_version,
         data_version=scorer.data_version,
         data_checksum=scorer.data_checksum,
@@ -309,13 +316,13 @@ def scored_document(
 
 
 def _sentences(parsed: ParsedDocument) -> list[Sentence]:
-    """The sentences as the scorer is to read them."""
+    """Sentences for the scorer, with masked text."""
     masked = parsed.masked
     return [Sentence(masked[s.start_char : s.end_char], s.start_char, s.end_char) for s in parsed.sentences]
 
 
 def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> list[SectionStart]:
-    """Where a chunk must begin: at a section's first sentence, and behind a long span that is left out."""
+    """Sentences where a chunk must begin: the first of a section, and the first after a long left-out span."""
     starts: list[SectionStart] = []
     section = -1
     end = 0
@@ -328,15 +335,15 @@ def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> l
 
 
 def _context(title: str, section: Section) -> str:
-    """Title and headings, each once and as a paragraph, so that no compound is read across them."""
+    """Title and headings, each once and as its own paragraph, so that no compound spans two of them."""
     named = {
         text.casefold(): text for text in (title, *(_LABEL.sub("", heading) for heading in section.path))
     }
     return "\n\n".join(named.values())
 
 
-def _outside(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[LeftOut, ...]:
-    """The left-out spans that are in no chunk's text, but for headings, which the sections hold."""
+def _outside_chunks(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[LeftOut, ...]:
+    """Left-out spans outside the text of all chunks, without headings, which the sections store."""
     starts = [chunk.start_char for chunk in chunks]
 
     def is_inside(span: LeftOut) -> bool:
@@ -346,12 +353,12 @@ def _outside(left_out: Sequence[LeftOut], chunks: Sequence[Chunk]) -> tuple[Left
     return tuple(span for span in left_out if span.reason != "heading" and not is_inside(span))
 
 
-def _without_warnings(given: Sequence[str]) -> tuple[str, ...]:
-    """What was said of a text before it was scored, where it may have been scored before."""
-    return tuple(warning for warning in given if not warning.startswith(LOW_COVERAGE_WARNING))
+def _without_coverage_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Drop the coverage warnings of an earlier scoring of the same draft."""
+    return tuple(warning for warning in warnings if not warning.startswith(LOW_COVERAGE_WARNING))
 
 
-def _warnings(coverage: float, n_words: int) -> tuple[str, ...]:
+def _coverage_warnings(coverage: float, n_words: int) -> tuple[str, ...]:
     if n_words < MIN_WORDS_TO_JUDGE or coverage >= LOW_COVERAGE:
         return ()
     return (f"{LOW_COVERAGE_WARNING} only {coverage:.0%} of {n_words:,} words are known; is this English?",)

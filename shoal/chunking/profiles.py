@@ -1,4 +1,4 @@
-"""Segments become chunks: with offsets and lines, their strongest reefs and islands, and the norm of their profile."""
+"""Build chunks from segments: offsets and lines, the strongest reefs and islands, and the norm of the profile."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 from shoal.models import Chunk, IslandScore, ReefScore, SentenceSpan
 from shoal.support.columns import Columns
 
-# Scores come from lagoon with this many digits; what is computed from them here gets as many, so that the same
-# document gives the same rows everywhere.
+# lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same document
+# gives the same rows on every machine.
 SCORE_DIGITS = 6
-# Islands are for browsing; the specification stores the ten strongest.
+# Islands serve browsing only; the specification stores the ten strongest.
 ISLANDS_PER_CHUNK = 10
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
-def chunks_of(content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]) -> tuple[Chunk, ...]:
-    """The chunks that the segments of a draft make, in order."""
+def build_chunks(
+    content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]
+) -> tuple[Chunk, ...]:
+    """Build one chunk from each segment of a draft, in order."""
     starts = np.array([sentences[segment.start_idx].start_char for segment in segments], dtype=np.int64)
     ends = np.array([sentences[segment.end_idx - 1].end_char for segment in segments], dtype=np.int64)
     line_starts = _line_starts(content)
@@ -38,7 +40,7 @@ def chunks_of(content: str, sentences: Sequence[SentenceSpan], segments: Sequenc
 
 
 def _line_starts(content: str) -> NDArray[np.int64]:
-    """Offsets where lines begin; a line ends with a line feed, a return, or both."""
+    """Start offsets of lines; a line ends with a line feed, a carriage return, or both."""
     return np.array([0, *(match.end() for match in _LINE_BREAK.finditer(content))], dtype=np.int64)
 
 
@@ -73,16 +75,16 @@ _Z_SCORE = ReefScore._fields.index("z_score")
 
 def _reefs(topic: Any) -> Columns[ReefScore]:
     """The reefs of a chunk with z above 0, strongest first."""
-    # Asked for once: `hasattr` would have them made a second time.
-    found = getattr(topic, "reef_columns", None)
-    if found is None:
+    # `hasattr` followed by an access would compute the property twice.
+    columns = getattr(topic, "reef_columns", None)
+    if columns is None:
         reefs = (
             ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
             for reef in topic.top_reefs
             if reef.z_score > 0
         )
         return Columns.of(ReefScore, reefs)
-    fields = found.reef_ids, found.names, found.z_scores, found.raw_bm25, found.n_contributing_words
+    fields = columns.reef_ids, columns.names, columns.z_scores, columns.raw_bm25, columns.n_contributing_words
     return Columns(ReefScore, fields)
 
 
@@ -95,7 +97,7 @@ def _islands(topic: Any) -> Columns[IslandScore]:
             if island.aggregate_z > 0
         )
         return Columns.of(IslandScore, islands)
-    found = topic.island_columns(ISLANDS_PER_CHUNK)
+    columns = topic.island_columns(ISLANDS_PER_CHUNK)
     return Columns(
-        IslandScore, (found.island_ids, found.names, found.aggregate_z, found.n_contributing_reefs)
+        IslandScore, (columns.island_ids, columns.names, columns.aggregate_z, columns.n_contributing_reefs)
     )

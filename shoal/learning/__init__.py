@@ -1,7 +1,7 @@
-"""Learning the corpus's own words from their company; values in, values out.
+"""Learn words of the corpus from their contexts; pure functions of values.
 
-A document becomes rows of evidence (`candidates`, `compounds`, `contexts` -> `observations`), rows add up
-(`evidence`), sums become words with reefs (`associations` -> `vocabulary`).
+A document gives observations (`candidates`, `compounds`, `contexts` -> `observations`), observations add up to
+evidence (`evidence`), and evidence gives learned words with their reefs (`associations` -> `vocabulary`).
 """
 
 from shoal.learning.evidence import Evidence, EvidenceError

@@ -1,9 +1,10 @@
-"""From the company of a word to its reefs.
+"""Derive the reefs of a word from its contexts.
 
-The mean context of a word is compared with what each reef averages over all words of the corpus: a reef that
-is everywhere says nothing. The excess is measured in roots of that average, its spread up to a factor (the
-spread itself ranks the same, and would need another sum for each document and reef). A word keeps the reefs
-above an absolute and a relative bound, and not more than a few, or it would be near everything.
+The mean context of a word is compared with the average context of all words of the corpus, because a reef that is
+common everywhere says nothing about a word. The excess is measured in square roots of that average, which estimate
+the standard deviation up to a factor (the deviation itself ranks the same and would need another sum for each
+document and reef). A word keeps the reefs above an absolute and a relative bound, up to `max_reefs`; with more,
+it would match nearly every topic.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from shoal.learning.evidence import Evidence
 from shoal.learning.observations import CONTEXT_UNIT
 from shoal.storage.vocabulary_records import Kind
 
-# The average of a small corpus is that of its few topics, and against it nothing would stand out: it counts as
-# if so many words of text about all reefs alike had been read before.
+# The average of a small corpus is that of its few topics, and no word would exceed it. So the average includes
+# this many words of imaginary text that is about all reefs alike.
 PRIOR_WORDS = 2000.0
 
 # Strengths are stored and compared with this many digits.
 STRENGTH_DIGITS = 4
 
-# Words whose contexts are spread out at once.
+# Words whose contexts are expanded to dense arrays at a time.
 _BLOCK = 8192
 
 Doubles = NDArray[np.float64]
@@ -33,8 +34,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AssociationOptions:
-    """minimum   excess over the average, in roots of the average;  relative  share of the word's largest excess;
-    max_reefs"""
+    """Bounds for the reefs of a word.
+
+    minimum    least excess over the average, in square roots of the average
+    relative   least share of the word's largest excess
+    max_reefs  most reefs of a word
+    """
 
     minimum: float
     relative: float
@@ -43,8 +48,11 @@ class AssociationOptions:
 
 @dataclass(frozen=True)
 class Associations:
-    """lengths (words,): reefs of each word, 0 where none stands out; reefs, strengths (entries,): word after word,
-    strongest first. The strongest has strength 1."""
+    """Reefs of several words.
+
+    lengths           (words,): number of reefs of each word, 0 if none exceeds the bounds
+    reefs, strengths  (entries,): word after word, strongest first; the strongest has strength 1
+    """
 
     lengths: Ints
     reefs: Ints
@@ -52,29 +60,29 @@ class Associations:
 
 
 def average_context(evidence: Evidence, n_reefs: int) -> Doubles:
-    """(n_reefs,) what each reef averages over all words; above 0."""
+    """Average context of all words, (n_reefs,); above 0."""
     total, n_words = np.zeros(n_reefs), 0.0
     if evidence.keys and evidence.keys[0][0] == Kind.totals:
         total = evidence.dense(np.array([0]), n_reefs)[0]
         n_words = float(evidence.counts[0, 0])
-    # Whole numbers: their sum is exact.
-    alike = total.sum() / (n_words * n_reefs) if total.any() else 1.0
-    return (total + PRIOR_WORDS * alike) / (n_words + PRIOR_WORDS)
+    # The entries are whole numbers, so their sum is exact.
+    uniform = total.sum() / (n_words * n_reefs) if total.any() else 1.0
+    return (total + PRIOR_WORDS * uniform) / (n_words + PRIOR_WORDS)
 
 
 def associate(sums: Evidence, indices: Ints, average: Doubles, options: AssociationOptions) -> Associations:
-    """Reefs of the words in rows `indices`."""
-    found = [
+    """Find the reefs of the words in rows `indices`."""
+    blocks = [
         _strongest(sums, indices[first : first + _BLOCK], average, options)
         for first in range(0, len(indices), _BLOCK)
     ]
-    if not found:
-        nothing = np.empty(0, dtype=np.int64)
-        return Associations(nothing, nothing, np.empty(0))
+    if not blocks:
+        empty = np.empty(0, dtype=np.int64)
+        return Associations(empty, empty, np.empty(0))
     return Associations(
-        np.concatenate([block.lengths for block in found]),
-        np.concatenate([block.reefs for block in found]),
-        np.concatenate([block.strengths for block in found]),
+        np.concatenate([block.lengths for block in blocks]),
+        np.concatenate([block.reefs for block in blocks]),
+        np.concatenate([block.strengths for block in blocks]),
     )
 
 
@@ -86,6 +94,6 @@ def _strongest(sums: Evidence, indices: Ints, average: Doubles, options: Associa
     order = np.argsort(-excess, axis=1, kind="stable")[:, : options.max_reefs]
     leading = np.take_along_axis(excess, order, axis=1)
     bound = np.maximum(options.minimum, options.relative * largest)
-    kept = (leading >= bound[:, None]) & (leading > 0)
+    is_kept = (leading >= bound[:, None]) & (leading > 0)
     strengths = np.round(leading / np.where(largest > 0, largest, 1.0)[:, None], STRENGTH_DIGITS)
-    return Associations(kept.sum(axis=1), order[kept], strengths[kept])
+    return Associations(is_kept.sum(axis=1), order[is_kept], strengths[is_kept])

@@ -1,10 +1,10 @@
-"""Which tokens may be words that the corpus has and the vocabulary lacks.
+"""Choose the tokens that may be learned as words.
 
 A candidate is a token the base vocabulary doesn't know, in its normal form: lower case, diacritics folded,
 without a genitive ("darcy's" counts for "darcy"). Names are candidates like any other word. An inner
-apostrophe belongs to the word ("o'brien"). Hyphens part tokens that still stand side by side, so a hyphenated
-form is a candidate compound. Regular plurals are observed as they stand; `vocabulary` adds them to their
-singular where the corpus has both.
+apostrophe belongs to the word ("o'brien"). Hyphens separate tokens that are still adjacent, so a hyphenated
+form is a candidate compound. Regular plurals are observed as separate forms; `vocabulary` adds them to their
+singular if the corpus has both.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from lagoon.tokens import without_clitic
 
-# A word longer than this is encoded data; the longest of medical and chemical English have about 45 letters.
+# A longer word is encoded data; the longest words of medical and chemical English have about 45 letters.
 MAX_WORD_CHARS = 48
 
-# Words of closed classes and of the web's markup that neither WordNet nor the stop words hold. They occur in
-# every company, or only where text was not cleaned.
+# Words of closed classes and of web markup that are neither in WordNet nor in the stop words. They occur in every
+# context, or only in text that was not cleaned.
 _FUNCTION_WORDS = """
     'tis 'twas ah albeit alongside although amid amidst among amongst anybody anyhow anyone anything anytime
     anyway anywhere aught aye because beneath beside besides beyond could've couldn't couldst despite didst
@@ -53,9 +53,11 @@ _MOST_CHANGES = 3
 
 
 def is_candidate(form: str) -> bool:
-    """Whether an unknown normal form may be a word: no single letter, also with an index ("x1"), roman number,
-    ordinal, quantity, page mark, hexadecimal or long number, left-over of markup, stuttering ("aaargh"), or
-    function word."""
+    """Whether an unknown normal form may be a word.
+
+    Excludes single letters, also with an index ("x1"), roman numerals, ordinals, quantities, page marks, hexadecimal
+    and long numbers, remains of markup, letters repeated three times ("aaargh"), and function words.
+    """
     letters = sum(map(str.isalpha, form))
     if letters < 1 or not 2 <= len(form) <= MAX_WORD_CHARS or form in _EXCLUDED:
         return False
@@ -75,10 +77,10 @@ def is_candidate(form: str) -> bool:
     )
 
 
-def candidate_words(forms: Sequence[str], asked: Sequence[int]) -> dict[int, str]:
-    """The word each of the unknown forms `asked` (indices into `forms`) counts for; others are left out."""
+def candidate_words(forms: Sequence[str], indices: Sequence[int]) -> dict[int, str]:
+    """Map those of the unknown forms `indices` (into `forms`) that may be words to the word they count for."""
     words: dict[int, str] = {}
-    for index in asked:
+    for index in indices:
         word = without_clitic(forms[index]).rstrip("'")
         if is_candidate(word):
             words[index] = word

@@ -1,9 +1,9 @@
-"""Compounds of the corpus: two or three words side by side, at least one of them unknown, that are a term.
+"""Find compounds of the corpus: two or three adjacent words that form a term, at least one of them unknown.
 
-A sequence is a candidate in a document that repeats it: what is named again by the same words is a term
+A sequence is a candidate in a document that repeats it: a thing that is named again by the same words is a term
 (Justeson and Katz, "Technical terminology: some linguistic properties and an algorithm for identification in
-text", 1995). Whether it stands together more often than its parts would by chance is asked of these documents:
-their counts of the sequence, of its parts and of all tokens add up over documents.
+text", 1995). These documents also decide whether its parts occur together more often than by chance: their counts
+of the sequence, of its parts and of all tokens are added up.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Ints = NDArray[np.int64]
 
 
 class PartCounts(NamedTuple):
-    """In the documents that repeat a sequence: all tokens, and how often its head (all but the last token), its
-    last, its first token and its tail (all but the first) occur."""
+    """Counts in the documents that repeat a sequence: all tokens, and occurrences of its head (all but the last
+    token), its last token, its first token and its tail (all but the first)."""
 
     tokens: int
     head: int
@@ -38,7 +38,7 @@ class PartCounts(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """A sequence that a document repeats: its text, of several, its words, their counts, and the first token of each
+    """A sequence that a text repeats: the index of the text, the words, their counts, and the first token of each
     occurrence."""
 
     text: int
@@ -48,19 +48,19 @@ class Sequence(NamedTuple):
 
 
 def repeated_sequences(text: ObservedText, is_candidate: NDArray[np.bool_]) -> list[Sequence]:
-    """Candidate compounds of each text; `is_candidate` (forms,) tells which unknown forms may be words.
+    """Find candidate compounds of each text; `is_candidate` (forms,) marks the unknown forms that may be words.
 
-    The last word is taken without a genitive; no other has one ("darcy's sister" is no term).
+    The last word loses its genitive; no other word may have one ("darcy's sister" is not a term).
     """
     tokens = _Tokens.of(text, is_candidate)
-    found: list[Sequence] = []
+    sequences: list[Sequence] = []
     for length in LENGTHS:
-        found += tokens.repeated(length)
-    return found
+        sequences += tokens.repeated(length)
+    return sequences
 
 
 def independence(occurrences: Ints, left: Ints, right: Ints, tokens: Ints) -> NDArray[np.float64]:
-    """Normalised pointwise mutual information, elementwise: 0 by chance, 1 never apart, below 0 kept apart.
+    """Normalised pointwise mutual information, elementwise: 0 by chance, 1 always together, below 0 mostly apart.
 
     ln(p(xy) / (p(x) p(y))) / -ln p(xy); Bouma, "Normalized (pointwise) mutual information in collocation
     extraction", 2009.
@@ -72,7 +72,7 @@ def independence(occurrences: Ints, left: Ints, right: Ints, tokens: Ints) -> ND
 
 
 def cohesion(occurrences: Ints, parts: Ints) -> NDArray[np.float64]:
-    """How much each sequence is one thing: by the weakest place to part it. `parts` (n, 5) as PartCounts."""
+    """Cohesion of each sequence: the least association over its splits into two. `parts` (n, 5) as PartCounts."""
     tokens, head, last, first, tail = parts.T
     return np.minimum(
         independence(occurrences, head, last, tokens), independence(occurrences, first, tail, tokens)
@@ -83,9 +83,9 @@ def cohesion(occurrences: Ints, parts: Ints) -> NDArray[np.float64]:
 class _Tokens:
     """Tokens as words without genitives: token t is names[words[t]], and in text text_of[t] of n_texts.
 
-    within, ending   whether a token may stand in a sequence before its end, or at its end
-    unknown          whether it makes a sequence worth looking at
-    joined           whether it stands side by side with the next and both may be in one sequence
+    unknown  whether the token is an unknown candidate; a sequence needs at least one
+    within   whether the token may be in a sequence before its end
+    joined   whether the token and the next are adjacent and may be in the same sequence
     """
 
     names: list[str]
@@ -123,11 +123,11 @@ class _Tokens:
             return []
         order = np.argsort(keys, kind="stable")
         at, keys = at[order], keys[order]
-        # Where a run of equal keys begins, if it is long enough; sequences that occur once are most.
-        again = keys[1:] == keys[:-1]
-        if not again.any():
+        # Starts of runs of equal keys. Most sequences occur once, so return early if nothing repeats.
+        is_equal = keys[1:] == keys[:-1]
+        if not is_equal.any():
             return []
-        borders = np.flatnonzero(np.concatenate(([True], ~again, [True])))
+        borders = np.flatnonzero(np.concatenate(([True], ~is_equal, [True])))
         repeated = borders[1:] - borders[:-1] >= MIN_REPEATS
         starts, ends = borders[:-1][repeated], borders[1:][repeated]
         members, texts = self.words[at[starts][:, None] + np.arange(length)], self.text_of[at[starts]]
@@ -153,8 +153,11 @@ class _Tokens:
         return at[unknown], keys[unknown]
 
     def _keys(self, words: Ints, texts: Ints) -> Ints:
-        """One number for each row of words of a text: documents have far fewer than 2**21 different ones, and where
-        there are several texts they are short."""
+        """A unique number for each row of words of a text.
+
+        It fits into 64 bits: a document has far fewer than 2**21 distinct words, and several texts are only read at
+        once if they are short.
+        """
         keys = texts
         for column in words.T:
             keys = keys * len(self.names) + column
@@ -170,8 +173,8 @@ class _Tokens:
         return np.stack((n_tokens, head, columns[1], columns[0], tail), axis=1)
 
     def _occurrences(self, sequences: Ints, texts: Ints) -> Ints:
-        """How often each sequence occurs in its text."""
+        """Number of occurrences of each sequence in its text."""
         _, keys = self._sequences(sequences.shape[1])
         keys = np.sort(keys)
-        wanted = self._keys(sequences, texts)
-        return np.searchsorted(keys, wanted, side="right") - np.searchsorted(keys, wanted)
+        sequence_keys = self._keys(sequences, texts)
+        return np.searchsorted(keys, sequence_keys, side="right") - np.searchsorted(keys, sequence_keys)

@@ -1,9 +1,9 @@
-"""The company of words: what the sentence and the chunk around an occurrence are about, in whole numbers.
+"""Contexts of words: the topics of the sentence and the chunk around an occurrence, in whole numbers.
 
-The context of a sentence is the profile of the sentence blended with that of its chunk, each of unit length:
-z-scores above 0 over their Euclidean norm. The sentence has the larger share where it is confident, that is
-where its strongest reef leads clearly; else the chunk has (specification, section 3). Profiles and shares are
-rounded before they are added, so that sums are exact and don't depend on their order.
+The context of a sentence blends the profile of the sentence with that of its chunk. Profiles have unit length:
+z-scores above 0 over their Euclidean norm. A confident sentence, whose strongest reef leads clearly, has the larger
+share; otherwise the chunk has (specification, section 3). Profiles and shares are rounded before they are added, so
+that sums are exact and do not depend on their order.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from lagoon.observing import ObservedText
 
 PROFILE_SCALE = 256
-"""Unit profiles are rounded to 1/256, a twentieth of a typical entry; benchmarks/vocabulary_learning.py ranks the
-same with 1/1000."""
+"""Unit profiles are rounded to 1/256, a twentieth of a typical entry; benchmarks/vocabulary_learning.py gives the same
+ranking with 1/1000."""
 SHARE_SCALE = 64
 """Shares of sentence and chunk are rounded to 1/64."""
 CONTEXT_SCALE = PROFILE_SCALE * SHARE_SCALE
 
-# z-scores are rounded to 1/64 for their norm: sums of their squares are whole numbers, the same in any order.
+# z-scores are rounded to 1/64 for their norm: their squares add up to the same whole number in any order.
 _Z_SCALE = 64.0
 BLOCK_SENTENCES = 1024
-"""Sentences whose profiles are held at once: 207 float64 each, a few MB with what is made of them."""
+"""Sentences whose profiles are in memory at once: 207 float64 each, a few MB with their derived arrays."""
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,8 +34,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BlendOptions:
-    """confidence      z of the strongest reef minus z of the second from which on a sentence is confident
-    sentence_weight  its share then; 1 minus that where it isn't
+    """Blend of the profiles of sentence and chunk.
+
+    confidence       least lead of a confident sentence: z of its strongest reef minus z of the second
+    sentence_weight  share of a confident sentence; the share of any other sentence is 1 minus this
     """
 
     confidence: float
@@ -72,8 +74,10 @@ def sentence_profiles(text: ObservedText, options: BlendOptions) -> Iterator[Blo
 def contexts(
     text: ObservedText, chunks: Doubles, block: Block, sentences: Ints, above: NDArray[np.bool_]
 ) -> Doubles:
-    """Contexts of some sentences of a block, (len(sentences), reefs) in 1/CONTEXT_SCALE. Where `above`, that of a
-    heading above the sentence: the profile of the chunk that the sentence begins."""
+    """Contexts of `sentences` of a block, (len(sentences), reefs) in 1/CONTEXT_SCALE.
+
+    Where `above`, the context of a heading above the sentence: the profile of the chunk that begins there.
+    """
     at = sentences - block.first
     shares = np.where(above, 0.0, block.shares[at])[:, None]
     blended: Doubles = shares * block.profiles[at]
@@ -82,30 +86,30 @@ def contexts(
 
 
 def add_contexts(totals: Doubles, text: ObservedText, chunks: Doubles, block: Block, times: Ints) -> None:
-    """Add to `totals` (texts, reefs) the contexts of the block's sentences, each so many `times` (sentences,); in
-    1/CONTEXT_SCALE."""
+    """Add the contexts of the block's sentences, each multiplied by its `times` (sentences,), to `totals` (texts, reefs)
+    in 1/CONTEXT_SCALE."""
     segment_of = text.segment_of[block.first : block.last]
-    held = slice(int(segment_of[0]), int(segment_of[-1]) + 1)
-    weights = np.bincount(segment_of - held.start, times * (SHARE_SCALE - block.shares))
+    in_block = slice(int(segment_of[0]), int(segment_of[-1]) + 1)
+    weights = np.bincount(segment_of - in_block.start, times * (SHARE_SCALE - block.shares))
     text_of = text.text_of_sentence[block.first : block.last]
     if text_of[0] == text_of[-1]:
-        totals[text_of[0]] += (times * block.shares) @ block.profiles + weights @ chunks[held]
+        totals[text_of[0]] += (times * block.shares) @ block.profiles + weights @ chunks[in_block]
         return
     texts, first_sentences = np.unique(text_of, return_index=True)
-    first_segments = segment_of[first_sentences] - held.start
+    first_segments = segment_of[first_sentences] - in_block.start
     for weighted, profiles, firsts in (
         (times * block.shares, block.profiles, first_sentences),
-        (weights, chunks[held], first_segments),
+        (weights, chunks[in_block], first_segments),
     ):
         totals[texts] += np.add.reduceat(weighted[:, None] * profiles, firsts, axis=0)
 
 
 def strongest(sums: Doubles, keep: int) -> NDArray[np.bool_]:
-    """Where the `keep` largest positive entries of each row are; of equal ones those of lower columns."""
+    """Mask of the `keep` largest positive entries of each row; ties go to the lower column."""
     n_columns = sums.shape[1]
     if keep >= n_columns:
         return sums > 0
-    # Distinct whole numbers in the order wanted: exact while sums stay below 2**53 / columns.
+    # Make entries distinct in the wanted order: exact while sums stay below 2**53 / columns.
     ranked = sums * n_columns + np.arange(n_columns - 1, -1, -1)
     bound = np.partition(ranked, -keep, axis=1)[:, -keep, None]
     chosen: NDArray[np.bool_] = (ranked >= bound) & (sums > 0)
@@ -113,8 +117,10 @@ def strongest(sums: Doubles, keep: int) -> NDArray[np.bool_]:
 
 
 def _unit_profiles(z: Doubles) -> tuple[Doubles, Doubles]:
-    """Rows over their norm, what is below 0 left out, in 1/PROFILE_SCALE; and by how much z the strongest entry of
-    each row leads. Rows without anything above 0 stay 0."""
+    """Positive parts of the rows over their norm, in 1/PROFILE_SCALE, and the lead of each row's largest z.
+
+    Rows without a positive entry stay 0.
+    """
     scaled = np.maximum(z, 0.0)
     scaled *= _Z_SCALE
     np.rint(scaled, out=scaled)

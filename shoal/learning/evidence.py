@@ -1,7 +1,7 @@
-"""Running sums of observations: rows of any number of documents, added and withdrawn exactly.
+"""Evidence: sums of the observations of any number of documents, added and subtracted exactly.
 
-Columns instead of rows, because a wave has a hundred thousand of them. Nothing depends on the order in which
-rows came.
+Stored as columns instead of rows, because a wave has a hundred thousand rows. Sums do not depend on the order of the
+rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Key = tuple[int, str]
 
 
 ROWS_SUMMED = 20_000
-"""Rows of observations that are added up at a time: some 20 MB of them."""
+"""Rows of observations added up at a time: about 20 MB."""
 
 
 class EvidenceError(ValueError):
-    """More was withdrawn than there was: observations and running sums don't belong together."""
+    """The subtracted observations are not part of the evidence: a sum would fall below 0."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Evidence:
     """One row for each of `keys`, ascending (kind, word).
 
     counts   i64 (n, N_COUNTS);  parts  i64 (n, N_PARTS)
-    borders  i64 (n + 1,): row i has the contexts reefs[borders[i]:borders[i+1]], ascending, with `sums`, not 0
+    borders  i64 (n + 1,): row i has entries borders[i]..borders[i+1]-1 of `reefs`, ascending, and of `sums`, not 0
     """
 
     keys: list[Key]
@@ -50,25 +50,25 @@ class Evidence:
 
     @staticmethod
     def of(rows: Iterable[EvidenceRow]) -> Evidence:
-        """The sum of rows; rows of the same kind and word add up."""
-        given = list(rows)
-        lengths = np.fromiter((len(row.reefs) for row in given), dtype=np.int64, count=len(given))
+        """Sum of rows by kind and word."""
+        given_rows = list(rows)
+        lengths = np.fromiter((len(row.reefs) for row in given_rows), dtype=np.int64, count=len(given_rows))
         n_entries = int(lengths.sum())
         chain = itertools.chain.from_iterable
         return _summed(
-            [(row.kind, row.word) for row in given],
-            np.array([row[2:6] for row in given], dtype=np.int64).reshape(-1, N_COUNTS),
-            np.array([row.parts or _NO_PARTS for row in given], dtype=np.int64).reshape(-1, N_PARTS),
+            [(row.kind, row.word) for row in given_rows],
+            np.array([row[2:6] for row in given_rows], dtype=np.int64).reshape(-1, N_COUNTS),
+            np.array([row.parts or _NO_PARTS for row in given_rows], dtype=np.int64).reshape(-1, N_PARTS),
             lengths,
-            np.fromiter(chain(row.reefs for row in given), dtype=np.int64, count=n_entries),
-            np.fromiter(chain(row.sums for row in given), dtype=np.int64, count=n_entries),
+            np.fromiter(chain(row.reefs for row in given_rows), dtype=np.int64, count=n_entries),
+            np.fromiter(chain(row.sums for row in given_rows), dtype=np.int64, count=n_entries),
         )
 
     def __add__(self, other: Evidence) -> Evidence:
         return self._with(other, 1)
 
     def __sub__(self, other: Evidence) -> Evidence:
-        """Raises EvidenceError where a count would fall below 0."""
+        """Raises EvidenceError if a count would fall below 0."""
         return self._with(other, -1)
 
     def __len__(self) -> int:
@@ -81,11 +81,11 @@ class Evidence:
 
     @property
     def words(self) -> list[str]:
-        """Words and compounds, ascending within each kind; not the totals."""
+        """Words and compounds, ascending within each kind, without the totals."""
         return [word for kind, word in self.keys if kind != Kind.totals]
 
     def rows(self) -> list[EvidenceRow]:
-        """In the order of (kind, word)."""
+        """Rows in the order of (kind, word)."""
         reefs, sums, borders = self.reefs.tolist(), self.sums.tolist(), self.borders.tolist()
         return [
             EvidenceRow(
@@ -102,7 +102,7 @@ class Evidence:
         ]
 
     def dense(self, indices: Ints, n_reefs: int) -> NDArray[np.float64]:
-        """(len(indices), n_reefs) sums of the rows at `indices`."""
+        """Sums of the rows at `indices`, (len(indices), n_reefs)."""
         lengths = np.diff(self.borders)[indices]
         first = np.repeat(self.borders[indices] - (np.cumsum(lengths) - lengths), lengths)
         at = first + np.arange(int(lengths.sum()))
@@ -120,21 +120,21 @@ class Evidence:
             np.concatenate((self.sums, sign * other.sums)),
         )
         if min(total.counts.min(initial=0), total.parts.min(initial=0), total.sums.min(initial=0)) < 0:
-            raise EvidenceError("withdrawn observations are not part of the running sums")
+            raise EvidenceError("the subtracted observations are not part of the evidence")
         return total
 
 
 def total(rows: Iterator[EvidenceRow]) -> Evidence:
-    """The sum of any number of rows; equal amounts are added first, so that each row is seldom added again."""
+    """Sum of any number of rows. Sums of similar size are added first, so that each row is added log(n) times."""
     sums: list[tuple[int, Evidence]] = []
-    while some := list(itertools.islice(rows, ROWS_SUMMED)):
-        level, summed = 0, Evidence.of(some)
+    while block := list(itertools.islice(rows, ROWS_SUMMED)):
+        level, summed = 0, Evidence.of(block)
         while sums and sums[-1][0] <= level:
             level, summed = level + 1, sums.pop()[1] + summed
         sums.append((level, summed))
     whole = Evidence.of([])
-    for _, one in reversed(sums):
-        whole = one + whole
+    for _, partial in reversed(sums):
+        whole = partial + whole
     return whole
 
 
@@ -144,29 +144,29 @@ _NO_PARTS = (0,) * N_PARTS
 def _summed(
     keys: Sequence[Key], counts: Ints, parts: Ints, lengths: Ints, reefs: Ints, sums: Ints
 ) -> Evidence:
-    """Rows of equal keys added, in the order of keys; those that nothing speaks for are gone."""
+    """Add up rows of equal keys, in the order of keys; rows whose counts are all 0 are dropped."""
     order = sorted(set(keys))
     number = {key: index for index, key in enumerate(order)}
     row_of = np.fromiter(map(number.__getitem__, keys), dtype=np.int64, count=len(keys))
     all_counts = _added(row_of, counts, len(order))
     all_parts = _added(row_of, parts, len(order))
-    there: NDArray[np.bool_] = np.any(all_counts, axis=1)
-    if not there.all():
-        order = [key for key, keep in zip(order, there.tolist(), strict=True) if keep]
-    new_number = np.cumsum(there) - 1
+    is_kept: NDArray[np.bool_] = np.any(all_counts, axis=1)
+    if not is_kept.all():
+        order = [key for key, keep in zip(order, is_kept.tolist(), strict=True) if keep]
+    new_number = np.cumsum(is_kept) - 1
 
     stride = int(reefs.max(initial=0)) + 1
     cells = np.repeat(row_of, lengths) * stride + reefs
     distinct, entry = np.unique(cells, return_inverse=True)
     all_sums = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(all_sums, entry, sums)
-    # A row without any count left has no sums left either, unless what was withdrawn was never there.
-    held = all_sums != 0
-    rows, all_reefs = distinct[held] // stride, distinct[held] % stride
-    if not there[rows].all():
-        raise EvidenceError("withdrawn observations are not part of the running sums")
+    # A row whose counts are all 0 has no sums left, unless rows were subtracted that had never been added.
+    is_nonzero = all_sums != 0
+    rows, all_reefs = distinct[is_nonzero] // stride, distinct[is_nonzero] % stride
+    if not is_kept[rows].all():
+        raise EvidenceError("the subtracted observations are not part of the evidence")
     borders = np.searchsorted(new_number[rows], np.arange(len(order) + 1))
-    return Evidence(order, all_counts[there], all_parts[there], borders, all_reefs, all_sums[held])
+    return Evidence(order, all_counts[is_kept], all_parts[is_kept], borders, all_reefs, all_sums[is_nonzero])
 
 
 def _added(row_of: Ints, values: Ints, n_rows: int) -> Ints:

@@ -1,8 +1,7 @@
-"""What one document says of the words the vocabulary lacks, and of its own average: rows of whole numbers.
+"""Observations: the evidence of one document about unknown words, and its average context, in whole numbers.
 
-A pure function of the document, lagoon's data and the settings named in `DiscoveryOptions`. Rows of many
-documents add up to running sums (`evidence`), and taking a document's rows away leaves what would be there
-without it.
+A pure function of the document, lagoon's data and the settings in `DiscoveryOptions`. Observations of many documents
+add up to evidence (`evidence`). Subtracting those of a document gives the evidence of the other documents exactly.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from shoal.settings import Settings
 from shoal.storage.vocabulary_records import EvidenceRow, Kind
 
 DISCOVERY_VERSION = 1
-"""Grows whenever the same document would give other rows: then nothing old may be added to them or withdrawn."""
+"""Increases whenever the same document would give other rows; rows of different versions must not be mixed."""
 
 CONTEXT_UNIT = 64
 """Sums of contexts over a document are stored in 1/64: two digits for most entries of a word that occurs once."""
 
-# Contexts that are held at once: 207 float64 each.
+# Contexts in memory at once: 207 float64 each.
 _MOST_AT_ONCE = 4096
 
 Doubles = NDArray[np.float64]
@@ -47,10 +46,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """What observations depend on, besides the settings of chunking.
+    """Settings that observations depend on, besides those of chunking.
 
     short_document_words   documents with fewer words, stop words included, are short
-    reefs_per_observation  strongest reefs of a word's context that are kept of a document
+    reefs_per_observation  most reefs stored for a word of a document, the strongest of its context
     """
 
     blend: BlendOptions
@@ -67,17 +66,17 @@ class DiscoveryOptions:
 
 
 def discover(analyzed: AnalyzedDraft, settings: Settings) -> list[EvidenceRow]:
-    """The rows of one document, in the order of (kind, word). `analyzed` by a scorer without learned words."""
+    """Observations of one document, in the order of (kind, word). `analyzed`: by a scorer without learned words."""
     return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))[0]
 
 
 def discover_many(analyzed: AnalyzedDrafts, settings: Settings) -> list[list[EvidenceRow]]:
-    """As `discover` of each of them."""
+    """Observations of each of several documents that were analyzed at once."""
     return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))
 
 
 def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[EvidenceRow]]:
-    """As `discover`, of each of the texts that lagoon has analysed at once."""
+    """Observations of each text of an analysis by lagoon."""
     terms = _terms(text)
     words_of = np.bincount(text.sentence_of[text.is_word], minlength=len(text.sentences))
     is_short = _short_texts(text, options)
@@ -87,15 +86,15 @@ def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[Evi
     reef_ids, values = entries.reefs.tolist(), entries.sums.tolist()
     n_occurrences = np.diff(terms.borders).tolist()
     n_chunks = _chunks_of(text, terms).tolist()
-    for index, (of_text, kind, word, parts) in enumerate(terms.words):
+    for index, (text_index, kind, word, parts) in enumerate(terms.words):
         span = slice(borders[index], borders[index + 1])
         n = n_occurrences[index]
-        rows[of_text].append(
+        rows[text_index].append(
             EvidenceRow(
                 kind,
                 word,
                 n,
-                n if is_short[of_text] else 0,
+                n if is_short[text_index] else 0,
                 1,
                 n_chunks[index],
                 parts,
@@ -112,8 +111,11 @@ _Term = tuple[int, int, str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _Terms:
-    """Candidates of each text, in the order of (text, kind, word). Term i occurs in
-    sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, above that sentence."""
+    """Candidates of each text, in the order of (text, kind, word).
+
+    Term i occurs in sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, in a heading above that
+    sentence.
+    """
 
     words: list[_Term]
     sentences: Ints
@@ -123,22 +125,22 @@ class _Terms:
 
 def _terms(text: ObservedText) -> _Terms:
     unknown = np.flatnonzero(text.unknown)
-    found = candidate_words(text.forms, np.unique(text.form_of[unknown]).tolist())
-    # Twice the sentence, and 1 more for an occurrence in it and not above it.
+    candidates = candidate_words(text.forms, np.unique(text.form_of[unknown]).tolist())
+    # A place is twice the sentence number, plus 1 for an occurrence in the sentence and not in a heading above it.
     at: dict[_Term, list[Ints]] = {}
-    if found:
+    if candidates:
         is_candidate = np.zeros(len(text.forms), dtype=np.bool_)
-        is_candidate[list(found)] = True
+        is_candidate[list(candidates)] = True
         places = 2 * text.sentence_of + 1
-        for of_text, form, tokens in _by_form(text, unknown[is_candidate[text.form_of[unknown]]]):
-            at.setdefault((of_text, Kind.word, found[form], ()), []).append(places[tokens])
-        # Where no unknown word is repeated, no sequence with one is.
+        for text_index, form, tokens in _by_form(text, unknown[is_candidate[text.form_of[unknown]]]):
+            at.setdefault((text_index, Kind.word, candidates[form], ()), []).append(places[tokens])
+        # A repeated sequence has a repeated unknown word.
         if any(len(tokens) > 1 or len(tokens[0]) > 1 for tokens in at.values()):
             for sequence in repeated_sequences(text, is_candidate):
                 term = (sequence.text, Kind.compound, " ".join(sequence.words), tuple(sequence.parts))
                 at[term] = [places[sequence.occurrences]]
-    for (of_text, word), sentences in words_of_headings(text, found).items():
-        at.setdefault((of_text, Kind.word, word, ()), []).append(2 * np.array(sentences, dtype=np.int64))
+    for (text_index, word), sentences in words_of_headings(text, candidates).items():
+        at.setdefault((text_index, Kind.word, word, ()), []).append(2 * np.array(sentences, dtype=np.int64))
     words = sorted(at)
     # A word may occur in several forms: "darcy" and "darcy's".
     ordered = [np.sort(np.concatenate(at[word])) if len(at[word]) > 1 else at[word][0] for word in words]
@@ -147,7 +149,7 @@ def _terms(text: ObservedText) -> _Terms:
 
 
 def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]]:
-    """(text, form, those of the tokens, ascending) of every form among them in each text."""
+    """Group the tokens by text and form: (text, form, tokens ascending)."""
     keys = text.text_of_sentence[text.sentence_of[tokens]] * len(text.forms) + text.form_of[tokens]
     order = np.argsort(keys, kind="stable")
     keys, ordered = keys[order], tokens[order]
@@ -158,8 +160,8 @@ def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]
 
 
 class _Entries(NamedTuple):
-    """The strongest reefs of terms: each the index of its term, ascending, the reef, and the sum of contexts over the
-    occurrences of the term, in 1/CONTEXT_UNIT."""
+    """The strongest reefs of terms: index of the term, ascending; reef; sum of contexts over the occurrences of the
+    term, in 1/CONTEXT_UNIT."""
 
     terms: Ints
     reefs: Ints
@@ -167,7 +169,7 @@ class _Entries(NamedTuple):
 
     @staticmethod
     def of(terms: Ints, sums: Doubles, options: DiscoveryOptions) -> _Entries:
-        """The strongest of each row of `sums`, (len(terms), reefs) in 1/CONTEXT_SCALE."""
+        """Take the strongest entries of each row of `sums`, (len(terms), reefs) in 1/CONTEXT_SCALE."""
         rounded = np.rint(sums / (CONTEXT_SCALE // CONTEXT_UNIT))
         of_row, reefs = np.nonzero(strongest(rounded, options.reefs_per_observation))
         return _Entries(terms[of_row], reefs, rounded[of_row, reefs].astype(np.int64))
@@ -176,9 +178,9 @@ class _Entries(NamedTuple):
 def _contexts(
     text: ObservedText, terms: _Terms, words_of: Ints, options: DiscoveryOptions
 ) -> tuple[_Entries, Doubles]:
-    """Contexts of all terms, and (texts, reefs) the sum of contexts over all words, in 1.
+    """Contexts of all terms, and the sum of contexts over all words, (texts, reefs) in units of 1.
 
-    Sums are kept of those terms only that occur in several blocks of sentences: most terms of a long text occur once.
+    Only terms that occur in several blocks of sentences need sums in memory: most terms of a long text occur once.
     """
     n_reefs = text.sentences.table.n_reefs
     totals = np.zeros((text.n_texts, n_reefs))
@@ -188,34 +190,34 @@ def _contexts(
     ordered = at.sentences[by_sentence]
     first, last = terms.sentences[terms.borders[:-1]], terms.sentences[terms.borders[1:] - 1]
     is_spread = first // BLOCK_SENTENCES != last // BLOCK_SENTENCES
-    term_statistics = np.flatnonzero(is_spread)
-    sums = np.zeros((len(term_statistics), n_reefs))
-    found: list[_Entries] = []
+    spread_terms = np.flatnonzero(is_spread)
+    sums = np.zeros((len(spread_terms), n_reefs))
+    entries_of_blocks: list[_Entries] = []
     for block in sentence_profiles(text, options.blend):
         add_contexts(totals, text, chunks, block, words_of[block.first : block.last])
         begin, end = np.searchsorted(ordered, (block.first, block.last)).tolist()
-        for inside in _runs(np.sort(by_sentence[begin:end]), at.terms):
-            starts = np.flatnonzero(_changes(at.terms[inside]))
-            around = contexts(text, chunks, block, at.sentences[inside], at.in_heading[inside])
-            around *= at.n_occurrences[inside][:, None]
-            added = np.add.reduceat(around, starts, axis=0)
-            here = at.terms[inside[starts]]
-            goes_on = is_spread[here]
-            sums[np.searchsorted(term_statistics, here[goes_on])] += added[goes_on]
-            found.append(_Entries.of(here[~goes_on], added[~goes_on], options))
-    found += [
-        _Entries.of(term_statistics[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
-        for at in range(0, len(term_statistics), _MOST_AT_ONCE)
+        for run in _runs(np.sort(by_sentence[begin:end]), at.terms):
+            starts = np.flatnonzero(_changes(at.terms[run]))
+            run_contexts = contexts(text, chunks, block, at.sentences[run], at.in_heading[run])
+            run_contexts *= at.n_occurrences[run][:, None]
+            added = np.add.reduceat(run_contexts, starts, axis=0)
+            run_terms = at.terms[run[starts]]
+            continues = is_spread[run_terms]
+            sums[np.searchsorted(spread_terms, run_terms[continues])] += added[continues]
+            entries_of_blocks.append(_Entries.of(run_terms[~continues], added[~continues], options))
+    entries_of_blocks += [
+        _Entries.of(spread_terms[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
+        for at in range(0, len(spread_terms), _MOST_AT_ONCE)
     ]
-    if not found:
-        return _Entries(term_statistics, term_statistics, term_statistics), np.rint(totals / CONTEXT_SCALE)
-    entries = _Entries(*map(np.concatenate, zip(*found, strict=True)))
+    if not entries_of_blocks:
+        return _Entries(spread_terms, spread_terms, spread_terms), np.rint(totals / CONTEXT_SCALE)
+    entries = _Entries(*map(np.concatenate, zip(*entries_of_blocks, strict=True)))
     order = np.argsort(entries.terms, kind="stable")
     return _Entries(*(column[order] for column in entries)), np.rint(totals / CONTEXT_SCALE)
 
 
 class _Places(NamedTuple):
-    """Where terms occur, each term once in a sentence or in the headings above it: terms and sentences ascending."""
+    """Places of terms, one for each sentence or headings above it with the term; terms and sentences ascending."""
 
     terms: Ints
     sentences: Ints
@@ -224,7 +226,7 @@ class _Places(NamedTuple):
 
 
 def _distinct_places(terms: _Terms) -> _Places:
-    """The places of the terms. A sentence of 2,000 characters may hold a term hundreds of times."""
+    """Distinct places of the terms. A sentence of 2,000 characters may have a term hundreds of times."""
     term_of = np.repeat(np.arange(len(terms.words)), np.diff(terms.borders))
     firsts = np.flatnonzero(_changes(term_of) | _changes(terms.sentences) | _changes(terms.in_heading))
     n_occurrences = np.diff(firsts, append=len(term_of))
@@ -232,8 +234,10 @@ def _distinct_places(terms: _Terms) -> _Places:
 
 
 def _runs(places: Ints, term_of: Ints) -> Iterator[Ints]:
-    """Places of a block, ascending, in runs of about _MOST_AT_ONCE. All places of a term are in one run: there are at most
-    twice BLOCK_SENTENCES of them."""
+    """Split the places of a block, ascending, into runs of about _MOST_AT_ONCE.
+
+    All places of a term are in the same run: there are at most twice BLOCK_SENTENCES of them.
+    """
     starts = np.flatnonzero(_changes(term_of[places]))
     cuts = starts[np.searchsorted(starts, np.arange(0, len(places), _MOST_AT_ONCE), side="right") - 1]
     yield from np.split(places, np.unique(cuts)[1:]) if len(places) else ()
@@ -243,22 +247,22 @@ def _short_texts(text: ObservedText, options: DiscoveryOptions) -> list[bool]:
     """Whether each text is short."""
     text_of = text.text_of_sentence[text.sentence_of[~text.is_number]]
     is_short = np.bincount(text_of, minlength=text.n_texts) < options.short_document_words
-    found: list[bool] = is_short.tolist()
-    return found
+    flags: list[bool] = is_short.tolist()
+    return flags
 
 
 def _totals(
     text: ObservedText, words_of: Ints, totals: Doubles, is_short: Sequence[bool]
 ) -> Iterator[EvidenceRow]:
-    """Every document has this row; with more precision it would be the longest."""
+    """Row of totals of each text. Its sums are rounded to units of 1 to keep it short: every document has one."""
     n_words = _by_text(text, words_of)
     starts_chunk = _changes(text.segment_of)
     n_chunks = _by_text(text, starts_chunk)
     of_row, reefs = np.nonzero(totals)
     borders = np.searchsorted(of_row, np.arange(text.n_texts + 1)).tolist()
     reef_ids, sums = reefs.tolist(), totals[of_row, reefs].astype(np.int64).tolist()
-    for of_text, (n, short, chunks) in enumerate(zip(n_words, is_short, n_chunks, strict=True)):
-        span = slice(borders[of_text], borders[of_text + 1])
+    for text_index, (n, short, chunks) in enumerate(zip(n_words, is_short, n_chunks, strict=True)):
+        span = slice(borders[text_index], borders[text_index + 1])
         yield EvidenceRow(
             Kind.totals,
             "",
@@ -273,7 +277,7 @@ def _totals(
 
 
 def _by_text(text: ObservedText, of_sentences: Ints | NDArray[np.bool_]) -> list[int]:
-    """Sums over the sentences of each text."""
+    """Sum the values of the sentences of each text."""
     running = np.zeros(len(of_sentences) + 1, dtype=np.int64)
     np.cumsum(of_sentences, out=running[1:])
     sums: list[int] = np.diff(running[text.first_sentences]).tolist()
@@ -281,7 +285,7 @@ def _by_text(text: ObservedText, of_sentences: Ints | NDArray[np.bool_]) -> list
 
 
 def _chunks_of(text: ObservedText, terms: _Terms) -> Ints:
-    """Chunks that hold each term."""
+    """Number of chunks with each term."""
     if not len(terms.words):
         return terms.borders[:0]
     chunk_of = text.segment_of[terms.sentences]
@@ -291,7 +295,7 @@ def _chunks_of(text: ObservedText, terms: _Terms) -> Ints:
 
 
 def _changes(values: Ints | NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where a value differs from the one before; true for the first."""
+    """Mask of values that differ from the one before; true for the first."""
     changed = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return changed

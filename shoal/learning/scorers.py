@@ -1,7 +1,7 @@
-"""Scorers that know the learned words of a library, as they are at some version.
+"""Scorers with the learned words of a library at a given vocabulary version.
 
-A process that scores documents keeps the words of the last few versions and loads only what is new. A search needs
-but the words of its query: it looks those up, at the newest version, in the very state it searches.
+A process that scores documents keeps the words of the last few versions and loads only changes. A search needs only
+the words of its query: it looks them up at the newest version, in the snapshot it searches.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database, Snapshot
 
 N_KEPT = 3
-"""Versions that a process keeps: jobs that overlap are scored with one each."""
+"""Versions that a process keeps: overlapping jobs are scored with one version each."""
 
 LONGEST_COMPOUND = 3
 """Words of a learned compound, at most."""
 
 
 TEXTS_LOOKED_UP = 8
-"""Texts of a version whose words are looked up, before a scorer is made that knows all: making it takes as long as
-scoring dozens of notes (5 ms for a thousand words), which is much for a wave of one note."""
+"""Texts that are read with a scorer of only their own words, before a scorer with all words of the version is built.
+
+Building that takes as long as scoring dozens of notes (5 ms for a thousand words), too long for a wave of one note.
+"""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The words of a version, each with its id, and the scorer that knows them once it is made."""
+    """The words of a version with their ids, and the scorer with these words once it is built."""
 
     words: dict[str, tuple[int, Any]]
     scorer: Any = None
@@ -38,18 +40,18 @@ class _Kept:
 
 
 class Vocabularies:
-    """The scorers of a process. Safe to share between threads."""
+    """Scorers of a process by vocabulary version. Safe to share between threads."""
 
     def __init__(self, database: Database, scorer: Any) -> None:
-        """`scorer` has learned nothing; without lagoon's `with_custom_words` it is used for every version."""
+        """`scorer` has no learned words. A scorer without lagoon's `with_custom_words` serves every version."""
         self._database = database
         self.base = scorer
         self._kept: dict[int, _Kept] = {}
         self._lock = threading.Lock()
 
     def newest(self) -> int:
-        """The number of the newest version, whose words are kept from here on: those of a version that no wave is
-        scored with may be removed once there is a newer one."""
+        """Number of the newest version. Its words are loaded now, because the database may drop the words of a version
+        that no wave is scored with once there is a newer one."""
         with self._lock, self._database.snapshot() as snapshot:
             number = vocabulary_queries.newest(snapshot).number
             if number and can_learn(self.base):
@@ -57,7 +59,7 @@ class Vocabularies:
             return number
 
     def at(self, number: int) -> Any:
-        """The scorer that knows the words of a version; the base scorer where there are none for its data."""
+        """The scorer with the words of a version; the base scorer if they were learned with other data."""
         if number == 0 or not can_learn(self.base):
             return self.base
         with self._lock, self._database.snapshot() as snapshot:
@@ -67,7 +69,7 @@ class Vocabularies:
             return kept.scorer
 
     def reading(self, number: int, texts: Sequence[TokenStream]) -> Any:
-        """A scorer that reads these texts as `at(number)` does. It may know no other words."""
+        """A scorer that reads these texts as `at(number)` does. It may lack learned words that are not in them."""
         if number == 0 or not can_learn(self.base):
             return self.base
         with self._lock, self._database.snapshot() as snapshot:
@@ -85,12 +87,12 @@ class Vocabularies:
         return with_vocabulary(self.base, given) if given else self.base
 
     def _words(self, number: int, snapshot: Snapshot) -> _Kept:
-        found = self._kept.pop(number, None) or _Kept(self._load(number, snapshot))
-        # The one used last stays longest.
-        self._kept[number] = found
+        kept = self._kept.pop(number, None) or _Kept(self._load(number, snapshot))
+        # Reinserting moves the version to the end, so that the least recently used one is evicted.
+        self._kept[number] = kept
         if len(self._kept) > N_KEPT:
             del self._kept[next(iter(self._kept))]
-        return found
+        return kept
 
     def _load(self, number: int, snapshot: Snapshot) -> dict[str, tuple[int, Any]]:
         if vocabulary_queries.version(snapshot, number).data_checksum != self.base.data_checksum:
@@ -98,30 +100,30 @@ class Vocabularies:
         earlier = max((kept for kept in self._kept if kept < number), default=None)
         words = dict(self._kept[earlier].words) if earlier is not None else {}
         if words and earlier is not None:
-            known = vocabulary_queries.words_since(snapshot, earlier, number)
+            changed = vocabulary_queries.words_since(snapshot, earlier, number)
         else:
-            known = vocabulary_queries.words_at(snapshot, number)
-        for one in known:
-            words.pop(one.word, None)
-            if one.learned is not None:
-                words[one.word] = one.word_id, one.learned
+            changed = vocabulary_queries.words_at(snapshot, number)
+        for entry in changed:
+            words.pop(entry.word, None)
+            if entry.learned is not None:
+                words[entry.word] = entry.word_id, entry.learned
         return words
 
 
 def can_learn(scorer: Any) -> bool:
-    """Whether words can be learned with a scorer: with lagoon's own; others may lack what it takes."""
+    """Whether a scorer supports learned words, as lagoon's does."""
     return hasattr(scorer, "with_custom_words")
 
 
 def scorer_for(text: str, snapshot: Snapshot, scorer: Any) -> Any:
-    """A scorer that reads a short text as one would that knows all words of the newest version."""
+    """A scorer that reads a short text as a scorer with all words of the newest version does."""
     if not can_learn(scorer):
         return scorer
     newest = vocabulary_queries.newest(snapshot)
     if newest.data_checksum != scorer.data_checksum:
         return scorer
-    found = vocabulary_queries.find_words(snapshot, sorted(_possible_words(tokenise(text))), newest.number)
-    words = [(one.word_id, one.learned) for one in found if one.learned is not None]
+    entries = vocabulary_queries.find_words(snapshot, sorted(_possible_words(tokenise(text))), newest.number)
+    words = [(entry.word_id, entry.learned) for entry in entries if entry.learned is not None]
     if not words:
         return scorer
     from shoal.learning.vocabulary import with_vocabulary
@@ -144,8 +146,8 @@ def _possible_words(stream: TokenStream) -> set[str]:
 
 
 def _spellings(form: str) -> set[str]:
-    """A form, without its genitive, and the singulars it may be the plural of."""
-    found = {form, without_clitic(form)}
+    """A form, the form without a genitive, and the singulars it may be a plural of."""
+    spellings = {form, without_clitic(form)}
     for _ in range(2):
-        found |= {one for form in found if (one := singular(form)) is not None}
-    return found
+        spellings |= {head for form in spellings if (head := singular(form)) is not None}
+    return spellings

@@ -1,8 +1,8 @@
-"""The words a corpus has taught: decided from running sums, compared with those in force, added to a scorer.
+"""Learned words: chosen from evidence, compared with the current vocabulary, added to a scorer.
 
-Decisions depend on nothing but the evidence given and the settings. A regular plural that the corpus has beside
-its singular is evidence for the singular ("biomarkers" for "biomarker"), which lagoon then knows in both numbers;
-a plural without one ("jones") is a word of its own. The same goes for the last word of compounds.
+The choice depends on the evidence and the settings only. If the corpus has a regular plural and its singular, the
+plural is evidence for the singular ("biomarkers" for "biomarker"), and lagoon then recognizes both. A plural without
+a singular ("jones") is a word of its own. The same applies to the last word of compounds.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ Ints = NDArray[np.int64]
 
 
 class Changes(NamedTuple):
-    """What learning changes in the vocabulary: rows to add, words to retire; both in the order of words."""
+    """Changes of the vocabulary: rows to add and words to retire, both in the order of words."""
 
     learned: tuple[LearnedWord, ...]
     retired: tuple[str, ...]
 
 
 def related(words: Iterable[str]) -> set[str]:
-    """Words that may share evidence with some of `words`, which are left out: singulars and plurals."""
+    """Singulars and plurals of `words`, which may share evidence with them; without `words` themselves."""
     given = set(words)
     heads = set(given)
     for _ in range(_MOST_STEPS):
-        heads |= {one for word in heads if (one := _singular(word)) is not None}
-    return (heads | {many for word in heads for many in _plurals(word)}) - given
+        heads |= {head for word in heads if (head := _singular(word)) is not None}
+    return (heads | {plural for word in heads for plural in _plurals(word)}) - given
 
 
 def learn(
     evidence: Evidence, words: Collection[str], scorer: Any, settings: Settings
 ) -> tuple[LearnedWord, ...]:
-    """Those of `words` that are learned, in the order of words.
+    """Choose the words to learn among `words`; in the order of words.
 
-    `evidence` holds the running sums of the totals, of `words` and of `related(words)`, as far as there are any.
-    `scorer`: lagoon's, without learned words; it turns associations into its own units.
+    `evidence` has the totals and the existing rows of `words` and of `related(words)`. `scorer`: lagoon's, without
+    learned words; it converts associations into its own units.
     """
     sums = _by_head(evidence)
-    asked = set(words)
+    candidates = set(words)
     indices = np.array(
-        [i for i, (kind, word) in enumerate(sums.keys) if kind != Kind.totals and word in asked],
+        [i for i, (kind, word) in enumerate(sums.keys) if kind != Kind.totals and word in candidates],
         dtype=np.int64,
     )
     indices = indices[_qualify(sums, indices, settings)]
@@ -62,11 +62,20 @@ def learn(
     options = AssociationOptions(
         settings.association_min, settings.association_relative, settings.association_max_reefs
     )
-    found = associate(sums, indices, average_context(sums, scorer.n_reefs), options)
-    idf_q, bm25_q = scorer.compute_custom_rows(found.lengths, found.reefs, found.strengths)
+    associations = associate(sums, indices, average_context(sums, scorer.n_reefs), options)
+    idf_q, bm25_q = scorer.compute_custom_rows(
+        associations.lengths, associations.reefs, associations.strengths
+    )
     weight_q = quantise_weights(scorer.corpus_rarity(sums.counts[indices, 3], n_chunks))
-    columns = (idf_q.tolist(), weight_q.tolist(), found.lengths.tolist(), np.cumsum(found.lengths).tolist())
-    entries = list(map(LearnedReef, found.reefs.tolist(), bm25_q.tolist(), found.strengths.tolist()))
+    columns = (
+        idf_q.tolist(),
+        weight_q.tolist(),
+        associations.lengths.tolist(),
+        np.cumsum(associations.lengths).tolist(),
+    )
+    entries = list(
+        map(LearnedReef, associations.reefs.tolist(), bm25_q.tolist(), associations.strengths.tolist())
+    )
     learned = []
     for index, idf, weight, length, last in zip(indices.tolist(), *columns, strict=True):
         if length:
@@ -91,16 +100,16 @@ def learn(
 def changes(
     in_force: Mapping[str, LearnedWord], words: Iterable[str], learned: Iterable[LearnedWord]
 ) -> Changes:
-    """What is new against the vocabulary in force, `learned` being decided for `words`."""
-    now = {item.word: item for item in learned}
+    """Compare the current vocabulary with `learned`, the words chosen among `words`."""
+    learned_now = {item.word: item for item in learned}
     return Changes(
-        tuple(item for word, item in sorted(now.items()) if in_force.get(word) != item),
-        tuple(sorted(word for word in set(words) if word in in_force and word not in now)),
+        tuple(item for word, item in sorted(learned_now.items()) if in_force.get(word) != item),
+        tuple(sorted(word for word in set(words) if word in in_force and word not in learned_now)),
     )
 
 
 def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> Any:
-    """A scorer that has learned exactly these (word id, word); `scorer` stays as it is and shares its tables."""
+    """A scorer with exactly these learned words (word id, word). It shares the tables of `scorer`, which is unchanged."""
     given = list(words)
     hashes = fnv1a64_many([word.word for _, word in given]).tolist()
     return scorer.with_custom_words(
@@ -122,8 +131,7 @@ def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> An
 
 
 def holds_learned_words(analyzed: AnalyzedDraft, scorer: Any) -> bool:
-    """Whether `scorer`, with its learned words, would read a draft differently from the scorer without any that
-    analysed it; sometimes true where it would not."""
+    """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false positive."""
     if not scorer.n_custom_words:
         return False
     reading = analyzed.analysis.by_sentence.reading
@@ -132,29 +140,29 @@ def holds_learned_words(analyzed: AnalyzedDraft, scorer: Any) -> bool:
     )
 
 
-# "xses" -> "xs" -> "x": spelling could go on, language does not.
+# "xses" -> "xs" -> "x"; English has no longer chains.
 _MOST_STEPS = 2
 
 
 def _singular(word: str) -> str | None:
     before, space, last = word.rpartition(" ")
-    one = singular(last)
-    return None if one is None else before + space + one
+    head = singular(last)
+    return None if head is None else before + space + head
 
 
 def _plurals(word: str) -> list[str]:
     before, space, last = word.rpartition(" ")
-    return [before + space + many for many in plurals(last)]
+    return [before + space + plural for plural in plurals(last)]
 
 
 def _by_head(evidence: Evidence) -> Evidence:
-    """Plurals added to the singulars that are there."""
-    there = set(evidence.keys)
+    """Add the rows of plurals to those of their singulars, if the evidence has these."""
+    keys = set(evidence.keys)
     head_of = {}
     for kind, word in evidence.keys:
         head = word
-        while (one := _singular(head)) is not None and (kind, one) in there:
-            head = one
+        while (shorter := _singular(head)) is not None and (kind, shorter) in keys:
+            head = shorter
         if head != word:
             head_of[kind, word] = head
     if not head_of:
@@ -164,9 +172,9 @@ def _by_head(evidence: Evidence) -> Evidence:
 
 
 def _qualify(sums: Evidence, indices: Ints, settings: Settings) -> NDArray[np.bool_]:
-    """Which rows have the evidence to be learned from."""
+    """Mask of the rows with enough evidence to be learned."""
     n, n_short = sums.counts[indices, 0], sums.counts[indices, 1]
-    # So many in short documents are enough, or so many in long ones, or half of both.
+    # Enough are min_occurrences_short in short documents, min_occurrences_long in long ones, or half of each.
     enough = settings.min_occurrences_short * settings.min_occurrences_long
     counted = n_short * settings.min_occurrences_long + (n - n_short) * settings.min_occurrences_short
     is_compound = np.array(

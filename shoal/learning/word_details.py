@@ -1,4 +1,4 @@
-"""What a library has learned: its own words as people see them, with the evidence they rest on."""
+"""Learned words as shown to users, with their evidence."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from shoal.storage.vocabulary_records import LearnedWord as Row
 
 DOCUMENTS_PER_WORD = 3
-"""Documents named as evidence of a word; the counts tell how many there are."""
+"""Documents listed as evidence of a word; the counts cover all documents."""
 
-OTHER_DATA = "these words were learned with other lagoon data and take no part in searches; `shoal rescore` learns them anew"
+OTHER_DATA = (
+    "these words were learned with other lagoon data and are not used in searches; "
+    "`shoal rescore` learns them again"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """A reef that a learned word belongs to; `strength` is 1.0 for its strongest. `reef_name` is None where the word
-    was learned with other data of lagoon."""
+    """A reef of a learned word; `strength` is 1.0 for the strongest. `reef_name` is None if the word was learned with
+    other lagoon data."""
 
     reef_id: int
     reef_name: str | None
@@ -35,8 +38,8 @@ class Association:
 
 @dataclass(frozen=True, slots=True)
 class WordEvidence:
-    """What a word was learned from, its regular plurals included: occurrences, documents, and some of these, those
-    with the most passages first."""
+    """Evidence of a word, regular plurals included: occurrences, documents, and some of the documents, those with the
+    most chunks first."""
 
     n_occurrences: int
     n_documents: int
@@ -47,8 +50,8 @@ class WordEvidence:
 class LearnedWord:
     """A word or compound that a library has learned.
 
-    `specificity` runs from -2 (at home in many reefs) to 2 (in few). It is as it is since `from_version` of the
-    vocabulary. `reefs`: strongest first.
+    `specificity` ranges from -2 (many reefs) to 2 (few reefs). `from_version`: the vocabulary version in which the word
+    got its present values. `reefs`: strongest first.
     """
 
     word: str
@@ -63,7 +66,7 @@ class LearnedWord:
 
 @dataclass(frozen=True, slots=True)
 class WordPage:
-    """One page of the learned words; `total` counts those on all pages."""
+    """One page of learned words; `total` counts the words of all pages."""
 
     words: tuple[LearnedWord, ...]
     total: int
@@ -74,26 +77,28 @@ class WordPage:
 def list_words(
     snapshot: Snapshot, scorer: Any, *, q: str | None = None, limit: int = 50, offset: int = 0
 ) -> WordPage:
-    """Words of the newest version that hold `q`, however it is spelt; those met most often first."""
+    """Words of the newest version that contain the normal form of `q`, most occurrences first."""
     newest = vocabulary_queries.newest(snapshot)
-    asked = None if q is None else normal_form(q)
-    if asked == "":
+    form = None if q is None else normal_form(q)
+    if form == "":
         return WordPage((), 0, newest.number)
-    known, total = vocabulary_queries.list_words(snapshot, newest.number, q=asked, limit=limit, offset=offset)
+    entries, total = vocabulary_queries.list_words(
+        snapshot, newest.number, q=form, limit=limit, offset=offset
+    )
     is_other = total > 0 and newest.data_checksum != scorer.data_checksum
-    words = tuple(_describe(snapshot, scorer, known, newest))
+    words = tuple(_describe(snapshot, scorer, entries, newest))
     return WordPage(words, total, newest.number, (OTHER_DATA,) if is_other else ())
 
 
 def find(snapshot: Snapshot, scorer: Any, words: Iterable[str]) -> dict[str, LearnedWord]:
-    """Those of `words`, in their normal form, that are learned at the newest version."""
+    """Find those of `words` (normal forms) that are learned at the newest version."""
     newest = vocabulary_queries.newest(snapshot)
-    known = vocabulary_queries.find_words(snapshot, sorted(set(words)), newest.number)
-    return {one.word: one for one in _describe(snapshot, scorer, known, newest)}
+    entries = vocabulary_queries.find_words(snapshot, sorted(set(words)), newest.number)
+    return {learned.word: learned for learned in _describe(snapshot, scorer, entries, newest)}
 
 
 def find_one(snapshot: Snapshot, scorer: Any, text: str) -> LearnedWord:
-    """The learned word or compound that a text is, in singular or plural. Raises NotFoundError."""
+    """Find the learned word or compound that equals a text, in singular or plural. Raises NotFoundError."""
     matches = scorer_for(text, snapshot, scorer).explain_words(text)
     learned = [match for match in matches if match.status == "custom"]
     first, last = min((m.start for m in matches), default=0), max((m.end for m in matches), default=0)
@@ -106,30 +111,28 @@ def find_one(snapshot: Snapshot, scorer: Any, text: str) -> LearnedWord:
 def _not_learned(text: str, statuses: Sequence[str], learned: Sequence[str]) -> str:
     whole = normal_form(text)
     if not whole:
-        return f"{text!r} holds no word"
+        return f"{text!r} contains no word"
     if learned:
         return f"{whole!r} was not learned as a whole, but {', '.join(map(repr, learned))} was"
     if statuses == ["known"]:
-        return f"{whole!r} is in the dictionary; learned words are those that it lacks"
+        return f"{whole!r} is in the dictionary; only words that are not in it are learned"
     if statuses == ["stop"]:
-        return f"{whole!r} is too common to say anything, and is never learned"
+        return f"{whole!r} is a stop word; stop words are never learned"
     if statuses == ["number"]:
         return f"{whole!r} is a number; numbers are never learned"
-    return (
-        f"{whole!r} was not learned: too few documents use it, or in no company that would tell its meaning"
-    )
+    return f"{whole!r} was not learned: too few documents use it, or their texts around it have no topic in common"
 
 
 def normal_form(text: str) -> str:
-    """A text as words are kept: small letters without accents, one space between tokens; '' without any."""
+    """Normal form of a text: lower case without accents, one space between tokens; '' without tokens."""
     stream = tokenise(text)
     return " ".join(stream.forms[i] for i in stream.ids.tolist())
 
 
 def _describe(
-    snapshot: Snapshot, scorer: Any, known: Iterable[KnownWord], newest: vocabulary_queries.Version
+    snapshot: Snapshot, scorer: Any, entries: Iterable[KnownWord], newest: vocabulary_queries.Version
 ) -> list[LearnedWord]:
-    rows = [one.learned for one in known if one.learned is not None]
+    rows = [entry.learned for entry in entries if entry.learned is not None]
     since = vocabulary_queries.from_versions(snapshot, [row.word for row in rows], newest.number)
     is_of_this_data = newest.data_checksum == scorer.data_checksum
     names = {reef.id: reef.name for reef in scorer.reefs} if is_of_this_data else {}
@@ -155,6 +158,6 @@ def _learned_word(snapshot: Snapshot, row: Row, since: int, names: Mapping[int, 
 
 
 def _forms(word: str) -> list[str]:
-    """A word and its regular plurals, which count as evidence for it."""
+    """A word and its regular plurals, which count as its evidence."""
     before, space, last = word.rpartition(" ")
-    return [word, *(before + space + many for many in plurals(last))]
+    return [word, *(before + space + plural for plural in plurals(last))]

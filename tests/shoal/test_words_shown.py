@@ -90,11 +90,11 @@ def test_a_word_is_found_however_it_is_spelt(engine: Engine, spelling: str) -> N
     ("asked", "why"),
     [
         ("volcano", "in the dictionary"),
-        ("the", "too common"),
+        ("the", "stop word"),
         ("1987", "number"),
         ("qwrtp", "was not learned"),
         ("zorblat quendle", "'zorblat', 'quendle' was"),
-        ("?!", "holds no word"),
+        ("?!", "contains no word"),
     ],
 )
 def test_what_was_not_learned_is_told_why(engine: Engine, asked: str, why: str) -> None:
