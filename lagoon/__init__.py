@@ -1,4 +1,4 @@
-"""lagoon: what a text is about, as a profile over named semantic neighbourhoods (reefs).
+"""lagoon: profiles of texts over named topics (reefs).
 
 scorer = lagoon.load()
 scorer.score("chlorophyll in the leaves of plants").top_reefs

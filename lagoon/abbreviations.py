@@ -17,7 +17,7 @@ _ENDINGS = """
     ext ref refs est max avg misc govt nat natl intl dist mfg mgr asst assoc ed eds trans tr op cit lib
 """
 
-# A name or a clause follows: never the end of a sentence.
+# Never the end of a sentence: a name or a clause follows.
 TITLES = frozenset(_TITLES.split())
 
 # Not the end of a sentence when a number follows ("no. 5", "p. 12").

@@ -1,4 +1,4 @@
-"""A document cut into segments of one topic each."""
+"""Segment documents by topic and score the segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may
 from lagoon.sentences import Sentence, sentence_spans
 from lagoon.vocabulary import BaseVocabulary
 
-# Between texts that are read as one: a paragraph break, which neither a token nor a compound crosses.
+# Separator of texts that are read as one text: no token or compound crosses a paragraph break.
 TEXT_BREAK = "\n\n"
 
 
 class SectionStart(NamedTuple):
-    """A segment must start at sentence number `sentence`. `context` (title, headings) counts once into
-    the topic of every segment of the section."""
+    """Start of a section: a segment must start at sentence number `sentence`. The words of `context` (title,
+    headings) count once into the topic of every segment of the section."""
 
     sentence: int
     context: str = ""
 
 
 class TextSentences(NamedTuple):
-    """One of several texts, in sentences; its sections count these from 0."""
+    """Sentences and sections of one of several texts; sections count sentences from 0 in each text."""
 
     sentences: Sequence[Sentence]
     sections: Sequence[SectionStart] = ()
@@ -43,9 +43,9 @@ class TopicSegment:
     """Sentences start_idx..end_idx-1 of a document.
 
     sentences         with their spans
-    topic             what the segment is about, its section's context included; words and coverage are
+    topic             profile of the segment, including its section's context; words and coverage are
                       those of the segment alone
-    sentence_results  what each sentence is about
+    sentence_results  profile of each sentence
     """
 
     def __init__(self, document: "DocumentAnalysis", index: int, start_idx: int, end_idx: int) -> None:
@@ -72,10 +72,12 @@ class TopicSegment:
 
 @dataclass(frozen=True)
 class DocumentAnalysis:
-    """segments       in order; every sentence is in exactly one
+    """Segments of a document and their topics.
+
+    segments       in order; every sentence is in exactly one segment
     boundaries     first sentence of every segment but the first
-    sentences, sentence_results, topics   by sentence, by sentence, by segment; made when asked for
-    observed       its tokens, for who learns words from it
+    sentences, sentence_results, topics   by sentence, by sentence, by segment; created on access
+    observed       its tokens, as input for learning words
     """
 
     boundaries: list[int]
@@ -100,13 +102,13 @@ class DocumentAnalysis:
 
     @property
     def read(self) -> "ReadText | None":
-        """What it takes to score the text again; None where reading it takes next to nothing."""
+        """The reading needed to score the text again; None for a short text, which is read again quickly."""
         base = self.by_sentence.reading.base
         return None if base is None else ReadText(base.without_places(), self.by_sentence.bounds)
 
     @property
     def segments(self) -> list[TopicSegment]:
-        # Not kept: segments know their document, and a cycle would keep its arrays.
+        # Not cached: segments refer to their document, and a cycle would keep its arrays in memory.
         starts = [0, *self.boundaries][: self.n_segments]
         ends = [*self.boundaries, self.n_sentences]
         return [
@@ -117,17 +119,17 @@ class DocumentAnalysis:
 
 @dataclass(frozen=True)
 class ReadText:
-    """A text as the base vocabulary reads it: sentence i is tokens bounds[i]..bounds[i+1]-1."""
+    """A text read with the base vocabulary: sentence i is tokens bounds[i]..bounds[i+1]-1."""
 
     base: BaseReading
     bounds: NDArray[np.int64]
 
 
 class TextSegments(NamedTuple):
-    """What is known of one of several texts that were analysed at once.
+    """Analysis of one of several texts that were analyzed at once.
 
-    boundaries  as of a `DocumentAnalysis`
-    topics      what each segment is about
+    boundaries  as in `DocumentAnalysis`
+    topics      profile of each segment
     """
 
     boundaries: list[int]
@@ -136,11 +138,11 @@ class TextSegments(NamedTuple):
 
 @dataclass(frozen=True)
 class TextsAnalysis(Sequence[TextSegments]):
-    """Several texts that were analysed at once, one after the other; each comes out as it would by itself.
+    """Several texts that were analyzed at once; the results equal those of analyzing each text alone.
 
-    first_sentences  i64 (texts + 1,): of all sentences, where those of each text begin
-    first_segments   i64 (texts + 1,): likewise of all segments
-    cuts             first sentences of all segments, by their numbers among all sentences
+    first_sentences  i64 (texts + 1,): first sentence of each text, among the sentences of all texts
+    first_segments   i64 (texts + 1,): likewise the first segment
+    cuts             first sentence of each segment, among the sentences of all texts
     """
 
     first_sentences: NDArray[np.int64]
@@ -175,8 +177,8 @@ class TextsAnalysis(Sequence[TextSegments]):
 
 @dataclass(frozen=True)
 class SentenceTable:
-    """The sentences of a document: `text` is what is read, sentence i being text[at[i]:...]; `spans`
-    (n, 2) their places in what the caller gave."""
+    """The sentences of a document. `text` is the text that is read; sentence i begins at text[at[i]]. `spans`
+    (n, 2) are offsets in the source."""
 
     text: str
     at: NDArray[np.int64]
@@ -185,8 +187,8 @@ class SentenceTable:
 
     @staticmethod
     def of(source: str | Sequence[str | Sentence]) -> "SentenceTable":
-        """Sentences of a text, or given ones. Spans of plain strings count as if they were joined by
-        single line ends."""
+        """Split a text, or take given sentences. Plain strings get spans as if they were joined by single
+        line ends."""
         if isinstance(source, str):
             starts, ends = sentence_spans(source)
             return SentenceTable(source, starts, np.stack((starts, ends), axis=1), None)
@@ -196,9 +198,9 @@ class SentenceTable:
         numbers = np.arange(len(texts))
         starts = before + numbers
         spans = np.stack((starts, starts + lengths), axis=1)
-        placed = [index for index, item in enumerate(source) if isinstance(item, Sentence)]
-        if placed:
-            spans[placed] = [item[1:] for item in source if isinstance(item, Sentence)]
+        with_span = [index for index, item in enumerate(source) if isinstance(item, Sentence)]
+        if with_span:
+            spans[with_span] = [item[1:] for item in source if isinstance(item, Sentence)]
         given = [
             item if isinstance(item, Sentence) else Sentence(item, start, start + len(item))
             for item, start in zip(source, starts.tolist(), strict=True)
@@ -222,7 +224,7 @@ def analyze_document(
     context_weight: float,
     top_k: int,
 ) -> DocumentAnalysis:
-    """Read, compare the sentences around every gap, cut, score; one pass over the text."""
+    """Read a text once, compare the sentences around every gap, cut it into segments, and score these."""
     sentences = SentenceTable.of(source)
     n = len(sentences.at)
     section_starts, contexts = _sections(sections, n)
@@ -254,17 +256,18 @@ def analyze_texts(
     context_weight: float,
     top_k: int,
 ) -> TextsAnalysis:
-    """Many texts in one pass: of a note, most of the time would go into the calls that each text takes."""
+    """Analyze many texts at once: for a note, most of the time would be overhead of the calls for each
+    text."""
     sentences = SentenceTable.of([sentence for text in texts for sentence in text.sentences])
     lengths = [len(text.sentences) for text in texts]
     firsts = list(accumulate(lengths, initial=0))
-    of_texts = [_sections(text.sections, n) for text, n in zip(texts, lengths, strict=True) if n]
+    text_sections = [_sections(text.sections, n) for text, n in zip(texts, lengths, strict=True) if n]
     by_sentence = _read_sentences(sentences, table, base, custom, top_k)
     filled = [place for place, n in enumerate(lengths) if n]
     cut = cut_texts(
         by_sentence.raw_z,
         [firsts[place] for place in filled],
-        [starts for starts, _ in of_texts],
+        [starts for starts, _ in text_sections],
         sentences.spans,
         options,
     )
@@ -273,9 +276,9 @@ def analyze_texts(
     cuts = [firsts[place] + start for place, starts in zip(filled, cut, strict=True) for start in starts]
     section_starts = np.concatenate(
         [np.empty(0, dtype=np.int64)]
-        + [firsts[place] + starts for place, (starts, _) in zip(filled, of_texts, strict=True)]
+        + [firsts[place] + starts for place, (starts, _) in zip(filled, text_sections, strict=True)]
     )
-    contexts = [context for _, some in of_texts for context in some]
+    contexts = [context for _, text_contexts in text_sections for context in text_contexts]
     topics, read_contexts = _score_segments(
         by_sentence, cuts, section_starts, contexts, base, custom, context_weight
     )
@@ -298,7 +301,8 @@ def score_sections(
     context_weight: float,
     top_k: int,
 ) -> ScoredTexts:
-    """The sections of a text that was read before, as `analyze_document` scores them where it cuts nowhere else."""
+    """Score the sections of a text that was read before, like `analyze_document` without further
+    boundaries."""
     section_starts, contexts = _sections(sections, len(text.bounds) - 1)
     by_sentence = ScoredTexts(table, custom, with_learned(text.base, custom), text.bounds, top_k)
     return _score_segments(
@@ -323,7 +327,8 @@ def _score_segments(
     custom: CustomWords,
     context_weight: float,
 ) -> tuple[ScoredTexts, ReadContexts | None]:
-    """The segments that begin at these sentences, each with the context of its section, and the contexts as read."""
+    """Score the segments that start at `cuts`, each with the context of its section; also returns the read
+    contexts."""
     n = len(by_sentence)
     segments = np.array([*cuts, n] if n else [0], dtype=np.int64)
     context = read_contexts = None
@@ -335,7 +340,7 @@ def _score_segments(
 
 
 def _sections(sections: Sequence[SectionStart], n: int) -> tuple[NDArray[np.int64], list[str]]:
-    """Section starts, ascending from 0, and the context of each."""
+    """Section starts, ascending from 0, and their contexts."""
     by_start = {section.sentence: section.context for section in sections}
     if len(by_start) != len(sections):
         raise LagoonError("two sections start at the same sentence")
@@ -359,9 +364,9 @@ def _read_contexts(
 
 
 def _context(contexts: ReadContexts, section_of: NDArray[np.int64], weight: float) -> Context:
-    """Words of each segment's section context, `section_of` (segments,) being the section of each."""
+    """Words of the section context of each segment. `section_of`: (segments,) section of each segment."""
     if not 0.0 <= weight <= 1.0:
-        raise LagoonError(f"context_weight is between 0 and 1, not {weight}")
+        raise LagoonError(f"context_weight must be between 0 and 1, not {weight}")
     borders = np.searchsorted(contexts.reading.hit_tokens, contexts.bounds)
     begins, sizes = borders[:-1][section_of], np.diff(borders)[section_of]
     segments = np.repeat(np.arange(len(section_of)), sizes)

@@ -1,7 +1,7 @@
-"""The arithmetic of a word's strength in a reef, and its fixed-point forms.
+"""BM25 of words in reefs, and its fixed-point forms.
 
-BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009), with reefs in
-the place of documents and an association strength in 0..1 in the place of a term frequency.
+BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009), with reefs instead of
+documents and an association strength in 0..1 instead of a term frequency.
 """
 
 import math
@@ -37,7 +37,7 @@ def quantise_idf(idf: float) -> int:
 
 
 def quantised_reef_idf(n_reefs_of_word: int, n_reefs: int) -> int:
-    """idf_q of a word by the number of its reefs, 0 for one without any."""
+    """idf_q of a word by the number of its reefs; 0 for a word without reefs."""
     return quantise_idf(reef_idf(n_reefs_of_word, n_reefs)) if n_reefs_of_word else 0
 
 
@@ -66,7 +66,7 @@ def quantise_weights(values: NDArray[np.float64]) -> NDArray[np.uint16]:
 
 
 def specificity_of(n_reefs_of_word: int) -> int:
-    """Sigma band by the number of reefs: +2 for 1-3, +1 for 4-7, 0 for 8-12, -1 for 13-20, else -2."""
+    """Specificity by the number of reefs: +2 for 1-3, +1 for 4-7, 0 for 8-12, -1 for 13-20, else -2."""
     for limit, band in ((3, 2), (7, 1), (12, 0), (20, -1)):
         if n_reefs_of_word <= limit:
             return band

@@ -1,8 +1,8 @@
 """Multi-word entries of the vocabulary: a trie over token ids, walked for all positions at once.
 
-An edge is keyed `node << 32 | part`, where a part is the index of a token's FNV-1a hash in
-`part_hashes`. Every node but the root, 0, has exactly one edge leading to it; nodes are numbered level by
-level in the order of these edges, so edge e leads to node e + 1.
+The key of an edge is `node << 32 | part`, where a part is the index of a token's FNV-1a hash in
+`part_hashes`. The root is node 0. Every other node has one incoming edge; nodes are numbered level by level
+in the order of these edges, so edge e leads to node e + 1.
 """
 
 from bisect import bisect_left
@@ -21,8 +21,8 @@ NO_WORD = 0xFFFFFFFF
 _LABEL_BITS = np.uint64(32)
 _LABEL_MASK = np.uint64(0xFFFFFFFF)
 
-# A bitmap answers "no such edge" for most pairs of neighbouring words of running text without a
-# binary search: 2**20 slots hold 64,000 compounds' edges at under one in five filled.
+# A bitmap rejects most pairs of adjacent words of running text without a binary search: with the edges of
+# 64,000 compounds, fewer than one in five of its 2**20 slots are set.
 _FILTER_BITS = 20
 _MIX = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: Fibonacci hashing
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -34,7 +34,7 @@ class CompoundTrie:
 
     part_hashes  u64 (parts,) sorted
     keys         u64 (edges,) sorted
-    node_words   u32 (edges + 1,): word accepted at a node, NO_WORD where none is
+    node_words   u32 (edges + 1,): word accepted at a node, or NO_WORD
     """
 
     part_hashes: NDArray[np.uint64]
@@ -43,7 +43,7 @@ class CompoundTrie:
 
     @staticmethod
     def build(entries: Iterable[tuple[Sequence[str], int]]) -> "CompoundTrie":
-        """Trie of (tokens, word id) entries; of entries with equal tokens the lowest id stays.
+        """Build the trie of (tokens, word id) entries; of entries with equal tokens the lowest id is used.
 
         The arrays do not depend on the order of the entries.
         """
@@ -70,13 +70,16 @@ class CompoundTrie:
         return CompoundTrie(hashes[by_hash], np.concatenate(levels), node_words)
 
     def packed(self, first_word: int) -> "PackedTrie":
-        """The form in files. LagoonError unless the words are `first_word`, `first_word` + 1 and so on."""
+        """Pack the trie for files. Raises LagoonError unless the words are `first_word`, `first_word` + 1 and
+        so on."""
         nodes = np.flatnonzero(self.node_words != NO_WORD)
         words = self.node_words[nodes].astype(np.int64) - first_word
         if not np.array_equal(np.sort(words), np.arange(len(words))):
             raise LagoonError("the compounds of a vocabulary must be its last words, each with one entry")
         if len(self.part_hashes) > MAX_U16 + 1:
-            raise LagoonError(f"compounds are made of {len(self.part_hashes)} words, more than {MAX_U16 + 1}")
+            raise LagoonError(
+                f"compounds have {len(self.part_hashes)} distinct words, more than {MAX_U16 + 1}"
+            )
         degrees = np.bincount((self.keys >> _LABEL_BITS).astype(np.int64), minlength=len(self.node_words))
         bits = np.ones(len(self.node_words) + len(self.keys), dtype=np.uint8)
         bits[np.cumsum(degrees + 1) - 1] = 0
@@ -94,14 +97,14 @@ class CompoundTrie:
         return CompoundTrie(part_hashes, (parents << _LABEL_BITS) | packed.parts, node_words)
 
     def parts_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Part id of each token hash, -1 where no compound holds the token."""
+        """Part id of each token hash, -1 if no compound has the token."""
         return find_sorted(self.part_hashes, hashes)
 
 
 class PackedTrie(NamedTuple):
-    """A trie in a third of its size.
+    """A trie packed into a third of its size.
 
-    shape  u8, packed bits: for each node a one for each edge that leaves it, then a zero (the level-order
+    shape  u8, packed bits: for each node a one bit for each outgoing edge, then a zero bit (the level-order
            unary degree sequence of Jacobson, "Space-efficient static trees and graphs", 1989)
     parts  u16 (edges,)
     nodes  u32 (words,): node at which each word is accepted
@@ -113,7 +116,7 @@ class PackedTrie(NamedTuple):
 
 
 class EdgeTable:
-    """(node, label) -> value, for many pairs at once or for one."""
+    """Map from (node, label) to a value, for many pairs at once or for a single pair."""
 
     def __init__(self, keys: NDArray[np.uint64], values: NDArray[np.uint32]) -> None:
         """`keys` sorted, `node << 32 | label`."""
@@ -121,21 +124,21 @@ class EdgeTable:
         self._values = values
         self._filter = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
         self._filter[_slot(keys)] = True
-        # Single items of a memory view cost a third of those of an array.
+        # Single items of a memoryview are three times as fast as those of an array.
         self._views = self._filter.data, keys.data, values.data
 
     def find(
         self, nodes: NDArray[np.uint32], labels: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
-        """(indices of the pairs that are in the table, their values); a negative label is in no pair."""
+        """(indices of the pairs that are in the table, their values); negative labels never match."""
         keys = (nodes.astype(np.uint64) << _LABEL_BITS) | labels.astype(np.uint64)
         likely = np.flatnonzero((labels >= 0) & self._filter[_slot(keys)])
         at = find_sorted(self._keys, keys[likely])
-        found = at >= 0
-        return likely[found], self._values[at[found]]
+        is_match = at >= 0
+        return likely[is_match], self._values[at[is_match]]
 
     def get(self, node: int, label: int) -> int:
-        """The value of one pair, -1 if it is not in the table."""
+        """Value of a single pair, -1 if it is not in the table."""
         key = node << 32 | label
         in_filter, keys, values = self._views
         if label < 0 or not in_filter[(key * _MIX & _MASK) >> (64 - _FILTER_BITS)]:
@@ -146,7 +149,7 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class CompoundMatches:
-    """Occurrences of compounds, in order: first token, number of tokens, word id; each (n,)."""
+    """Occurrences of compounds: first token, number of tokens, word id; each (n,)."""
 
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -156,14 +159,14 @@ class CompoundMatches:
 class CompoundMatcher:
     """Finds a trie's compounds in a sequence of tokens.
 
-    The last word of a compound may be inflected: a token stands for the last part of an entry also if
-    both lead to the same single word ("heart attacks"). `part_words` gives the word of every part,
-    -1 for none.
+    The last word of a compound may be inflected: a token also matches the last part of an entry if both have
+        the same
+    single word ("heart attacks"). `part_words` is the word of every part, -1 for none.
     """
 
     def __init__(self, trie: CompoundTrie, part_words: NDArray[np.int64]) -> None:
         at_root = int(np.searchsorted(trie.keys, np.uint64(1) << _LABEL_BITS))
-        # By part and by word, with a last entry for "none": index -1.
+        # Indexed by part or by word; the last entry, at index -1, is for "none".
         self._from_root = np.zeros(len(trie.part_hashes) + 1, dtype=np.uint32)
         self._from_root[trie.keys[:at_root]] = np.arange(1, at_root + 1, dtype=np.uint32)
         self._edges = EdgeTable(trie.keys, np.arange(1, len(trie.keys) + 1, dtype=np.uint32))
@@ -188,16 +191,19 @@ class CompoundMatcher:
         ids: NDArray[np.int32],
         joined: NDArray[np.bool_],
     ) -> CompoundMatches:
-        """Leftmost-longest occurrences that do not overlap among the tokens `ids`, which are indices of
-        forms. By form: `parts` and `words` are its part and single word (-1 for none). By token: `joined`,
-        whether it stands side by side with the next."""
+        """Find leftmost-longest occurrences, without overlaps, among the tokens `ids`, which are indices of
+        forms.
+
+        parts, words  by form: its part and its single word, -1 for none
+        joined        by token: whether it is adjacent to the next
+        """
         lengths = np.zeros(len(ids), dtype=np.int64)
-        found = np.zeros(len(ids), dtype=np.int64)
+        compounds = np.zeros(len(ids), dtype=np.int64)
         for depth, at, accepted in self._accepting(parts, words, ids, joined):
             lengths[at] = depth
-            found[at] = accepted
+            compounds[at] = accepted
         starts = _leftmost(lengths)
-        return CompoundMatches(starts, lengths[starts], found[starts])
+        return CompoundMatches(starts, lengths[starts], compounds[starts])
 
     def find_all(
         self,
@@ -206,11 +212,11 @@ class CompoundMatcher:
         ids: NDArray[np.int32],
         joined: NDArray[np.bool_],
     ) -> CompoundMatches:
-        """Every occurrence, also inside and across others; by length, then in order."""
+        """Find every occurrence, including overlapping ones; by length, then by position."""
         matches = list(self._accepting(parts, words, ids, joined))
         if not matches:
-            nothing = np.empty(0, dtype=np.int64)
-            return CompoundMatches(nothing, nothing, nothing)
+            empty = np.empty(0, dtype=np.int64)
+            return CompoundMatches(empty, empty, empty)
         lengths = np.repeat([depth for depth, _, _ in matches], [len(at) for _, at, _ in matches])
         starts = np.concatenate([at for _, at, _ in matches])
         return CompoundMatches(starts, lengths, np.concatenate([accepted for _, _, accepted in matches]))
@@ -222,7 +228,8 @@ class CompoundMatcher:
         ids: NDArray[np.int32],
         joined: NDArray[np.bool_],
     ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-        """(length, first tokens, words) of all occurrences by rising length, inflected ones before exact."""
+        """(length, first tokens, words) of all occurrences by ascending length, inflected ones before exact
+        ones."""
         begins = self._from_root[parts] > 0
         words_with_entry = np.where(words < len(self._word_follows), words, -1)
         follows = self._part_follows[parts] | self._word_follows[words_with_entry]
@@ -242,19 +249,20 @@ class CompoundMatcher:
             complete = accepted != NO_WORD
             if complete.any():
                 yield depth, at[complete], accepted[complete].astype(np.int64)
-            going_on = joined[token]
-            at, nodes = at[going_on], nodes[going_on]
+            continues = joined[token]
+            at, nodes = at[continues], nodes[continues]
 
     def find_few(
         self, parts: Sequence[int], words: Sequence[int], joined: Sequence[bool]
     ) -> list[tuple[int, int, int]]:
-        """The same one by one, all by token: (first token, number of tokens, word)."""
+        """Like `find` for few tokens, without numpy; all arguments by token. (first token, number of tokens,
+        word)"""
         from_root, part_follows, word_follows, accepted = self._views
         n_words = len(word_follows)
         matches = []
         start, last = 0, len(parts) - 1
         while start < last:
-            length = found = 0
+            length = compound = 0
             node = from_root[parts[start]] if joined[start] else 0
             token = start
             while node > 0 and joined[token]:
@@ -267,15 +275,15 @@ class CompoundMatcher:
                 if node > 0 and accepted[node] != NO_WORD:
                     ending = accepted[node]
                 if ending >= 0:
-                    length, found = token + 1 - start, ending
+                    length, compound = token + 1 - start, ending
             if length:
-                matches.append((start, length, found))
+                matches.append((start, length, compound))
             start += max(length, 1)
         return matches
 
 
 def _leftmost(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Starts of the spans that stay when each span drops those which begin inside it."""
+    """Starts of the spans that remain when each span drops the spans that begin inside it."""
     starts = np.flatnonzero(lengths)
     kept = []
     free = 0
@@ -289,7 +297,7 @@ def _leftmost(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 def _inflected_edges(
     trie: CompoundTrie, part_words: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """(node, word of the last token) -> compound: keys and values."""
+    """Keys and values of the map from (node, word of the last token) to the compound."""
     accepted = trie.node_words[1:]
     words = part_words[trie.keys & _LABEL_MASK]
     chosen = np.flatnonzero((accepted != NO_WORD) & (words >= 0) & (trie.keys >> _LABEL_BITS > 0))
@@ -299,18 +307,18 @@ def _inflected_edges(
     first = np.ones(len(keys), dtype=np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     begins = np.flatnonzero(first)
-    # Two entries may differ only in the inflection of their last word: the lower id, the more common, stays.
+    # Entries may differ only in the inflection of their last word: the lowest id is used.
     lowest = np.minimum.reduceat(accepted[chosen][order], begins) if len(begins) else accepted[:0]
     return keys[begins], lowest
 
 
-def find_sorted(table: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Index of each wanted value in a sorted table, -1 where it is absent."""
+def find_sorted(table: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Index of each value in a sorted table, -1 if it is absent."""
     if not len(table):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    at = np.searchsorted(table, wanted)
+        return np.full(len(values), -1, dtype=np.int64)
+    at = np.searchsorted(table, values)
     at[at == len(table)] = 0
-    return np.where(table[at] == wanted, at, -1)
+    return np.where(table[at] == values, at, -1)
 
 
 def _slot(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:

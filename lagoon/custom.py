@@ -1,7 +1,7 @@
-"""Words learned from documents, on top of a base vocabulary.
+"""Learned words, in addition to a base vocabulary.
 
-They are found by their normal form or its regular genitive or plural, visible as soon as they are added,
-and nothing that is computed depends on the order of adding. Learned compounds score beside their parts.
+A learned word matches its normal form and the regular genitive and plural of it, from the moment it is added.
+Results do not depend on the order of adding. Learned compounds score in addition to their parts.
 """
 
 import math
@@ -28,7 +28,7 @@ from lagoon.plurals import singular
 from lagoon.tokens import TokenStream, without_clitic
 from lagoon.vocabulary import WordInfo
 
-# Words at or above the middle of the weights are rare; a learned word counts as a middling one of these.
+# Words above the median weight are rare; a learned word gets the median weight of the rare words.
 _DEFAULT_WEIGHT_QUANTILE = 0.75
 
 SPECIFICITIES = range(-2, 3)
@@ -39,16 +39,16 @@ def custom_word_scores(
 ) -> tuple[int, list[tuple[int, int]]]:
     """(idf_q, [(reef id, bm25_q)]) of a word associated with `n_associated_reefs` reefs.
 
-    `associations` are (reef id, strength in 0..1). The idf enters as it is stored (idf_q / 51).
+    `associations` are (reef id, strength in 0..1). The idf is used in its stored precision (idf_q / 51).
     """
     pairs = [(int(reef), float(strength)) for reef, strength in associations]
     if not 1 <= n_associated_reefs <= model.n_reefs:
-        raise LagoonError(f"a word has 1 to {model.n_reefs} associated reefs, not {n_associated_reefs}")
+        raise LagoonError(f"a word must have 1 to {model.n_reefs} associated reefs, not {n_associated_reefs}")
     for reef, strength in pairs:
         if not 0 <= reef < model.n_reefs:
             raise LagoonError(f"there is no reef {reef}; reefs are 0 to {model.n_reefs - 1}")
         if not 0.0 <= strength <= 1.0:
-            raise LagoonError(f"an association strength is between 0 and 1, not {strength}")
+            raise LagoonError(f"an association strength must be between 0 and 1, not {strength}")
     reefs = [reef for reef, _ in pairs]
     if len(set(reefs)) != len(reefs):
         raise LagoonError("a reef is associated more than once")
@@ -62,8 +62,8 @@ def custom_word_scores(
 def custom_word_rows(
     model: Model, lengths: NDArray[np.int64], reefs: NDArray[np.int64], strengths: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
-    """`custom_word_scores` of many words: (words,) idf_q and (entries,) bm25_q. Word i has `lengths[i]` of the
-    entries, one after the other."""
+    """Compute `custom_word_scores` of many words: (words,) idf_q and (entries,) bm25_q. Word i has
+    `lengths[i]` consecutive entries."""
     idf_of = {n: quantise_idf(reef_idf(n, model.n_reefs)) for n in np.unique(lengths).tolist()}
     idf_q = np.array([idf_of[n] for n in lengths.tolist()], dtype=np.uint8)
     idf = np.repeat(idf_q.astype(np.float64) / IDF_SCALE, lengths)
@@ -74,9 +74,12 @@ def custom_word_rows(
 def corpus_rarity(
     model: Model, n_holding: NDArray[np.int64], n_texts: NDArray[np.int64] | int
 ) -> NDArray[np.float64]:
-    """Weight of words that the base vocabulary lacks, `n_holding` of `n_texts` chunks of a corpus holding each:
-    inverse document frequency, as that of base words, over the running text they were weighted by, which holds
-    none of them, and the corpus together."""
+    """Weights of words that are not in the base vocabulary; `n_holding` of the `n_texts` chunks of a corpus
+    have each.
+
+    The inverse document frequency over the corpus and the running text that base words are weighted by, which
+    has none of these words.
+    """
     rarest = float(model.weights.max(initial=WEIGHT_SCALE)) / WEIGHT_SCALE
     n_windows = math.expm1(rarest) / 2 - 0.5  # of a word in none of n: ln((n + 0.5) / 0.5 + 1)
     holding = n_holding.astype(np.float64)
@@ -84,7 +87,7 @@ def corpus_rarity(
 
 
 def default_weight(model: Model) -> float:
-    """Weight of a learned word when none is given: the third quartile of the weights of single words."""
+    """Default weight of a learned word: the third quartile of the weights of single words."""
     singles = model.weights[: model.n_words - model.n_compounds]
     if not len(singles):
         return 1.0
@@ -92,8 +95,8 @@ def default_weight(model: Model) -> float:
 
 
 class CustomWords:
-    """The learned words of one scorer. Inside, word k of them is numbered `n_base + k` in the order of
-    adding; `public_ids` leads to the ids the outside knows."""
+    """The learned words of one scorer. Internally, the k-th added word has the index `n_base + k`;
+    `public_id` gives its word id."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -101,7 +104,7 @@ class CustomWords:
         self._by_form: dict[str, int] = {}
         self._by_id: dict[int, int] = {}
         self._compounds: dict[tuple[str, ...], int] = {}
-        # By first token: tokens of the longest compound.
+        # First token -> number of tokens of its longest compound.
         self._longest: dict[str, int] = {}
         self._infos: list[WordInfo] = []
         self._rows = CustomRows.of([])
@@ -123,9 +126,9 @@ class CustomWords:
         if word in self._by_form:
             raise LagoonError(f"{word!r} is already a custom word")
         if specificity not in SPECIFICITIES:
-            raise LagoonError(f"specificity is -2 to 2, not {specificity}")
+            raise LagoonError(f"specificity must be -2 to 2, not {specificity}")
         if not (math.isfinite(weight) and weight > 0):
-            raise LagoonError(f"a weight is positive, not {weight}")
+            raise LagoonError(f"a weight must be positive, not {weight}")
         public = self.next_word_id if word_id is None else word_id
         if public < self._n_base or public in self._by_id:
             raise LagoonError(f"word id {public} is taken")
@@ -147,7 +150,7 @@ class CustomWords:
 
     @staticmethod
     def of(model: Model, infos: Iterable[WordInfo]) -> "CustomWords":
-        """Words whose scores are computed already, such as stored ones."""
+        """Build from words with computed scores, such as stored words."""
         words = CustomWords(model)
         for info in infos:
             words._insert(info)
@@ -165,33 +168,34 @@ class CustomWords:
             self.add_compound(info.word.split(), info.word_id)
 
     def add_compound(self, tokens: Sequence[str], word_id: int) -> None:
-        """Let a sequence of tokens stand for a word: a custom one by its id, or a base word."""
+        """Register a sequence of tokens as a spelling of a learned or base word, given by its id."""
         index = word_id if 0 <= word_id < self._n_base else self._by_id.get(word_id)
         if index is None:
             raise LagoonError(f"there is no word {word_id}")
         if len(tokens) < 2:
-            raise LagoonError(f"a compound has two words or more, not {' '.join(tokens)!r}")
+            raise LagoonError(f"a compound must have at least two words, not {' '.join(tokens)!r}")
         if self._compounds.setdefault(tuple(tokens), index) != index:
             raise LagoonError(f"the compound {' '.join(tokens)!r} already stands for another word")
         self._longest[tokens[0]] = max(self._longest.get(tokens[0], 0), len(tokens))
 
     def find(self, tokens: Sequence[str]) -> int:
-        """Index of a learned word given as its tokens, the last one also inflected; -1 if there is none."""
+        """Index of the learned word with these tokens, of which the last may be inflected; -1 if there is
+        none."""
         if len(tokens) == 1:
             return self.find_form(tokens[0])
-        found = self._compounds.get(tuple(tokens), -1)
-        return found if found >= 0 else self._compounds.get((*tokens[:-1], base_form(tokens[-1])), -1)
+        index = self._compounds.get(tuple(tokens), -1)
+        return index if index >= 0 else self._compounds.get((*tokens[:-1], base_form(tokens[-1])), -1)
 
     def find_form(self, form: str) -> int:
-        """Index of the learned single word a form stands for, also in the genitive or plural; -1 if there
-        is none."""
-        found = self._by_form.get(form, -1)
-        if found < 0 and (form.endswith("s") or "'" in form):  # nothing else is inflected
+        """Index of the learned single word of a form, which may be a genitive or plural; -1 if there is
+        none."""
+        index = self._by_form.get(form, -1)
+        if index < 0 and (form.endswith("s") or "'" in form):  # other forms are not inflected
             bare = without_clitic(form)
-            found = self._by_form.get(bare, -1)
-            if found < 0 and (one := singular(bare)) is not None:
-                found = self._by_form.get(one, -1)
-        return found
+            index = self._by_form.get(bare, -1)
+            if index < 0 and (head := singular(bare)) is not None:
+                index = self._by_form.get(head, -1)
+        return index
 
     def info(self, index: int) -> WordInfo:
         return self._infos[index - self._n_base]
@@ -208,7 +212,8 @@ class CustomWords:
     def compounds(
         self, forms: Sequence[str], ids: NDArray[np.int32], joined: NDArray[np.bool_]
     ) -> CompoundMatches | None:
-        """Learned compounds among the tokens `forms[ids]`; None while there are no learned compounds."""
+        """Find learned compounds among the tokens `forms[ids]`; None if the scorer has no learned
+        compounds."""
         if not self._compounds:
             return None
         matcher = self._matcher
@@ -217,10 +222,11 @@ class CustomWords:
         return matcher.find(forms, ids, joined)
 
     def few_compounds(self, forms: Sequence[str], joined: Sequence[bool]) -> list[tuple[int, int, int]]:
-        """The same for a few tokens, one by one: (first token, word, number of tokens) by first token."""
-        found: list[tuple[int, int, int]] = []
+        """Like `compounds` for few tokens, without numpy: (first token, word, number of tokens) by first
+        token."""
+        matches: list[tuple[int, int, int]] = []
         if not self._compounds:
-            return found
+            return matches
         compounds = self._compounds
         for first, form in enumerate(forms):
             last = first
@@ -231,12 +237,12 @@ class CustomWords:
                 for ending in (base_form(forms[last]), forms[last]):
                     word = compounds.get((*head, ending), -1)
                     if word >= 0:
-                        found.append((first, word, last - first + 1))
-        return found
+                        matches.append((first, word, last - first + 1))
+        return matches
 
     def occur_in(self, tokens: TokenStream) -> bool:
-        """Whether a form, or a sequence of forms, stands for a learned word; also where the base vocabulary
-        knows better."""
+        """Whether a form, or a sequence of forms, matches a learned word, even if the base vocabulary has
+        precedence."""
         if any(self.find_form(form) >= 0 for form in tokens.forms):
             return True
         compounds = self.compounds(tokens.forms, tokens.ids, tokens.joined)
@@ -251,8 +257,8 @@ class CustomWords:
 
 
 class CustomRows:
-    """Word -> reefs of learned words, in the layout of the model's own: `starts` (n+1,), `reefs` and
-    `bm25` (entries,), `weights` (n,)."""
+    """Reefs of learned words, in the layout of the model: `starts` (n+1,), `reefs` and `bm25` (entries,),
+    `weights` (n,)."""
 
     def __init__(
         self,

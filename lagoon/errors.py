@@ -1,8 +1,8 @@
-"""What can go wrong with the scorer, as classes a caller can tell apart."""
+"""Errors of the scorer."""
 
 
 class LagoonError(ValueError):
-    """Anything wrong with the scorer's data or with what it was asked."""
+    """Invalid data of the scorer, or an invalid argument."""
 
 
 class LagoonVersionError(LagoonError):
@@ -10,4 +10,4 @@ class LagoonVersionError(LagoonError):
 
 
 class LagoonChecksumError(LagoonError):
-    """A data file is not the file its manifest describes."""
+    """A data file differs from its description in the manifest."""

@@ -1,6 +1,6 @@
-"""FNV-1a, 64 bit: how words are found in the tables.
+"""FNV-1a, 64 bit, unsigned: keys of the word tables.
 
-Offset and prime are those of the published function (Fowler, Noll, Vo). Hashes are unsigned.
+Offset and prime are those of the published function (Fowler, Noll, Vo).
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ FNV_OFFSET = 14695981039346656037
 FNV_PRIME = 1099511628211
 _MASK = 0xFFFFFFFFFFFFFFFF
 
-# Strings hashed at once by fnv1a64_many: bounds its memory to a few MB a batch.
+# Strings that fnv1a64_many hashes at once: limits its memory to a few MB.
 _BATCH = 65536
 
-# A query's words are hashed one by one faster than numpy can be set up.
+# For the few words of a query, Python is faster than the overhead of numpy.
 _FEW = 32
 _FEW_CHARS = 512
 
@@ -40,17 +40,19 @@ def fnv1a64_many(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def _hash_batch(encoded: Sequence[bytes]) -> NDArray[np.uint64]:
-    """Byte j of every string at once: strings are ordered by falling length, so that those which
-    still have a byte j are a prefix."""
+    """Hash byte j of all strings at once, longest strings first, so that the strings with a byte j are a
+    prefix."""
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     order = np.argsort(-lengths, kind="stable")
     data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     offsets = (np.cumsum(lengths) - lengths)[order]
-    # alive[j]: how many strings are longer than j bytes
-    alive = len(encoded) - np.searchsorted(np.sort(lengths), np.arange(lengths.max(initial=0)), side="right")
+    # n_longer[j]: number of strings longer than j bytes
+    n_longer = len(encoded) - np.searchsorted(
+        np.sort(lengths), np.arange(lengths.max(initial=0)), side="right"
+    )
     state = np.full(len(encoded), FNV_OFFSET, dtype=np.uint64)
     prime = np.uint64(FNV_PRIME)
-    for position, count in enumerate(alive.tolist()):
+    for position, count in enumerate(n_longer.tolist()):
         active = state[:count]
         active ^= data[offsets[:count] + position]
         active *= prime

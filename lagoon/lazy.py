@@ -1,5 +1,5 @@
-"""Sequences whose items are made when they are asked for: a novel has 30,000 sentences, and most
-callers look at few of them."""
+"""Sequences that create their items on access: a novel has 30,000 sentences, and most callers read few of
+them."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, overload
@@ -8,7 +8,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LazySequence(Sequence[T_co], Generic[T_co]):
-    """`length` items, item i being `make(i)`, made anew at every access."""
+    """A sequence of `length` items; every access to item i calls `make(i)`."""
 
     def __init__(self, length: int, make: Callable[[int], T_co]) -> None:
         self._length = length
@@ -29,7 +29,7 @@ class LazySequence(Sequence[T_co], Generic[T_co]):
         return self._make(index % self._length)
 
     def window(self, first: int, last: int) -> "LazySequence[T_co]":
-        """Items first..last-1 as a sequence that is just as lazy."""
+        """Items first..last-1 as a lazy sequence."""
         return LazySequence(last - first, lambda index: self._make(first + index))
 
     def __repr__(self) -> str:

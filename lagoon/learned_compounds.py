@@ -1,4 +1,4 @@
-"""Learned compounds in running text: over forms that need not be in the base vocabulary."""
+"""Find learned compounds in running text; their parts need not be in the base vocabulary."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from lagoon.tokens import without_clitic
 
 
 def base_form(form: str) -> str:
-    """What an inflected form may stand for; empty where nothing is inflected."""
+    """The form without its genitive, or else its singular; empty for a form without either."""
     if not form.endswith("s") and "'" not in form:
         return ""
     bare = without_clitic(form)
@@ -20,13 +20,15 @@ def base_form(form: str) -> str:
 
 
 class LearnedCompounds:
-    """Finds compounds, each as its tokens. The last word may be a genitive or a regular plural. All
-    occurrences count: "monte cristo" is also found within "count monte cristo"."""
+    """Finds compounds given as tokens. The last word may be a genitive or a regular plural.
+
+    All occurrences count: "monte cristo" is also found within "count monte cristo".
+    """
 
     def __init__(self, compounds: Mapping[tuple[str, ...], int]) -> None:
         self.count = len(compounds)
         trie = CompoundTrie.build(compounds.items())
-        # The "word" of a part, which an inflected token leads to as well, is the part itself.
+        # Each part is its own "word", so that an inflected token matches it too.
         self._matcher = CompoundMatcher(trie, np.arange(len(trie.part_hashes)))
         tokens = list({token for compound in compounds for token in compound})
         parts = trie.parts_of(fnv1a64_many(tokens))
@@ -35,7 +37,7 @@ class LearnedCompounds:
     def find(
         self, forms: Sequence[str], ids: NDArray[np.int32], joined: NDArray[np.bool_]
     ) -> CompoundMatches:
-        """Occurrences among the tokens `forms[ids]`, by length, then in order."""
+        """Find all occurrences among the tokens `forms[ids]`, by length, then by position."""
         return self._matcher.find_all(
             self._parts(forms), self._parts(list(map(base_form, forms))), ids, joined
         )

@@ -1,7 +1,7 @@
-"""The built model as arrays, and its files.
+"""The scorer's model: arrays in memory, and the files they are stored in.
 
-The tables are little-endian .npy files, opened as memory maps so that every process of a machine
-shares one copy. `manifest.json` carries their checksums, the versions and the parameters.
+The tables are little-endian .npy files, memory-mapped so that all processes of a machine share a copy.
+`manifest.json` has their checksums, the versions and the parameters.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Island:
 
 @dataclass(frozen=True)
 class Reef:
-    """`n_words`: words associated with it; `typical_words`: those that say best what it is about."""
+    """`n_words`: number of associated words; `typical_words`: the words that describe it best."""
 
     id: int
     name: str
@@ -81,7 +81,7 @@ class Reef:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Reefs, islands and archipelagos; an entry's id is its index."""
+    """Reefs, islands and archipelagos; the id of an entry is its index."""
 
     archipelagos: tuple[Archipelago, ...]
     islands: tuple[Island, ...]
@@ -97,8 +97,7 @@ class Words(Protocol):
 
 @dataclass(frozen=True)
 class Model:
-    """Everything the scorer computes with. W words, of which the last `n_compounds` have several
-    tokens; R reefs.
+    """The scorer's data: W words, of which the last `n_compounds` have several tokens, and R reefs.
 
     words        normal forms by word id
     form_hashes  u64 sorted, form_words u32: hashes of lemmas and irregular forms -> word id
@@ -107,9 +106,9 @@ class Model:
     row_starts   u32 (W+1,), row_reefs u8, row_bm25 u16: word -> its reefs (CSR), bm25 in 1/8192
     weights      u16 (W,) in 1/4096
     reef_words   u32 (R,): number of words of each reef
-    background   f64 (2, R): mean and variance of one word's weight * bm25 in running text
-    dispersion   f64 (2,): rate and exponent by which the variance of running text outgrows the number of
-                 its words; see `scoring`
+    background   f64 (2, R): mean and variance of weight * bm25 of a word of running text
+    dispersion   f64 (2,): rate and exponent of the growth of the variance of running text beyond the number
+                 of its words; see `scoring`
     """
 
     version: str
@@ -165,7 +164,7 @@ class Model:
         return starts[1:] - starts[:-1]
 
     def check(self) -> None:
-        """Raise LagoonError unless the arrays fit one another."""
+        """Raise LagoonError if the shapes or values of the arrays are inconsistent."""
         n_words, n_reefs = self.n_words, self.n_reefs
         shapes: dict[str, tuple[int, ...]] = {
             "form_words": self.form_hashes.shape,
@@ -191,10 +190,10 @@ class Model:
 
 
 def save_model(model: Model, directory: Path, manifest_fields: Mapping[str, Any]) -> str:
-    """Write the model's files and manifest into `directory`; returns the checksum of the data.
+    """Write the model's files and manifest into `directory` and return the checksum of the data.
 
-    `manifest_fields` adds to the manifest ("parameters", "sources"); what the manifest says of the
-    files and the model itself always comes from here. `model.checksum` is ignored.
+    `manifest_fields` are additional fields of the manifest ("parameters", "sources"); they cannot replace the
+    fields that describe the files and the model. `model.checksum` is ignored.
     """
     model.check()
     directory.mkdir(parents=True, exist_ok=True)
@@ -223,11 +222,11 @@ def save_model(model: Model, directory: Path, manifest_fields: Mapping[str, Any]
 
 
 def load_model(directory: Path, verify: bool = False) -> Model:
-    """The model stored in `directory`. Files are compared with the manifest by CRC-32, or, to `verify`
-    that nobody changed them on purpose, by SHA-256: 3 ms against 30.
+    """Load the model in `directory`.
 
-    Raises LagoonVersionError for data of another format, LagoonChecksumError for a changed file,
-    LagoonError for anything missing or malformed.
+    Files are compared with the manifest by CRC-32 (3 ms), or with `verify` by SHA-256 (30 ms), which also
+    detects deliberate changes. Raises LagoonVersionError for data of another format, LagoonChecksumError for
+    a changed file, and LagoonError for missing or malformed data.
     """
     manifest = _read_json(directory / MANIFEST)
     try:
@@ -255,7 +254,7 @@ def load_model(directory: Path, verify: bool = False) -> Model:
 
 
 def _packed(model: Model) -> dict[str, NDArray[Any]]:
-    """The arrays of the files: what follows from other arrays is left out, and types are narrow."""
+    """Arrays for the files: narrow types, and no arrays that can be derived from others."""
     lengths = model._row_lengths
     if lengths.max(initial=0) > MAX_U8:
         raise LagoonError(f"lagoon data: a word has {lengths.max()} reefs, more than {MAX_U8}")
@@ -273,15 +272,15 @@ def _packed(model: Model) -> dict[str, NDArray[Any]]:
 
 
 def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The model's arrays, from those of the files."""
-    kept = dict(arrays)
-    lengths = kept.pop("row_lengths")
-    packed = PackedTrie(kept.pop("trie_shape"), kept.pop("trie_parts"), kept.pop("compound_nodes"))
+    """Derive the model's arrays from those of the files."""
+    stored = dict(arrays)
+    lengths = stored.pop("row_lengths")
+    packed = PackedTrie(stored.pop("trie_shape"), stored.pop("trie_parts"), stored.pop("compound_nodes"))
     n_compounds = len(packed.nodes)
-    trie = CompoundTrie.unpacked(packed, kept["part_hashes"], first_word=len(lengths) - n_compounds)
+    trie = CompoundTrie.unpacked(packed, stored["part_hashes"], first_word=len(lengths) - n_compounds)
     starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
     np.cumsum(lengths, out=starts[1:])
-    return {**kept, "row_starts": starts, "trie_keys": trie.keys, "trie_words": trie.node_words}
+    return {**stored, "row_starts": starts, "trie_keys": trie.keys, "trie_words": trie.node_words}
 
 
 def _file_names() -> list[str]:
@@ -315,7 +314,7 @@ def _open_array(path: Path, dtype: str) -> NDArray[Any]:
         raise LagoonError(f"lagoon data: cannot read {path}: {error}") from error
     if array.dtype != np.dtype(dtype):
         raise LagoonError(f"lagoon data: {path} holds {array.dtype}, expected {dtype}")
-    # A plain view: memmap's own indexing costs microseconds a call.
+    # A plain view, because indexing a memmap costs microseconds per call.
     return array.view(np.ndarray)
 
 
@@ -337,7 +336,7 @@ def _describe(path: Path) -> dict[str, Any]:
 
 
 def _differs(path: Path, described: Mapping[str, Any], verify: bool) -> bool:
-    """Whether a file is another than the manifest describes."""
+    """Whether the checksum of a file differs from the manifest."""
     data = path.read_bytes()
     if verify or "crc32" not in described:
         return hashlib.sha256(data).hexdigest() != str(described["sha256"])

@@ -1,5 +1,5 @@
-"""An analysed document as someone sees it who learns words from it: every token, what is known of it, and
-the profiles of the sentence and the segment around it."""
+"""Input for learning words from an analyzed document: its tokens, and the profiles of its sentences and
+segments."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +14,8 @@ from lagoon.vocabulary import NUMBER, WORD
 
 @dataclass(frozen=True)
 class ReadContexts:
-    """Titles and headings as read: the context of section i is tokens bounds[i]..bounds[i+1]-1 of `reading`, and
-    the section begins at sentence `section_starts[i]`."""
+    """Titles and headings in tokens. The context of section i is tokens bounds[i]..bounds[i+1]-1 of
+    `reading`; the section begins at sentence `section_starts[i]`."""
 
     reading: Reading
     bounds: NDArray[np.int64]
@@ -23,7 +23,7 @@ class ReadContexts:
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
-        """bool (tokens,)."""
+        """bool (tokens,), as in ObservedText."""
         return _unknown(self.reading)
 
 
@@ -31,15 +31,15 @@ class ReadContexts:
 class ObservedText:
     """The tokens of a document, token t having the normal form `forms[form_of[t]]`.
 
-    unknown      bool (tokens,): a word that neither the vocabulary knows nor a compound holds
+    unknown      bool (tokens,): a word that is not in the vocabulary and not part of a compound
     is_word      bool (tokens,): neither a number nor a stop word
     is_number    bool (tokens,)
     consumed     bool (tokens,): part of a base compound
-    joined       bool (tokens,): stands side by side with the next token of its sentence
+    joined       bool (tokens,): adjacent to the next token of its sentence
     sentence_of  i64 (tokens,);  segment_of  i64 (sentences,)
-    first_sentences  i64 (texts + 1,): where the sentences of each text begin, of several that are observed at once
+    first_sentences  i64 (texts + 1,): first sentence of each text
     sentences, segments   scored, by index
-    contexts     of the sections, if any counted
+    contexts     of the sections, None if none was scored
     """
 
     forms: list[str]
@@ -73,7 +73,8 @@ def observe(
     first_sentences: NDArray[np.int64],
     contexts: ReadContexts | None,
 ) -> ObservedText:
-    """`sentences` and `segments` are of the same reading; the segments start at the sentences `cuts`."""
+    """Build the input for learning. `sentences` and `segments` have the same reading; segments start at
+    `cuts`."""
     reading = sentences.reading
     n_sentences = len(sentences)
     sizes = np.diff(sentences.bounds)  # every token is in a sentence

@@ -1,4 +1,4 @@
-"""Regular plurals of words no dictionary has, so that a learned word is known in both numbers."""
+"""Regular plurals by spelling, so that a learned word is recognized in singular and plural."""
 
 # Shorter forms are seldom plurals: "gas", "bus" and initials ("dns", "sos").
 _SHORTEST = 4
@@ -7,10 +7,10 @@ _NO_PLURALS = ("ss", "us", "is", "'s")
 
 
 def singular(form: str) -> str | None:
-    """The singular that a normal form would be the regular plural of, None if it cannot be one:
+    """Singular of a normal form that is spelled like a regular plural, else None:
     "hobbits" -> "hobbit", "planaries" -> "planary", "microinches" -> "microinch", "chorus" -> None.
 
-    Only spelling is looked at. "jones" gives "jone": use it where the singular is known to exist.
+    Looks only at the spelling: "jones" gives "jone". Callers check that the singular exists.
     """
     if len(form) < _SHORTEST or not form.endswith("s") or form.endswith(_NO_PLURALS):
         return None
@@ -22,6 +22,6 @@ def singular(form: str) -> str | None:
 
 
 def plurals(form: str) -> list[str]:
-    """The forms that `singular` leads back to this one."""
+    """Forms whose `singular` is this form."""
     endings = [form + "s", form + "es"] + ([form[:-1] + "ies"] if form.endswith("y") else [])
-    return [many for many in endings if singular(many) == form]
+    return [plural for plural in endings if singular(plural) == form]

@@ -1,6 +1,6 @@
-"""The score of one short text without arrays of tokens and words: what a search waits for.
+"""Score one short text without arrays of tokens and words, to keep the latency of searches low.
 
-The results are those of `scoring.ScoredTexts`: the same integers are added up.
+The results equal those of `scoring.ScoredTexts`, because both add up the same integers.
 """
 
 from functools import cached_property
@@ -15,12 +15,12 @@ from lagoon.scoring import ReefTable
 from lagoon.short import MOST_CHARS, ShortReading
 from lagoon.vocabulary import WORD, BaseVocabulary
 
-# By number of occurrences. A text has fewer words than characters.
+# Repetition weight by number of occurrences. A text has fewer words than characters.
 _REPETITION: list[int] = quantise_repetition(repetition(np.arange(MOST_CHARS + 1))).tolist()
 
 
 class ScoredQuery:
-    """The one text of its kind for `results.Profiles`."""
+    """A short text for `results.Profiles`."""
 
     def __init__(
         self, table: ReefTable, base: BaseVocabulary, custom: CustomWords, reading: ShortReading, top_k: int
@@ -37,18 +37,18 @@ class ScoredQuery:
         self._rows = [base.row(word) if word < n_base else custom.row(word) for word in tf]
 
     def result(self) -> TopicResult:
-        # Integers, all of them; as floats they become an array twice as fast, and below 2**53 nothing is lost.
+        # The sums are integers. Floats convert to an array twice as fast and are exact below 2**53.
         sums = [0.0] * self.table.n_reefs
         total = squares = 0
         for tf, (weight_q, reefs, bm25_q) in zip(self._tf.values(), self._rows, strict=True):
-            repeated = _REPETITION[tf]
-            total += repeated
-            squares += repeated * repeated
-            factor = float(weight_q * repeated)
+            repetition_q = _REPETITION[tf]
+            total += repetition_q
+            squares += repetition_q * repetition_q
+            factor = float(weight_q * repetition_q)
             for reef, strength in zip(reefs, bm25_q, strict=True):
                 sums[reef] += factor * strength
-        m1, term_statistics = self.table.spread_of_one(total, squares)
-        raw, z = self.table.standardise(np.array(sums), m1, term_statistics)
+        m1, text_deviation = self.table.single_text_moments(total, squares)
+        raw, z = self.table.standardise(np.array(sums), m1, text_deviation)
         return TopicResult(Profiles(self, 0, raw.reshape(1, -1), z.reshape(1, -1)), 0)
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:

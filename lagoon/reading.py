@@ -1,5 +1,4 @@
-"""A text as the scorer sees it: tokens resolved to words, and how often each word occurs in each of
-the text's parts."""
+"""Read texts: resolve tokens to words, and count the words of each part of a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from lagoon.vocabulary import WORD, BaseVocabulary, Resolution
 
 @dataclass(frozen=True)
 class BaseReading:
-    """What the base vocabulary makes of a text, whatever words are learned: its tokens, what each form is, and its
+    """A text read with the base vocabulary only, independent of learned words: tokens, resolved forms,
     compounds."""
 
     tokens: TokenStream
@@ -26,23 +25,24 @@ class BaseReading:
     compounds: CompoundMatches
 
     def without_places(self) -> "BaseReading":
-        """The same without the places of the tokens, which are three quarters of it and no part of any score."""
-        nowhere = np.empty(0, dtype=np.int64)
-        return replace(self, tokens=replace(self.tokens, starts=nowhere, ends=nowhere))
+        """A copy without the offsets of tokens, which take three quarters of the memory and do not affect
+        scores."""
+        empty = np.empty(0, dtype=np.int64)
+        return replace(self, tokens=replace(self.tokens, starts=empty, ends=empty))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Tokens of a text against a vocabulary. Words are indices: base word ids, then learned words in
-    the order of adding.
+    """Tokens of a text resolved to words. Words are indices: base word ids, then learned words in the order
+    of adding.
 
     kinds      u8 (tokens,): WORD, STOP or NUMBER
     words      i64 (tokens,): single word of each token, -1 for none
     consumed   bool (tokens,): part of a base compound
-    hit_tokens, hit_words   i64 (hits,): every occurrence of a word, by its first token, ascending; learned
-               compounds come beside their parts
-    hit_lengths  i64 (hits,): tokens of each occurrence
-    base       what it was made from; None for a short text
+    hit_tokens, hit_words   i64 (hits,): first token, ascending, and word of every occurrence of a word;
+               learned compounds occur in addition to their parts
+    hit_lengths  i64 (hits,): number of tokens of each occurrence
+    base       the reading with the base vocabulary; None for a short text
     """
 
     tokens: TokenStream
@@ -56,12 +56,12 @@ class Reading:
 
     @cached_property
     def words_before(self) -> NDArray[np.int64]:
-        """i64 (tokens + 1,): tokens before each that are words and no stop words."""
+        """i64 (tokens + 1,): number of WORD tokens before each token."""
         return _running_count(self.kinds == WORD)
 
     @cached_property
     def matched_before(self) -> NDArray[np.int64]:
-        """i64 (tokens + 1,): of `words_before`, those known or consumed by a compound."""
+        """i64 (tokens + 1,): the same for WORD tokens that are known or consumed by a compound."""
         return _running_count((self.kinds == WORD) & ((self.words >= 0) | self.consumed))
 
     def unknown_words(self, first: int, last: int) -> list[str]:
@@ -111,7 +111,7 @@ def read_long(text: str, parts: NDArray[np.int64], base: BaseVocabulary, custom:
 
 
 def with_learned(read: BaseReading, custom: CustomWords) -> Reading:
-    """What the base vocabulary makes of a text, and learned words besides."""
+    """Add learned words to a reading with the base vocabulary."""
     tokens, forms, compounds = read.tokens, read.forms, read.compounds
     words = forms.words
     if len(custom):
@@ -122,13 +122,13 @@ def with_learned(read: BaseReading, custom: CustomWords) -> Reading:
         inside = compounds.lengths > offset
         consumed[compounds.starts[inside] + offset] = True
 
-    # What each token begins, then only the tokens that begin something.
-    begun = np.where(consumed, -1, words)
-    begun[compounds.starts] = compounds.words
-    hit_tokens = np.flatnonzero(begun >= 0)
+    # The word or compound that begins at each token, then only the tokens where one begins.
+    word_at = np.where(consumed, -1, words)
+    word_at[compounds.starts] = compounds.words
+    hit_tokens = np.flatnonzero(word_at >= 0)
     lengths = np.ones(len(tokens), dtype=np.int64)
     lengths[compounds.starts] = compounds.lengths
-    hit_words, hit_lengths = begun[hit_tokens], lengths[hit_tokens]
+    hit_words, hit_lengths = word_at[hit_tokens], lengths[hit_tokens]
     learned = custom.compounds(tokens.forms, tokens.ids, tokens.joined)
     if learned is not None and len(learned.starts):
         order = np.argsort(learned.starts, kind="stable")
@@ -142,7 +142,7 @@ def with_learned(read: BaseReading, custom: CustomWords) -> Reading:
 
 @dataclass(frozen=True)
 class Bags:
-    """Words of n texts with their weights of repetition: text i has entries starts[i]..starts[i+1].
+    """Words of n texts with their repetition weights: text i has entries starts[i]..starts[i+1]-1.
 
     starts  i64 (n+1,);  words i64 (entries,) ascending within a text;  repetition i64 (entries,), in
     1/REPETITION_SCALE
@@ -156,25 +156,25 @@ class Bags:
         return len(self.starts) - 1
 
 
-# Repetition is rounded to 1/1024 so that scores are sums of integers, exact in float64 and the same in
-# any order: 16 bits of weight, 16 of bm25 and 13 of repetition leave room for 256 words at their maximum,
-# and for thousands as they are.
+# Repetition weights are rounded to 1/1024 so that scores are sums of integers, exact in float64 and the same
+# in any order: 16 bits of weight, 16 of bm25 and 13 of repetition leave room for 256 words with maximum
+# values, and for thousands with typical values.
 REPETITION_SCALE = 1024
 
 
 def repetition(tf: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 + ln(tf), and 0 for 0 occurrences."""
+    """Repetition weight: 1 + ln(tf), and 0 for 0 occurrences."""
     return np.where(tf > 0, 1.0 + np.log(np.maximum(tf, 1)), 0.0)
 
 
 def quantise_repetition(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Weights of repetition in 1/REPETITION_SCALE."""
+    """Round repetition weights to 1/REPETITION_SCALE."""
     return np.rint(weights * REPETITION_SCALE).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Context:
-    """Words counted into texts they do not occur in: (text, word) pairs, one a occurrence."""
+    """Words that count into texts in which they do not occur: (text, word) pairs, one for each occurrence."""
 
     texts: NDArray[np.int64]
     words: NDArray[np.int64]
@@ -182,10 +182,11 @@ class Context:
 
 
 def count(reading: Reading, bounds: NDArray[np.int64], context: Context | None = None) -> Bags:
-    """Bags of the texts made of tokens bounds[i]..bounds[i+1]-1.
+    """Count the words of the texts, tokens bounds[i]..bounds[i+1]-1.
 
-    With a context c of weight w, a word's repetition goes the fraction w of the way from that of the
-    text alone to that of text and context together.
+    With a context of weight w, a repetition weight is interpolated: (1 - w) times that of the text alone plus
+        w times
+    that of text and context together.
     """
     n_texts = len(bounds) - 1
     borders = np.searchsorted(reading.hit_tokens, bounds)
@@ -224,7 +225,7 @@ def _running_count(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _learned(forms: Sequence[str], resolved: Resolution, custom: CustomWords) -> NDArray[np.int64]:
-    """Learned single word of each form unknown to the base vocabulary, -1 for none."""
+    """Learned single word of each form that is not in the base vocabulary, -1 for none."""
     learned = np.full(len(forms), -1, dtype=np.int64)
     for index in np.flatnonzero((resolved.kinds == WORD) & (resolved.words < 0)).tolist():
         learned[index] = custom.find_form(forms[index])

@@ -1,5 +1,4 @@
-"""What texts are about, as people and programs read it: the strongest reefs and islands, how clear and how
-complete the picture is."""
+"""Results of scoring: the strongest reefs and islands of a text, with confidence and coverage."""
 
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -10,19 +9,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from lagoon.scoring import ReefTable
 
-# Scores are rounded here, so that they compare equal however they were computed.
+# Scores are rounded, so that they compare equal for every way of computing them.
 DIGITS = 6
 
 _STEPS = 10.0**DIGITS
 
-# Room for the id of a reef beside a rounded score in one integer; ids are bytes.
+# Factor that combines a rounded score and a reef id in an integer; ids are bytes.
 _ID_ROOM = 256
 _IDS = np.arange(_ID_ROOM)
 
 
 class ScoredReef(NamedTuple):
-    """`z_score` as `scoring` defines it, `raw_bm25` the weighted sum it came from, `n_contributing_words` the
-    distinct words of the text associated with the reef."""
+    """A reef of a text: `z_score` as defined in `scoring`, `raw_bm25` its weighted sum,
+    `n_contributing_words` the number of distinct words of the text that are associated with the reef."""
 
     reef_id: int
     z_score: float
@@ -32,8 +31,8 @@ class ScoredReef(NamedTuple):
 
 
 class ScoredIsland(NamedTuple):
-    """`aggregate_z`: sum of the z-scores of the island's reefs over the root of their number
-    (Stouffer); `n_contributing_reefs`: those with z above 0."""
+    """An island of a text. `aggregate_z`: sum of the z-scores of its reefs over the square root of their
+    number (Stouffer); `n_contributing_reefs`: number of reefs with z above 0."""
 
     island_id: int
     aggregate_z: float
@@ -42,7 +41,7 @@ class ScoredIsland(NamedTuple):
 
 
 class ReefColumns(NamedTuple):
-    """The fields of many a `ScoredReef`, a list of each."""
+    """Fields of several `ScoredReef`s, a list for each field."""
 
     reef_ids: list[int]
     z_scores: list[float]
@@ -52,7 +51,7 @@ class ReefColumns(NamedTuple):
 
 
 class IslandColumns(NamedTuple):
-    """The fields of many a `ScoredIsland`, a list of each."""
+    """Fields of several `ScoredIsland`s, a list for each field."""
 
     island_ids: list[int]
     aggregate_z: list[float]
@@ -60,13 +59,13 @@ class IslandColumns(NamedTuple):
     names: list[str]
 
 
-# As ScoredReef(*row), without a call of a Python function: a book has 100,000 of them.
+# Same as ScoredReef(*row), but without a Python function call: a book has 100,000 of them.
 _scored_reef = partial(tuple.__new__, ScoredReef)
 _scored_island = partial(tuple.__new__, ScoredIsland)
 
 
 class Texts(Protocol):
-    """Texts that were read, as far as their results need them; texts are numbered from 0."""
+    """Texts as the results need them; texts are numbered from 0."""
 
     @property
     def table(self) -> "ReefTable": ...
@@ -88,8 +87,8 @@ class Texts(Protocol):
 
 
 class Profiles:
-    """The profiles of texts first, first + 1 and so on: `raw` and `z` (texts, reefs), z rounded here. What is
-    made of them is made for all of these texts at once."""
+    """Profiles of texts first, first + 1 and so on: `raw` and `z` (texts, reefs), z rounded here. Derived
+    values are computed for all of these texts at once."""
 
     def __init__(self, texts: Texts, first: int, raw: NDArray[np.float64], z: NDArray[np.float64]) -> None:
         self.texts = texts
@@ -103,7 +102,8 @@ class Profiles:
 
     @cached_property
     def top_reefs(self) -> tuple[list[list[int]], list[list[float]], list[list[float]], list[list[int]]]:
-        """(ids, z, raw, contributing words) of the strongest reefs of each text, those with z up to 0 too."""
+        """(ids, z, raw, contributing words) of the strongest reefs of each text, including those with z <=
+        0."""
         ids = _ranked(self._steps)[:, : self.texts.top_k]
         counts = self.texts.contributions(self.first, self.first + len(self.z))
         at = ids + np.arange(len(ids))[:, None] * self.z.shape[1]
@@ -116,7 +116,8 @@ class Profiles:
 
     @cached_property
     def top_islands(self) -> tuple[list[list[int]], list[list[float]], list[list[int]]]:
-        """(ids, aggregate z, active reefs) of the strongest islands of each text, those up to 0 too."""
+        """(ids, aggregate z, active reefs) of the strongest islands of each text, including those with z <=
+        0."""
         islands = self.texts.table.islands
         aggregate = islands.aggregate(self.z)
         steps = np.rint(aggregate * _STEPS).astype(np.int64)
@@ -135,16 +136,16 @@ class Profiles:
         """z of the strongest reef minus z of the second, by text."""
         if self.z.shape[1] < 2:
             return [0.0] * len(self.z)
-        two = np.partition(self.z, -2)[:, -2:]
-        differences: list[float] = (two[:, 1] - two[:, 0]).round(DIGITS).tolist()
+        largest = np.partition(self.z, -2)[:, -2:]
+        differences: list[float] = (largest[:, 1] - largest[:, 0]).round(DIGITS).tolist()
         return differences
 
 
 class TopicResult:
-    """What a text is about. Everything is computed when first asked for.
+    """Topic of a text. Values are computed on first access.
 
-    n_words        tokens that are words and no stop words
-    matched_words  of these, those known or part of a known compound
+    n_words        number of tokens that are words but not stop words
+    matched_words  number of these that are known or part of a known compound
     """
 
     def __init__(self, profiles: Profiles, row: int) -> None:
@@ -164,7 +165,7 @@ class TopicResult:
 
     @property
     def reef_columns(self) -> ReefColumns:
-        """`top_reefs` in columns, for who stores a library of them and looks at none."""
+        """`top_reefs` in columns, which is faster for callers that only store them."""
         row = self._row
         all_ids, z, raw, counts = self._profiles.top_reefs
         n = _n_positive(z[row])
@@ -193,7 +194,7 @@ class TopicResult:
 
     @property
     def confidence(self) -> float:
-        """z of the strongest reef minus z of the second: how clearly the text is about one thing."""
+        """z of the strongest reef minus z of the second; high if the text has a single clear topic."""
         return self._profiles.confidences[self._row]
 
     @property
@@ -227,18 +228,18 @@ class TopicResult:
         return f"<TopicResult {reefs or 'nothing known'}; coverage {self.coverage:.2f}>"
 
 
-def _n_positive(falling: list[float]) -> int:
-    """How many values are above 0, the largest first."""
-    n = len(falling)
-    while n and falling[n - 1] <= 0:
+def _n_positive(descending: list[float]) -> int:
+    """Number of values above 0."""
+    n = len(descending)
+    while n and descending[n - 1] <= 0:
         n -= 1
     return n
 
 
 def _ranked(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Columns of each row by falling value, equal ones by number.
+    """Columns of each row by descending value; ties by column.
 
-    Value and column in one integer are sorted several times faster than an order is found.
+    Sorting integers that combine value and column is several times faster than argsort.
     """
     keys = values * -_ID_ROOM
     keys += _IDS[: values.shape[1]]

@@ -1,4 +1,4 @@
-"""The scorer: text in, a profile over reefs out; words in, what is known of them out."""
+"""The scorer: profiles of texts over reefs, and details of words."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
@@ -45,9 +45,11 @@ WordStatus = Literal["known", "custom", "stop", "unknown", "number"]
 
 
 class WordMatch(NamedTuple):
-    """One token or compound of a text: its span, the vocabulary word it stands for, and what it adds to
-    the activation of each reef (reef id, contribution), strongest first. Over all matches of a text the
-    contributions to a reef sum up to its `raw_bm25`."""
+    """A token or compound of a text: its span, its vocabulary word, and its contributions to reefs.
+
+    `reefs`: (reef id, contribution), strongest first. The contributions of all matches of a text to a reef
+    add up to the `raw_bm25` of the reef.
+    """
 
     token: str
     start: int
@@ -58,9 +60,9 @@ class WordMatch(NamedTuple):
 
 
 class ReefScorer:
-    """Scores texts against the reefs of a model, with words learned on top.
+    """Scores texts against the reefs of a model, and holds learned words.
 
-    Reading is safe from many threads, also while another adds words.
+    Threads may score while another thread adds words.
     """
 
     def __init__(self, model: Model) -> None:
@@ -72,7 +74,7 @@ class ReefScorer:
     # -- scoring
 
     def score(self, text: str, top_k: int = 10) -> TopicResult:
-        """What one text is about."""
+        """Score one text."""
         if len(text) <= MOST_CHARS and top_k >= 0:
             reading = read_short(text, partial(sentence_starts, text), self._base, self._custom)
             if reading is not None:
@@ -80,11 +82,11 @@ class ReefScorer:
         return self.score_batch([text], top_k)[0]
 
     def score_batch(self, texts: Sequence[str], top_k: int = 10) -> Sequence[TopicResult]:
-        """What each text is about; the same results as one by one."""
+        """Score several texts; the results equal those of `score`."""
         if isinstance(texts, str):
             raise TypeError("score_batch takes a sequence of texts; use score for one")
         if top_k < 0:
-            raise LagoonError(f"top_k is 0 or more, not {top_k}")
+            raise LagoonError(f"top_k must be 0 or more, not {top_k}")
         reading, bounds = self._read(texts)
         return ScoredTexts(self._table, self._custom, reading, bounds, top_k)
 
@@ -105,10 +107,10 @@ class ReefScorer:
         context_weight: float = 1.0,
         top_k: int = 10,
     ) -> DocumentAnalysis:
-        """Cut a text, or sentences, where the topic changes, and score the segments.
+        """Segment a text, or sentences, where the topic changes, and score the segments.
 
-        The limits are explained at `segmentation.SegmentationOptions`. Segments never reach over a
-        section start; `context_weight` (0..1) is how much of a section's context counts.
+        `segmentation.SegmentationOptions` describes the limits. Segments never cross a section start.
+        `context_weight` (0..1) is the weight of a section's context.
         """
         options = SegmentationOptions(
             sensitivity, smooth_window, min_chunk_sentences, max_chunk_sentences, max_chunk_chars
@@ -129,7 +131,8 @@ class ReefScorer:
         context_weight: float = 1.0,
         top_k: int = 10,
     ) -> TextsAnalysis:
-        """As `analyze` of each text, in a fraction of the time where they are short."""
+        """Analyze several texts at once: the results of `analyze`, for short texts in a fraction of the
+        time."""
         options = SegmentationOptions(
             sensitivity, smooth_window, min_chunk_sentences, max_chunk_sentences, max_chunk_chars
         )
@@ -143,12 +146,12 @@ class ReefScorer:
         context_weight: float = 1.0,
         top_k: int = 10,
     ) -> Sequence[TopicResult]:
-        """What each section of a text is about that a scorer of the same model has read (`DocumentAnalysis.read`),
-        with the words that this one has learned."""
+        """Score the sections of a text with the learned words of this scorer. A scorer of the same model has
+        read the text (`DocumentAnalysis.read`)."""
         return score_sections(text, self._table, self._base, self._custom, sections, context_weight, top_k)
 
     def explain_words(self, text: str) -> list[WordMatch]:
-        """Every token of a text, in order, with what it contributes; compounds as one."""
+        """Tokens of a text, in order, with their contributions; a compound is a single match."""
         reading, bounds = self._read([text])
         bags = count(reading, bounds)
         occurrences = np.bincount(np.searchsorted(bags.words, reading.hit_words), minlength=len(bags.words))
@@ -181,17 +184,18 @@ class ReefScorer:
     # -- vocabulary
 
     def lookup_word(self, word: str) -> WordInfo | None:
-        """What is known of a word or compound, inflected or not; None for unknown and stop words."""
+        """Details of a word or compound, inflected or not; None for unknown and stop words."""
         tokens = token_list(word)
         index = self._find(tokens)
         return None if index < 0 else self._info(index)
 
     def filter_unknown(self, words: Iterable[str]) -> list[str]:
-        """Those of `words` that are no stop words, no numbers and not in the vocabulary, as given."""
-        asked = list(words)
-        # One line each: a line end inside would part it from itself.
-        stream = tokenise("\n".join(" ".join(word.split()) for word in asked))
-        if len(asked) > 1 and len(stream) == len(asked):
+        """Those of `words`, unchanged, that are not in the vocabulary and are neither stop words nor
+        numbers."""
+        candidates = list(words)
+        # Line ends inside a candidate are removed, because a line end separates candidates.
+        stream = tokenise("\n".join(" ".join(word.split()) for word in candidates))
+        if len(candidates) > 1 and len(stream) == len(candidates):
             resolved = self._base.resolve(stream.forms)
             unknown = {
                 form
@@ -199,8 +203,8 @@ class ReefScorer:
                 if kind == WORD and base < 0 and self._custom.find_form(form) < 0
             }
             forms = [stream.forms[index] for index in stream.ids.tolist()]
-            return [word for word, form in zip(asked, forms, strict=True) if form in unknown]
-        return [word for word in asked if self._is_unknown(token_list(word))]
+            return [word for word, form in zip(candidates, forms, strict=True) if form in unknown]
+        return [word for word in candidates if self._is_unknown(token_list(word))]
 
     def compute_custom_word_scores(
         self, n_associated_reefs: int, associations: Iterable[tuple[int, float]]
@@ -211,11 +215,12 @@ class ReefScorer:
     def compute_custom_rows(
         self, lengths: NDArray[np.int64], reefs: NDArray[np.int64], strengths: NDArray[np.float64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
-        """(words,) idf_q and (entries,) bm25_q of many words; word i has `lengths[i]` of the entries."""
+        """(words,) idf_q and (entries,) bm25_q of many words; word i has `lengths[i]` consecutive entries."""
         return custom_word_rows(self._model, lengths, reefs, strengths)
 
     def corpus_rarity(self, n_holding: NDArray[np.int64], n_texts: int) -> NDArray[np.float64]:
-        """Weights of words of a corpus that the base vocabulary lacks, by the chunks that hold them."""
+        """Weights of words that are not in the base vocabulary: `n_holding` of `n_texts` chunks of a corpus
+        have each."""
         return corpus_rarity(self._model, n_holding, n_texts)
 
     def add_custom_word(
@@ -226,10 +231,12 @@ class ReefScorer:
         weight: float | None = None,
         word_id: int | None = None,
     ) -> WordInfo:
-        """Learn a word, or a compound, from its (reef id, strength in 0..1); it counts at once.
+        """Add a word or compound, given its associations (reef id, strength in 0..1); it takes effect
+        immediately.
 
-        Without a weight it gets the third quartile of those of the base vocabulary's single words;
-        without an id the next one. LagoonError if it is known, a stop word, or no word at all.
+        The default weight is the third quartile of the weights of the base vocabulary's single words; the
+        default id is the next free one. Raises LagoonError if it is known already, a stop word, or not a
+        word.
         """
         tokens = token_list(word)
         if self._base.find(tokens) >= 0 if tokens else False:
@@ -240,29 +247,33 @@ class ReefScorer:
         return self._custom.add(tokens, reef_associations, specificity, chosen, word_id)
 
     def rebuild_compounds(self, additional_compounds: Iterable[tuple[str, int]]) -> None:
-        """Let sequences of words, such as "sea ice", stand for custom words by their ids; adds to what
-        is there. Learned compounds score beside their parts."""
+        """Add compounds such as "sea ice" as spellings of words, given by their ids. Learned compounds score
+        in addition to their parts."""
         for compound, word_id in additional_compounds:
             self._custom.add_compound(token_list(compound), word_id)
 
     def without_custom_words(self) -> "ReefScorer":
-        """A scorer of the same model that has learned nothing; shares all tables."""
+        """A scorer of the same model without learned words; shares all tables."""
         return self.with_custom_words(())
 
     def with_custom_words(self, words: Iterable[WordInfo]) -> "ReefScorer":
-        """A scorer of the same model that has learned exactly these words, as `lookup_word` gave them;
-        shares all tables. What the base vocabulary knows keeps its meaning there."""
+        """A scorer of the same model with exactly these learned words, as returned by `lookup_word`; shares
+        all tables.
+
+        Words of the base vocabulary take precedence.
+        """
         fresh = object.__new__(ReefScorer)
         fresh._model, fresh._base, fresh._table = self._model, self._base, self._table
         fresh._custom = CustomWords.of(self._model, words)
         return fresh
 
     def holds_custom_words(self, text: str) -> bool:
-        """Whether a learned word, or what looks like one, occurs in the text."""
+        """Whether a form of a learned word occurs in the text, even if the base vocabulary takes
+        precedence."""
         return self.reads_custom_words(tokenise(text))
 
     def reads_custom_words(self, tokens: TokenStream) -> bool:
-        """As `holds_custom_words`, of a text in tokens."""
+        """Like `holds_custom_words`, for a tokenized text."""
         return self._custom.occur_in(tokens)
 
     # -- the model
@@ -315,7 +326,7 @@ class ReefScorer:
     # -- inside
 
     def _read(self, texts: Sequence[str]) -> tuple[Reading, NDArray[np.int64]]:
-        """All texts as one reading, and the bounds of their tokens."""
+        """Read all texts as one text; also returns the token bounds of the texts."""
         text = TEXT_BREAK.join(texts)
         lengths = np.array([len(item) + len(TEXT_BREAK) for item in texts], dtype=np.int64)
         at = np.cumsum(lengths) - lengths
@@ -326,15 +337,16 @@ class ReefScorer:
         """Index of a word given as tokens, -1 if unknown."""
         if not tokens:
             return -1
-        found = self._base.find(tokens)
-        if found < 0:
-            found = self._custom.find(tokens)
-        if found < 0 and len(tokens) == 1 and self._base.resolve(tokens).kinds[0] == WORD:
-            found = self._custom.find_form(tokens[0])
-        return found
+        index = self._base.find(tokens)
+        if index < 0:
+            index = self._custom.find(tokens)
+        if index < 0 and len(tokens) == 1 and self._base.resolve(tokens).kinds[0] == WORD:
+            index = self._custom.find_form(tokens[0])
+        return index
 
     def _is_unknown(self, tokens: Sequence[str], base_only: bool = False) -> bool:
-        """Not in the vocabulary, and with at least one word that is neither a number nor a stop word."""
+        """Whether the tokens are not in the vocabulary and include a word that is neither a number nor a stop
+        word."""
         if not tokens or not (self._base.resolve(tokens).kinds == WORD).any():
             return False
         return (self._base.find(tokens) if base_only else self._find(tokens)) < 0
@@ -348,10 +360,9 @@ class ReefScorer:
 
 
 def load(data_dir: Path | str | None = None, verify: bool = False) -> ReefScorer:
-    """The scorer with the packaged data, or with data built into `data_dir`.
+    """Load a scorer with the packaged data, or with the data in `data_dir`.
 
-    `verify` compares the files by SHA-256 instead of CRC-32. Raises LagoonError if the data cannot be
-    read, LagoonVersionError if it has another format, LagoonChecksumError if a file is not the one its
-    manifest describes.
+    `verify` compares the files by SHA-256 instead of CRC-32. Raises LagoonError if the data cannot be read,
+    LagoonVersionError if it has another format, and LagoonChecksumError if a file differs from the manifest.
     """
     return ReefScorer(load_model(PACKAGED_DATA if data_dir is None else Path(data_dir), verify))

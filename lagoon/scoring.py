@@ -1,14 +1,15 @@
-"""Bags of words -> activation of every reef -> z-scores -> results.
+"""Compute the sums and z-scores of all reefs from bags of words.
 
-A word w adds repetition * weight(w) * bm25(w, r) to reef r. Its z-score compares the sum with what the
-same number of words of running text would give: with mean and variance of one word's contribution
-mean1 and var1, and M1 and M2 the sum of the repetitions and of their squares,
+A word w adds repetition * weight(w) * bm25(w, r) to the sum `raw` of reef r. The z-score compares `raw` with
+the sum that the same number of words of running text would give. With mean1 and var1 the mean and variance of
+one word's contribution, and M1 and M2 the sums of the repetition weights and of their squares,
 
     z = (raw - M1 * mean1) / sqrt(M2 * var1 * D(M1)),    D(M) = 1 + rate * max(M - 1, 0) ** exponent.
 
-D is there because a passage is about something: a word makes its relatives likelier, so the variance
-grows faster than the number of words (`benchmarks/calibration.py`). One factor for all reefs leaves the
-order within a text as it is. `benchmarks/lagoon_table.py` measures what rankings by z are worth.
+D corrects for topics: a word makes related words more likely, so the variance grows faster than the number of
+    words
+(`benchmarks/calibration.py`). The factor is the same for all reefs, so the order within a text does not
+change. `benchmarks/lagoon_table.py` measures the quality of rankings by z.
 """
 
 import math
@@ -25,19 +26,19 @@ from lagoon.custom import CustomRows, CustomWords
 from lagoon.model import Model
 from lagoon.reading import REPETITION_SCALE, Bags, Context, Reading, count
 from lagoon.results import DIGITS, Profiles, TopicResult
-from lagoon.spans import term_statistics
+from lagoon.spans import expand_spans
 
-# Texts scored at once: 512 rows of 207 float64 fit the cache of one core.
+# Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
 BLOCK = 512
 
-# From so many words on, marking them in a table of all words beats sorting them.
+# From this many words on, marking them in a table of all words is faster than sorting them.
 _MANY = 8192
 
 _UNIT = 1.0 / (REPETITION_SCALE * WEIGHT_SCALE * BM25_SCALE)
 
 
 class Groups:
-    """Reefs gathered into islands or archipelagos; `group_of` (reefs,) is the group of each reef."""
+    """Islands or archipelagos as groups of reefs; `group_of` (reefs,) is the group of each reef."""
 
     def __init__(self, group_of: Sequence[int], n_groups: int) -> None:
         self._group_of = np.array(group_of, dtype=np.int64)
@@ -46,7 +47,7 @@ class Groups:
         self._roots = np.sqrt(np.maximum(sizes, 1))
 
     def aggregate(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Stouffer's z of each group, (texts, groups), of z (texts, reefs)."""
+        """Stouffer's z of each group, (texts, groups), from z (texts, reefs)."""
         shape = (len(z), self._n_groups)
         sums = np.bincount(self._cells(len(z)).ravel(), weights=z.ravel(), minlength=shape[0] * shape[1])
         return (sums.reshape(shape) / self._roots).round(DIGITS)
@@ -62,7 +63,7 @@ class Groups:
 
 
 class ReefTable:
-    """Words -> reefs of the model and of learned words, and what turns sums into z-scores."""
+    """Reefs of base and learned words, and the parameters of z-scores."""
 
     def __init__(self, model: Model) -> None:
         hierarchy = model.hierarchy
@@ -82,7 +83,7 @@ class ReefTable:
         self.scaled_mean = self._mean / self._deviation
 
     def rows(self, words: NDArray[np.int64], custom: CustomRows) -> "Rows":
-        """The reefs of words, base or learned."""
+        """Reefs of base and learned words."""
         model = self.model
         distinct, place = _distinct(words, model.n_words + custom.count)
         split = int(np.searchsorted(distinct, model.n_words))
@@ -98,17 +99,20 @@ class ReefTable:
         self,
         sums: NDArray[np.float64],
         m1: NDArray[np.float64] | float,
-        term_statistics: NDArray[np.float64] | float,
+        text_deviation: NDArray[np.float64] | float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(raw, z) from the sums of repetition_q * weight_q * bm25_q of texts, all (texts, reefs), with M1 and
-        the spread of each; or of one text, all (reefs,). `sums` becomes raw."""
+        """Compute (raw, z) from the sums of repetition_q * weight_q * bm25_q, all (texts, reefs), or (reefs,)
+        for one text.
+
+        `m1` and `text_deviation` as from `text_moments`. `sums` is overwritten with raw.
+        """
         sums *= _UNIT
         z = np.multiply.outer(m1, self._mean)
         np.subtract(sums, z, out=z)
-        z /= np.multiply.outer(term_statistics, self._deviation)
+        z /= np.multiply.outer(text_deviation, self._deviation)
         return sums, z
 
-    def term_statistics(
+    def text_moments(
         self, total: NDArray[np.int64], squares: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(M1, sqrt(M2 * D(M1))) of texts from the sums of their repetition_q and of its squares."""
@@ -116,21 +120,21 @@ class ReefTable:
         dispersion = 1.0 + self._rate * np.power(np.maximum(m1 - 1.0, 0.0), self._exponent)
         return m1, np.sqrt(np.where(m2 > 0, m2, 1.0) * dispersion)
 
-    def spread_of_one(self, total: int, squares: int) -> tuple[float, float]:
-        """The same of one text."""
+    def single_text_moments(self, total: int, squares: int) -> tuple[float, float]:
+        """Like `text_moments` for one text."""
         m1, m2 = total / REPETITION_SCALE, squares / REPETITION_SCALE**2
-        # numpy's power: that of Python may differ in the last bit.
+        # Python's power may differ from numpy's in the last bit.
         dispersion = 1.0 + self._rate * float(np.power(max(m1 - 1.0, 0.0), self._exponent))
         return m1, math.sqrt((m2 if m2 > 0 else 1.0) * dispersion)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The reefs of the words of a document.
+    """Reefs of the words of a document.
 
     words    i64 (rows,) ascending
     place    i64 (all words,): row of each word; None for few words
-    starts, lengths   i64 (rows,): where in `reefs` and `values` each row is
+    starts, lengths   i64 (rows,): position of each row in `reefs` and `values`
     reefs    i64;  values  f64: weight_q * bm25_q
     """
 
@@ -147,8 +151,11 @@ class Rows:
 
 
 class ScoredTexts(Sequence[TopicResult]):
-    """Results of many texts: tokens bounds[i]..bounds[i+1]-1 of one reading, scored a block at a time
-    when they are asked for. `like` are other texts of the same reading."""
+    """Results of many texts: tokens bounds[i]..bounds[i+1]-1 of one reading, scored on access, a block at a
+    time.
+
+    `like`: other texts of the same reading, which share their rows.
+    """
 
     def __init__(
         self,
@@ -165,7 +172,7 @@ class ScoredTexts(Sequence[TopicResult]):
         self.bounds = bounds
         like_sums = None if like is None else like._sums
         self._sums: TextSums = TextSums(table, custom, reading, bounds, top_k, context, like_sums)
-        # Callers walk through the texts in order: the last block is nearly always the one wanted.
+        # Callers read the texts in order, so the last block is nearly always the next one needed.
         self._block: Profiles | None = None
 
     def __len__(self) -> int:
@@ -189,7 +196,7 @@ class ScoredTexts(Sequence[TopicResult]):
         return TopicResult(block, row)
 
     def of_same_words(self, parts: NDArray[np.int64], context: Context | None) -> "ScoredTexts":
-        """Texts made of these: text i of texts parts[i]..parts[i+1]-1."""
+        """Group these texts into larger ones: text i consists of texts parts[i]..parts[i+1]-1."""
         return ScoredTexts(
             self.table,
             self._sums.custom,
@@ -206,8 +213,8 @@ class ScoredTexts(Sequence[TopicResult]):
 
 
 class TextSums:
-    """What `ScoredTexts` are computed from. It doesn't know the results, which know it: arrays this large must go as
-    soon as nobody needs them, and not wait for the collector of cycles."""
+    """Sums and profiles of `ScoredTexts`. It has no reference back to the results: without a cycle, these
+    large arrays are freed as soon as they are unused, and not only by the garbage collector."""
 
     def __init__(
         self,
@@ -228,16 +235,20 @@ class TextSums:
         self._like = like
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
-        """z of texts first..last-1, (texts, reefs), not rounded. Scaled before it is added up: of a book's sentences the dense
-        arithmetic would cost more than all the rest."""
-        m1, term_statistics, repetition, sizes = self._moments(first, last)
-        sums = self._add_up(first, last, repetition / np.repeat(term_statistics, sizes), self._scaled)
-        sums -= np.multiply.outer(m1 / term_statistics, self.table.scaled_mean)
+        """z of texts first..last-1, (texts, reefs), not rounded.
+
+        Terms are scaled before they are added up: for the sentences of a book, scaling the dense result would
+            take longer
+        than all other steps.
+        """
+        m1, text_deviation, repetition, sizes = self._moments(first, last)
+        sums = self._add_up(first, last, repetition / np.repeat(text_deviation, sizes), self._scaled)
+        sums -= np.multiply.outer(m1 / text_deviation, self.table.scaled_mean)
         return sums
 
     @cached_property
     def _own(self) -> Bags:
-        """The words of each text without context."""
+        """Bags of the texts without context."""
         return count(self._reading, self._bounds)
 
     @cached_property
@@ -259,32 +270,33 @@ class TextSums:
 
     @cached_property
     def _scaled(self) -> NDArray[np.float64]:
-        """The rows' values as they add to z."""
+        """Values of the rows in units of z."""
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
         return scaled
 
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        m1, term_statistics, repetition, _ = self._moments(first, last)
+        m1, text_deviation, repetition, _ = self._moments(first, last)
         sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
-        return self.table.standardise(sums, m1, term_statistics)
+        return self.table.standardise(sums, m1, text_deviation)
 
     def _moments(
         self, first: int, last: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of texts first..last-1: (M1, spread, repetition_q of each word, words of each text)."""
+        """For texts first..last-1: (M1, text deviation, repetition_q of each word, number of words of each
+        text)."""
         starts = self._bags.starts[first : last + 1]
         repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
         borders = starts - starts[0]
-        m1, term_statistics = self.table.term_statistics(
+        m1, text_deviation = self.table.text_moments(
             _sums(repetition, borders), _sums(repetition * repetition, borders)
         )
-        return m1, term_statistics, repetition, np.diff(starts)
+        return m1, text_deviation, repetition, np.diff(starts)
 
     def _add_up(
         self, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Sums of factor * value by reef for texts first..last-1, (texts, reefs); a factor for each word, a
-        value for each entry of the rows."""
+        """Sums of factor * value by reef for texts first..last-1, (texts, reefs). `factors`: one for each
+        word; `values`: one for each entry of the rows."""
         at, lengths, cells = self._entries(first, last)
         weights = np.repeat(factors, lengths)
         weights *= values[at]
@@ -300,12 +312,12 @@ class TextSums:
     def _entries(
         self, first: int, last: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """For all words of texts first..last-1: (places of their entries in the rows, number of entries of
+        """For all words of texts first..last-1: (positions of their entries in the rows, number of entries of
         each word, text * reefs + reef of each entry)."""
         starts, rows = self._bags.starts, self._rows
         row_of = self._row_of[int(starts[first]) : int(starts[last])]
         lengths = rows.lengths[row_of]
-        at, _ = term_statistics(rows.starts[row_of], lengths)
+        at, _ = expand_spans(rows.starts[row_of], lengths)
         texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts[first : last + 1]))
         cells = np.repeat(texts, lengths)
         cells += rows.reefs[at]
@@ -318,20 +330,20 @@ class TextSums:
         return self._growth(self._reading.matched_before, index)
 
     def _growth(self, running: NDArray[np.int64], index: int) -> int:
-        """Growth of a running count of tokens over one text."""
+        """Difference of a running count of tokens over one text."""
         return int(running[self._bounds[index + 1]] - running[self._bounds[index]])
 
     def unknown_words(self, index: int) -> list[str]:
         return self._reading.unknown_words(int(self._bounds[index]), int(self._bounds[index + 1]))
 
     def word_ids(self, index: int) -> frozenset[int]:
-        """Ids of the words of one text, its context left out."""
+        """Ids of the words of one text, without its context."""
         words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
         return frozenset(map(self.custom.public_id, words.tolist()))
 
 
 def _distinct(words: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """(distinct words ascending, place among them of each of n words, None if these are few)."""
+    """(distinct words ascending, index among them by word id 0..n-1, None for few words)."""
     if len(words) < _MANY:
         return np.unique(words), None
     seen = np.zeros(n, dtype=np.bool_)
@@ -352,7 +364,7 @@ def _rows(
     """(lengths, reefs, weight_q * bm25_q) of the CSR rows `words`."""
     begins = starts[words].astype(np.int64)
     lengths = starts[words + 1].astype(np.int64) - begins
-    at, _ = term_statistics(begins, lengths)
+    at, _ = expand_spans(begins, lengths)
     values = np.repeat(weights[words].astype(np.float64), lengths)
     values *= bm25[at]
     return lengths, reefs[at].astype(np.int64), values

@@ -1,7 +1,7 @@
-"""Where a text changes its topic.
+"""Topic segmentation.
 
-The idea of TextTiling (Hearst 1997) with reef profiles in the place of word counts: at every gap between
-sentences the windows on both sides are compared, and a deep local minimum of their cosine is a boundary.
+TextTiling (Hearst 1997) with reef profiles instead of word counts: at every gap between sentences, the
+windows on both sides are compared, and a deep local minimum of their cosine is a boundary.
 """
 
 from bisect import bisect_right, insort
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lagoon.errors import LagoonError
 
-# Gaps compared at once: with 207 float64 each, a block and its sums stay in the cache of one core.
+# Gaps compared at once: with 207 float64 each, a block and its sums fit into the cache of a core.
 _BLOCK = 256
 _SCALES = (1, 2)
 _DIGITS = 6
@@ -23,10 +23,12 @@ MAX_SMOOTH_WINDOW = 1000
 
 @dataclass(frozen=True)
 class SegmentationOptions:
-    """sensitivity   standard deviations below the mean at which a minimum is a boundary
-    smooth_window  sentences that the one on either side of a gap is averaged with
+    """Options of topic segmentation.
+
+    sensitivity    standard deviations below the mean at which a minimum is a boundary
+    smooth_window  further sentences in the window on each side of a gap
     min_chunk_sentences  shorter segments are merged into their predecessor
-    max_chunk_sentences  longer ones are split at their weakest cosine; 0 = no limit
+    max_chunk_sentences  longer segments are split at their lowest cosine; 0 = no limit
     max_chunk_chars      likewise for the span in code points; 0 = no limit
     """
 
@@ -38,21 +40,21 @@ class SegmentationOptions:
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.sensitivity):
-            raise LagoonError(f"sensitivity is a finite number, not {self.sensitivity}")
+            raise LagoonError(f"sensitivity must be a finite number, not {self.sensitivity}")
         if not 0 <= self.smooth_window <= MAX_SMOOTH_WINDOW:
-            raise LagoonError(f"smooth_window is 0 to {MAX_SMOOTH_WINDOW}, not {self.smooth_window}")
+            raise LagoonError(f"smooth_window must be 0 to {MAX_SMOOTH_WINDOW}, not {self.smooth_window}")
         if self.min_chunk_sentences < 1:
-            raise LagoonError(f"min_chunk_sentences is at least 1, not {self.min_chunk_sentences}")
+            raise LagoonError(f"min_chunk_sentences must be at least 1, not {self.min_chunk_sentences}")
         for name in ("max_chunk_sentences", "max_chunk_chars"):
             if getattr(self, name) < 0:
-                raise LagoonError(f"{name} is 0 (no limit) or more, not {getattr(self, name)}")
+                raise LagoonError(f"{name} must be 0 (no limit) or more, not {getattr(self, name)}")
 
 
 def may_be_cut(
     section_starts: NDArray[np.int64], spans: NDArray[np.int64], options: SegmentationOptions
 ) -> bool:
-    """Whether there can be more segments than sections, whatever the sentences say: a note of three sentences
-    is one segment. `spans` (sentences, 2)."""
+    """Whether the number of sentences or characters allows more segments than sections; a note of three
+    sentences is always one segment. `spans` (sentences, 2)."""
     n = len(spans)
     if n == 0:
         return False
@@ -68,14 +70,15 @@ def gap_cosines(
     n: int,
     window: int,
 ) -> NDArray[np.float64]:
-    """How alike the text before and after each gap between sentences i and i + 1 is, (n - 1,).
+    """Cosine of the windows before and after each gap between sentences i and i + 1, (n - 1,).
 
-    `profiles(first, last)` are the z-scores of sentences first..last-1, of which every sentence has one
-    vote. The sentence before the gap, averaged with the `window` before it, is compared by cosine with
-    the one after, averaged with the `window` after it; then the same with twice as many sentences. The
-    result is the mean of both: the short windows tell where a topic changes, the long ones that it does
-    (`benchmarks/topic_boundaries.py`). Averages do not reach over section starts (ascending, the first
-    is 0). Two sides without any known word are alike (1), one with and one without are not (0).
+    `profiles(first, last)` returns the z-scores of sentences first..last-1; each sentence counts with unit
+    length. A window averages `window` + 1 sentences before or after the gap, a second window twice as many.
+    The result is the mean
+    of both cosines: short windows locate a change of topic, long windows confirm it
+        (`benchmarks/topic_boundaries.py`).
+    Windows do not cross section starts (ascending, the first is 0). The cosine of two sides without known
+    words is 1; that of one side with and one without known words is 0.
     """
     cosines = np.empty(max(n - 1, 0))
     lengths = np.diff(np.append(section_starts, n))
@@ -101,28 +104,30 @@ def cut_texts(
     spans: NDArray[np.int64],
     options: SegmentationOptions,
 ) -> list[list[int]]:
-    """The segment starts of each of several texts, as of each by itself. Text i begins at sentence `firsts[i]` of all,
-    of which `profiles` and `spans` are, and has the section starts `sections[i]`; these and the result count its own
-    sentences."""
+    """Segment starts of each of several texts; the results equal those of each text alone.
+
+    `profiles` and `spans` cover the sentences of all texts; text i begins at sentence `firsts[i]`. Its
+    section starts `sections[i]` and its result count sentences from 0.
+    """
     ends = [*firsts[1:], len(spans)]
     cuts = [starts.tolist() for starts in sections]
-    asked = [
+    candidates = [
         place
         for place, (first, last) in enumerate(zip(firsts, ends, strict=False))
         if may_be_cut(sections[place], spans[first:last], options)
     ]
-    together = _runs_of([(firsts[place], ends[place]) for place in asked], options.smooth_window)
-    for some in (asked[start:end] for start, end in together):
-        parts = [_Part(firsts[place], ends[place], sections[place]) for place in some]
-        found = _gap_cosines_of_parts(profiles, parts, options.smooth_window)
-        for place, (first, last, starts), cosines in zip(some, parts, found, strict=True):
+    runs = _runs_of([(firsts[place], ends[place]) for place in candidates], options.smooth_window)
+    for run in (candidates[start:end] for start, end in runs):
+        parts = [_Part(firsts[place], ends[place], sections[place]) for place in run]
+        part_cosines = _gap_cosines_of_parts(profiles, parts, options.smooth_window)
+        for place, (first, last, starts), cosines in zip(run, parts, part_cosines, strict=True):
             own = spans[first:last]
             cuts[place] = segment_starts(cosines, starts, own[:, 0], own[:, 1], options)
     return cuts
 
 
 class _Part(NamedTuple):
-    """Sentences first..last-1 of many; its sections count from `first`."""
+    """Sentences first..last-1 of all texts; section starts count from `first`."""
 
     first: int
     last: int
@@ -130,7 +135,7 @@ class _Part(NamedTuple):
 
 
 def _runs_of(spans: Sequence[tuple[int, int]], window: int) -> list[tuple[int, int]]:
-    """Texts first..last-1 to be compared at once: as many as fit a block, and a longer one by itself."""
+    """Runs of texts first..last-1 to compare at once: as many as fit a block, or a single longer text."""
     most = _block(window) + 1
     runs: list[tuple[int, int]] = []
     begin = 0
@@ -144,7 +149,8 @@ def _runs_of(spans: Sequence[tuple[int, int]], window: int) -> list[tuple[int, i
 def _gap_cosines_of_parts(
     profiles: Callable[[int, int], NDArray[np.float64]], parts: Sequence[_Part], window: int
 ) -> list[NDArray[np.float64]]:
-    """`gap_cosines` of each part. Sums run within a part, so that each comes out to the last bit as by itself."""
+    """`gap_cosines` of each part. Running sums restart at each part, so that results are bit-identical to
+    those of the part alone."""
     low, high = parts[0].first, parts[-1].last
     if len(parts) == 1:
 
@@ -161,7 +167,7 @@ def _gap_cosines_of_parts(
         size = part.last - part.first + 1
         running[at : at + size] = _running_votes(z[part.first - low : part.last - low])
         at += size
-    # In rows of `running`, of which a part has one more than sentences.
+    # Positions are rows of `running`: a part has one row more than sentences.
     rows_before = np.cumsum(lengths + 1) - (lengths + 1)
     starts = np.concatenate([part.section_starts + row for part, row in zip(parts, rows_before, strict=True)])
     section_ends = np.concatenate(
@@ -187,8 +193,8 @@ def _mean_cosines(
     ends: NDArray[np.int64],
     window: int,
 ) -> NDArray[np.float64]:
-    """Mean cosine over the scales of the gaps before rows `after` of the running sums, where averages reach from rows
-    `begins` to rows `ends`."""
+    """Mean cosine, over the scales, of the gaps before rows `after` of the running sums; windows are limited
+    to rows `begins` to `ends`."""
     middle = _rows(running, after)
     scales = [(window + 1) * factor for factor in _SCALES]
     total = np.zeros(len(after))
@@ -200,12 +206,12 @@ def _mean_cosines(
 
 
 def _block(window: int) -> int:
-    """Gaps compared at once."""
+    """Number of gaps to compare at once."""
     return max(_BLOCK, (window + 1) * _SCALES[-1])
 
 
 def _running_votes(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of the profiles before each sentence, every profile made unit length."""
+    """Sums of the unit-length profiles before each sentence."""
     norms = np.sqrt(np.einsum("ij,ij->i", z, z))
     running = np.zeros((len(z) + 1, z.shape[1]))
     np.multiply(z, 1.0 / np.where(norms > 0, norms, 1.0)[:, None], out=running[1:])
@@ -214,7 +220,7 @@ def _running_votes(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _rows(sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Some rows, ascending; without a copy where they follow one another."""
+    """Select ascending rows; consecutive rows are not copied."""
     first, last = int(rows[0]), int(rows[-1])
     consecutive = last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all())
     chosen: NDArray[np.float64] = sums[first : last + 1] if consecutive else sums[rows]
@@ -222,7 +228,7 @@ def _rows(sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cosine of each pair of rows; that of two rows of zeros is 1."""
+    """Cosine of each pair of rows; 1 for two rows of zeros."""
     squares = np.einsum("ij,ij->i", left, left), np.einsum("ij,ij->i", right, right)
     product = np.sqrt(squares[0] * squares[1])
     dots = np.einsum("ij,ij->i", left, right)
@@ -234,11 +240,11 @@ def _cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
 def topic_boundaries(
     cosines: NDArray[np.float64], section_starts: NDArray[np.int64], sensitivity: float, margin: int = 1
 ) -> NDArray[np.int64]:
-    """Sentences that begin a new topic: where the cosine of the gap before is a local minimum below
-    mean - sensitivity * std of all cosines within sections.
+    """Sentences that begin a new topic: the cosine of the gap before is a local minimum below mean -
+    sensitivity * std of all cosines within sections.
 
-    Gaps less than `margin` sentences from an end of their section are left out of all this: their windows
-    are short and their cosines low, so they would stand in the way of the gaps beside them.
+    Gaps less than `margin` sentences from an end of their section are ignored: their windows are short and
+    their cosines low, so they would hide minima beside them.
     """
     n = len(cosines) + 1
     lengths = np.diff(np.append(section_starts, n))
@@ -252,7 +258,7 @@ def topic_boundaries(
     padded = np.full(n + 1, np.inf)
     padded[1:-1] = np.where(inside, cosines, np.inf)
     here = padded[1:-1]
-    # Of equal neighbours the first is the minimum.
+    # If neighbours are equal, the first is the minimum.
     minimum = (here < padded[:-2]) & (here <= padded[2:])
     return np.flatnonzero(minimum & (here < threshold)) + 1
 
@@ -264,9 +270,9 @@ def segment_starts(
     ends: NDArray[np.int64],
     options: SegmentationOptions,
 ) -> list[int]:
-    """First sentences of the segments, ascending; `starts` and `ends` are the sentences' spans.
+    """First sentences of the segments, ascending; `starts` and `ends` are the spans of the sentences.
 
-    Limits on size hold always, the minimum where they and the sections allow it.
+    Maximum sizes always hold; the minimum size holds where they and the sections allow it.
     """
     n = len(starts)
     if n == 0:
@@ -288,8 +294,10 @@ def segment_starts(
 
 
 def _merge_short(boundaries: list[int], sections: list[int], n: int, minimum: int) -> list[int]:
-    """Boundaries that leave no segment shorter than `minimum` sentences, if its section has as many: a
-    short one joins its predecessor, the first of a section its successor."""
+    """Drop boundaries until every segment has `minimum` sentences, if its section has that many.
+
+    A short segment is merged into its predecessor, the first of a section into its successor.
+    """
     forced = set(sections)
     kept: list[int] = []
     candidates = sorted(forced.union(boundaries))
@@ -308,12 +316,12 @@ def _split(
     margin: int,
     oversize: Callable[[int, int], bool],
 ) -> list[int]:
-    """Cuts of sentences first..last-1 at the weakest cosines until no piece is oversize, each piece at
-    least `margin` sentences long.
+    """Cut sentences first..last-1 at the lowest cosines until no piece is oversize; pieces have at least
+    `margin` sentences.
 
-    Going through the positions by ascending cosine and cutting whichever lies in an oversize piece is
-    the same as cutting every piece at its weakest point, in n log n. Among equal cosines (a text
-    without known words) those at multiples of high powers of two come first, which halves evenly.
+    Visiting positions by ascending cosine, and cutting those in an oversize piece, equals cutting every piece
+    at its lowest cosine, but takes n log n. Among equal cosines (a text without known words), multiples of
+    high powers of two come first, which halves pieces evenly.
     """
     positions = np.arange(first + margin, last - margin + 1)
     offsets = positions - first

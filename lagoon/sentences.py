@@ -1,7 +1,8 @@
-"""Sentences of a text, with their exact place in it.
+"""Split texts into sentences with their offsets.
 
-Rules, not a model: the result is the same everywhere and costs one scan. Every character that is not
-white space is in exactly one sentence, whatever the text.
+Uses rules, not a model: the result is the same on every machine and takes one scan. Every character that is
+    not white
+space is in exactly one sentence.
 """
 
 import re
@@ -14,30 +15,30 @@ from numpy.typing import NDArray
 from lagoon.abbreviations import ABBREVIATIONS, ENDINGS, NUMBERED, TITLES
 from lagoon.spans import CodePoints, code_points, narrow
 
-# Longer sentences are cut: a text without a full stop is still many citations.
+# Longer sentences are cut, so that a text without full stops still has citations of limited length.
 MAX_SENTENCE_CHARS = 2000
 
-# Scanned for the word before a full stop: longer than any abbreviation or initials with quotes before.
+# Characters scanned for the word before a full stop: more than any abbreviation or initials after quotes.
 _WORD_WINDOW = 16
 _LONGEST_ABBREVIATION = max(map(len, ABBREVIATIONS))
 
-# Quotes and brackets looked over to find how the next sentence begins.
+# Quotes and brackets skipped to find the first letter of the next sentence.
 _MOST_OPENERS = 3
 
-# Texts up to this many characters are judged stop by stop: setting numpy up costs more.
+# Up to this length, stops are decided one by one, because the overhead of numpy is larger.
 _SHORT = 1500
 
-# Runs of spaces or closing brackets are walked step by step this far, then jumped over.
+# Runs of spaces or closing brackets are scanned up to this length, then skipped by binary search.
 _FEW_STEPS = 64
 
-# Patterns begin with a plain character set (the regex engine then skips ahead at memory speed) and look
-# behind only after it. The look-behind admits one match a run, which keeps long runs linear.
+# Patterns begin with a plain character set, so that the regex engine skips ahead at memory speed, and look
+# behind only after it. The look-behind allows one match per run, which keeps long runs linear.
 _STOP = re.compile(r"""([.!?…‥](?<![.!?…‥][.!?…‥])[.!?…‥]*)(["'”’»›)\]}*_]*)\s+""")
 _WIDE_STOP = re.compile(r"""[。！？｡](?<![。！？｡][。！？｡])[。！？｡]*["'”’»›)\]}」』）】]*\s*""")
 _WIDE_STOPS = "。！？｡"
 
 # A blank line, an underlined heading, or a line that begins a list item, a heading or a table row.
-# Most lines begin with a word of three letters or more and are nothing of that.
+# Most lines begin with a word of at least three letters and are none of these.
 _BREAK = re.compile(
     r"""[\n\u2029](?:
         (?<=\u2029)\s*
@@ -61,7 +62,7 @@ _OPENERS = frozenset("\"'“‘«‹([{*_¿¡")
 _OPENER_CODES = np.array(sorted(map(ord, _OPENERS)), dtype=np.uint32)
 _CONTINUERS = frozenset(",;:—–-")
 
-# Begin sentences far more often than they follow an initial or an acronym ("the U.S. The …").
+# Words that begin sentences far more often than they follow an initial or acronym ("the U.S. The …").
 _FIRST_WORDS = frozenset(
     {"The", "A", "An", "In", "It", "He", "She", "They", "We", "I", "You", "This", "That", "These", "Those"}
     | {"But", "And", "Or", "When", "If", "As", "At", "For", "There", "What", "Who", "How", "His", "Her"}
@@ -70,7 +71,8 @@ _FIRST_WORDS = frozenset(
 )
 
 
-# Characters as they are told apart in long texts, by byte of `spans.narrow` and by code point for what has none.
+# Classes of characters in long texts, by byte of `spans.narrow`, and by code point for characters without a
+# byte.
 _OTHER_SIGN, _SPACE_SIGN, _STOP_SIGN, _CLOSER_SIGN = range(4)
 
 
@@ -89,12 +91,12 @@ _SIGNS[[point for point in range(0x3001) if chr(point).isspace()]] = _SPACE_SIGN
 _SIGNS[[ord(char) for char in "…‥"]] = _STOP_SIGN
 _SIGNS[[ord(char) for char in "”’›"]] = _CLOSER_SIGN
 
-# Before a word in lower case these mean that it is only the end of one.
+# After one of these, letters in lower case are only the end of a word.
 _IN_WORD = np.array([chr(point).isalnum() or chr(point) in "._'" for point in range(128)])
 
 
 def _packed(word: str) -> int:
-    """A word of a-z read from its end, five bits a letter."""
+    """Key of a word of a-z: five bits for each letter, from its end."""
     key = 0
     for letter in reversed(word):
         key = key * 32 + (ord(letter) & 31)
@@ -107,8 +109,8 @@ _ABBREVIATION_KEYS = np.array(
 
 
 class Sentence(NamedTuple):
-    """A sentence and its span in code points: text[start:end] == sentence.text, without white space
-    at either end."""
+    """A sentence and its span in code points: text[start:end] == sentence.text, without surrounding white
+    space."""
 
     text: str
     start: int
@@ -160,10 +162,10 @@ def _spans_in_long(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _breaks(text: str) -> list[int]:
-    """Where sentences begin for another reason than a stop before them; in no order. As every cut, each is
-    the index of a character that is not white space or the length of the text."""
+    """Positions where sentences begin without a stop before them, unordered. A cut is the index of a
+    character that is not white space, or the length of the text."""
     if "\r" in text:
-        text = _LONE_RETURN.sub("\n", text)  # the line ends of old Macintosh files
+        text = _LONE_RETURN.sub("\n", text)  # line ends of old Macintosh files
     cuts = [match.end() for match in _BREAK.finditer(text)]
     if "#" in text:
         cuts += [match.end() for match in _HEADING.finditer(text)]
@@ -173,7 +175,7 @@ def _breaks(text: str) -> list[int]:
 
 
 def stops_in_short(text: str) -> list[int]:
-    """Beginnings of the sentences that follow a stop, each judged by itself."""
+    """Starts of the sentences that follow a stop; decides stops one by one."""
     return [
         match.end()
         for match in _STOP.finditer(text)
@@ -182,7 +184,7 @@ def stops_in_short(text: str) -> list[int]:
 
 
 def stops_in_long(text: str) -> NDArray[np.int64]:
-    """The same as `stops_in_short`; the clear cases, most of them, are judged all at once."""
+    """Same as `stops_in_short`, but decides the clear cases, which are most, at once."""
     return _stops_by_signs(text, _signs(text))
 
 
@@ -214,9 +216,9 @@ def _clear_cases(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """(ends a sentence, is clear) for stops codes[first:last + 1] followed by codes[after].
 
-    A sentence ends if a capital A-Z follows, perhaps behind a quote, and the stop is no single full stop
-    or stands behind a word in lower case that is no abbreviation. It does not if a-z follows directly
-    and the stop is no single full stop.
+    A sentence ends if a capital A-Z follows, perhaps after a quote, and the stop is either not a single full
+    stop or follows a word in lower case that is not an abbreviation. It does not end if a-z follows and the
+    stop is not a single full stop.
     """
     end = len(codes) - 1
     opened = after + _among(codes[np.minimum(after, end)], _OPENER_CODES)
@@ -225,13 +227,13 @@ def _clear_cases(
     small = (follower >= ord("a")) & (follower <= ord("z"))
     full_stop = (first == last) & (codes[first] == ord("."))
     ends = capital & ~full_stop
-    asked = np.flatnonzero(capital & full_stop)
-    ends[asked] = _behind_plain_word(codes, first[asked])
+    candidates = np.flatnonzero(capital & full_stop)
+    ends[candidates] = _follows_plain_word(codes, first[candidates])
     return ends, ends | (small & ~full_stop)
 
 
-def _behind_plain_word(codes: CodePoints, at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a whole word in lower case that is no abbreviation ends before each position."""
+def _follows_plain_word(codes: CodePoints, at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a whole word in lower case that is not an abbreviation ends before each position."""
     key = np.zeros(len(at), dtype=np.uint64)
     length = np.zeros(len(at), dtype=np.int64)
     inside = np.ones(len(at), dtype=np.bool_)
@@ -242,21 +244,21 @@ def _behind_plain_word(codes: CodePoints, at: NDArray[np.int64]) -> NDArray[np.b
         length += inside
     before = codes[np.maximum(at - length - 1, 0)]
     whole = (at == length) | ((before < 128) & ~_IN_WORD[before & 127])
-    known = _among(key, _ABBREVIATION_KEYS)
-    plain: NDArray[np.bool_] = (length > _LONGEST_ABBREVIATION) | ((length > 1) & whole & ~known)
+    is_abbreviation = _among(key, _ABBREVIATION_KEYS)
+    plain: NDArray[np.bool_] = (length > _LONGEST_ABBREVIATION) | ((length > 1) & whole & ~is_abbreviation)
     return plain
 
 
 def _among(values: NDArray[Any], table: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each value is in a short sorted table: as np.isin, which takes longer to set up than this to be done."""
+    """Whether each value is in a short sorted table; faster than np.isin, which has a larger overhead."""
     at = np.searchsorted(table, values)
     at[at == len(table)] = 0
-    found: NDArray[np.bool_] = table[at] == values
-    return found
+    is_member: NDArray[np.bool_] = table[at] == values
+    return is_member
 
 
 def _skip(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> NDArray[np.int64]:
-    """Positions moved forward over characters of one sign, up to the length of the text."""
+    """Move positions forward over characters of one sign, up to the length of the text."""
     at = at.copy()
     moving = np.flatnonzero(signs[np.minimum(at, len(signs) - 1)] == sign)
     moving = moving[at[moving] < len(signs)]
@@ -274,7 +276,7 @@ def _skip(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> NDArray
 
 
 def _skip_back(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> NDArray[np.int64]:
-    """Positions moved back as long as the character before has a sign, down to 0."""
+    """Move positions back while the character before has the sign, down to 0."""
     at = at.copy()
     moving = np.flatnonzero((at > 0) & (signs[at - 1] == sign))
     steps = 0
@@ -291,8 +293,8 @@ def _skip_back(signs: NDArray[np.uint8], at: NDArray[np.int64], sign: int) -> ND
 
 
 def _ends_sentence(text: str, at: int, end: int, after: int) -> bool:
-    """Whether a sentence ends at the stops text[at:end], judged by the word before them and by what
-    follows at `after`."""
+    """Whether a sentence ends at the stops text[at:end], given the word before them and the text at
+    `after`."""
     limit = after + _MOST_OPENERS
     follower = text[after : after + 1]
     while follower in _OPENERS and after < limit:
@@ -304,19 +306,19 @@ def _ends_sentence(text: str, at: int, end: int, after: int) -> bool:
         return not follower.islower()
     if at > _LONGEST_ABBREVIATION and text[at - _LONGEST_ABBREVIATION - 1 : at].isalpha():
         return True  # a word longer than any abbreviation
-    found = _LAST_WORD.search(text[max(0, at - _WORD_WINDOW) : at])
-    if found is None:
+    last_word = _LAST_WORD.search(text[max(0, at - _WORD_WINDOW) : at])
+    if last_word is None:
         return not follower.islower()
-    return _word_ends_sentence(text, found.group(1), at, after, follower)
+    return _word_ends_sentence(text, last_word.group(1), at, after, follower)
 
 
 def _word_ends_sentence(text: str, word: str, at: int, after: int, follower: str) -> bool:
-    """The same for a single full stop at `at` behind a short word."""
+    """Whether a sentence ends at the single full stop at `at`, which follows the short word `word`."""
     plain = word.lower()
     if plain in TITLES:
         return False
     if follower.islower():
-        # Text all in lower case has sentences too.
+        # Text entirely in lower case has sentences too.
         return len(word) > 1 and word.isalpha() and plain not in ABBREVIATIONS
     if plain in NUMBERED and (follower.isdigit() or _ROMAN_NUMBER.match(text, after)):
         return False
@@ -331,7 +333,7 @@ def _word_ends_sentence(text: str, word: str, at: int, after: int, follower: str
 
 
 def _is_enumerator(text: str, word: str, at: int) -> bool:
-    """A number or letter that opens its line: "1. First", "IV. Of Man"."""
+    """Whether the word is a number or letter that begins its line: "1. First", "IV. Of Man"."""
     if len(word) > 4 or not (word.isdigit() or len(word) == 1 or _ROMAN_NUMBER.fullmatch(word)):
         return False
     line = text[max(0, at - _WORD_WINDOW) : at].rpartition("\n")
@@ -340,14 +342,15 @@ def _is_enumerator(text: str, word: str, at: int) -> bool:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A sentence in pieces that are not too long, cut at the last white space that fits, else anywhere."""
+    """Cut a sentence into pieces of at most MAX_SENTENCE_CHARS, at the last white space that fits, else
+    anywhere."""
     while end - start > MAX_SENTENCE_CHARS:
         window = text[start : start + MAX_SENTENCE_CHARS + 1]
         head = window.rsplit(None, 1)[0].rstrip() if not window[-1].isspace() else window.rstrip()
         size = min(len(head), MAX_SENTENCE_CHARS)
         yield start, start + size
         start += size
-        # Step by step: a copy of the rest at every cut would take forever for a text without a full stop.
+        # Skip white space by index: copying the rest at every cut is quadratic for a text without full stops.
         while start < end and text[start].isspace():
             start += 1
     if start < end:

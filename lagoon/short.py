@@ -1,6 +1,6 @@
-"""Short texts read token by token: for a query or a note, setting numpy up costs more than all the reading.
+"""Read short texts token by token: for a query or a note, the overhead of numpy exceeds the reading itself.
 
-The results are those of `tokens.tokenise` and of the arrays of `reading.read`.
+The results equal those of `tokens.tokenise` and of the arrays of `reading.read`.
 """
 
 import re
@@ -14,21 +14,21 @@ from lagoon.custom import CustomWords
 from lagoon.tokens import short_tokens
 from lagoon.vocabulary import WORD, BaseVocabulary, unpack
 
-# From about so many characters on, arrays are faster (`benchmarks/lagoon_speed.py` prints both).
+# Above about this length, arrays are faster (`benchmarks/lagoon_speed.py` prints both times).
 MOST_CHARS = 1200
 
-# White space, hyphens and underscores, which leave tokens side by side.
+# White space, hyphens and underscores: tokens around these are adjacent.
 _JOINING = " -_\t\n\v\f\r\x1c\x1d\x1e\x1f"
 
-# In a gap with one of these a sentence may begin, so that its tokens are not side by side after all.
+# A sentence may begin in a gap with one of these, so that its tokens are not adjacent.
 _MAY_PART = re.compile(r"[\n\r.]")
 
 
 @dataclass(frozen=True)
 class ShortReading:
-    """Tokens of a short text against a vocabulary, as `reading.Reading`, in lists.
+    """Tokens of a short text resolved to words: like `reading.Reading`, but in lists.
 
-    pairs  (form, what follows it up to the next token) by token
+    pairs  (form, text up to the next token) by token
     forms, joined, kinds, words, consumed   by token
     hits   (first token, word, number of tokens) of every occurrence of a word, ascending by token
     """
@@ -50,9 +50,9 @@ class ShortReading:
 def read_short(
     text: str, parts: Callable[[], Sequence[int]], base: BaseVocabulary, custom: CustomWords
 ) -> ShortReading | None:
-    """Resolve every token of `text`, None if it has characters that are left to the tables of `tokens`.
+    """Resolve every token of `text`; None if it has characters that only `tokens.tokenise` supports.
 
-    No compound crosses the positions `parts()` (sentence starts), which is called only if one might.
+    No compound crosses the positions `parts()` (sentence starts), which is called only if a compound might.
     """
     pairs = short_tokens(text)
     if pairs is None:
@@ -90,13 +90,13 @@ def read_short(
 
 
 def _starts(text: str, pairs: Sequence[tuple[str, str]]) -> list[int]:
-    """Where tokens start, given with what follows each up to the end of the text."""
+    """Start offsets of tokens, given as pairs of form and gap up to the end of the text."""
     lengths = [len(form) + len(gap) for form, gap in pairs]
     return list(accumulate(lengths, initial=len(text) - sum(lengths)))[:-1]
 
 
 def _joins(form: str, gap: str) -> bool:
-    """Whether the gap behind a token leaves the next one at its side."""
+    """Whether a token and the next are adjacent, given the gap between them."""
     if form in TITLES and gap.startswith("."):
         gap = gap[1:]  # the stop of "St. Louis" is part of the spelling
     return not gap.strip(_JOINING)

@@ -1,21 +1,21 @@
-"""Texts as arrays of characters; equal pieces found without making a string of each: a novel has half a
-million tokens and 20,000 different ones."""
+"""Texts as arrays of characters. Equal spans are found without creating strings: a novel has half a million
+tokens, 20,000 of them distinct."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 CodePoints = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 
-# Longer pieces are compared as strings; they are rare (encoded data, scripts without spaces).
+# Longer spans are compared as strings; they are rare (encoded data, scripts without spaces).
 MAX_KEYED = 64
 
 _WORD_BYTES = 8
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD_BYTES + 1)], dtype=np.uint64)
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it loses nothing
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication by it is invertible
 _HALF = np.uint64(32)
 
-# A key is looked for step by step behind where it is guessed to be; words can be chosen so that many are guessed to be
-# at one place, so after so many steps by bisection.
+# Steps of linear search from the estimated position of a key before bisection takes over: chosen words can
+# have many keys with the same estimate.
 _FEW_STEPS = 64
 
 
@@ -37,7 +37,7 @@ _MULTIPLIERS = _multipliers()
 
 
 def code_points(text: str) -> CodePoints:
-    """Code points in the narrowest type that holds them all: most of the time goes into memory."""
+    """Code points in the narrowest type that fits all of them: most of the time is memory access."""
     try:
         return np.frombuffer(text.encode("latin-1"), dtype=np.uint8)
     except UnicodeEncodeError:
@@ -48,10 +48,11 @@ def code_points(text: str) -> CodePoints:
 
 
 def narrow(text: str) -> tuple[bytes, NDArray[np.int64], CodePoints]:
-    """(one byte a character, where it does not tell the character, what stands there).
+    """Encode a text as (one byte per character, positions without a Latin-1 byte, code points at these
+    positions).
 
-    Most texts fit Latin-1, nearly all but for quotes and dashes: tables for bytes are several times
-    faster than tables for code points.
+    Most texts are Latin-1 except for quotes and dashes, and tables for bytes are several times faster than
+    tables for code points.
     """
     try:
         return text.encode("latin-1"), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
@@ -62,31 +63,32 @@ def narrow(text: str) -> tuple[bytes, NDArray[np.int64], CodePoints]:
 
 
 def distinct_spans(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first span with each key, index among these of every span's key), in order of appearance."""
+    """(first span with each distinct key, index of every span's key), distinct keys in order of
+    appearance."""
     if not len(keys):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     distinct, ids = _ranks(keys)
     first = np.empty(len(distinct), dtype=np.int64)
-    first[ids[::-1]] = np.arange(len(ids))[::-1]  # of repeated indices the last assignment stays
+    first[ids[::-1]] = np.arange(len(ids))[::-1]  # for repeated indices the last assignment wins
     order = np.argsort(first)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return first[order], rank[ids]
 
 
-def term_statistics(
+def expand_spans(
     starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(all positions of spans one after the other, where among these each span begins)."""
+    """(concatenated positions of all spans, index of each span's first position among them)."""
     begins = np.cumsum(lengths) - lengths
     return np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum())), begins
 
 
 def byte_keys(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Keys of the spans of `data`: equal for equal spans, and different for different ones but for a
-    chance of 2**-64. Spans hold no zero bytes and are up to MAX_KEYED long.
+    """Keys of the spans of `data`: equal for equal spans; different spans collide with probability 2**-64.
 
-    Eight bytes are read at once; up to this length the key is a permutation of the bytes themselves.
+    Spans have no zero bytes and at most MAX_KEYED bytes. Eight bytes are read at once; up to that length the
+    key is a bijection of the bytes.
     """
     padded = data + bytes(_WORD_BYTES)
     eight = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
@@ -110,10 +112,10 @@ def byte_keys(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -
 def code_keys(
     text: str, codes: CodePoints, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """As `byte_keys` for spans of any length and any characters, by multilinear hash: the sum of code *
+    """Like `byte_keys` for spans of any length and any characters, by multilinear hash: the sum of code *
     multiplier(position), modulo 2**64."""
     lengths = ends - starts
-    at, begins = term_statistics(starts, lengths)
+    at, begins = expand_spans(starts, lengths)
     positions = at - np.repeat(starts, lengths)
     chars = codes[at]
     keys = np.add.reduceat(_MULTIPLIERS[np.minimum(positions, MAX_KEYED - 1)] * chars, begins)
@@ -125,8 +127,8 @@ def code_keys(
 def _ranks(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """(distinct keys ascending, index of every key among them).
 
-    As np.unique(..., return_inverse=True), several times faster: the position of a key is first guessed
-    from its high bits.
+    Same as np.unique(..., return_inverse=True) but several times faster: the position of a key is first
+    estimated from its high bits.
     """
     ordered = np.sort(keys)
     changes = np.ones(len(ordered), dtype=np.bool_)

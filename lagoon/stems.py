@@ -1,4 +1,4 @@
-"""Snowball stems of English words, which lead inflected forms to their lemma."""
+"""Snowball stems of English words, which map inflected forms to their lemma."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,8 +8,7 @@ import Stemmer
 
 @cache
 def _stemmer() -> Stemmer.Stemmer:
-    # No cache inside the stemmer: callers stem each distinct form once, and a cache would make
-    # concurrent calls share state.
+    # Size 0: callers stem each distinct form once, and a cache would share state between concurrent calls.
     return Stemmer.Stemmer("english", 0)
 
 

@@ -1,9 +1,9 @@
-"""Words of a text: where they are, what they are, and which of them stand side by side.
+"""Tokenize texts: spans, normal forms, and adjacency of tokens.
 
-A token is an acronym written with stops ("u.s.") or a run of letters and digits with inner
-apostrophes ("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe"). Hyphens,
-underscores and white space separate tokens that still stand side by side ("well-known"); any other
-punctuation between two tokens parts them.
+A token is an acronym written with stops ("u.s.") or a run of letters and digits with inner apostrophes
+("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe"). Tokens separated by hyphens,
+underscores or white space are adjacent ("well-known"); tokens with any other punctuation between them are
+not.
 """
 
 import re
@@ -21,8 +21,8 @@ from lagoon.spans import (
     code_keys,
     code_points,
     distinct_spans,
+    expand_spans,
     narrow,
-    term_statistics,
 )
 
 _STOP_WORDS = """
@@ -39,10 +39,10 @@ _STOP_WORDS = """
 
 STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
-# What may hang on a word behind an apostrophe; looked up without it ("cat's" -> "cat").
+# Endings after an apostrophe; words are looked up without them ("cat's" -> "cat").
 CLITICS = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
 
-# Letters that Unicode does not decompose but English spelling does.
+# Letters that English spelling decomposes but Unicode does not.
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ß": "ss", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
     | {"’": "'", "ʼ": "'"}
@@ -70,8 +70,8 @@ def _class_of(char: str) -> int:
     return _BREAK
 
 
-# By byte of `spans.narrow`, and by code point for what has no byte; filled as it is met, because asking for
-# all 1.1 million would cost every process a quarter of a second.
+# Classes by byte of `spans.narrow`, and by code point for characters without a byte. The latter are computed
+# on first use, because computing all 1.1 million would take every process a quarter of a second.
 _BYTE_CLASSES = bytes(_class_of(chr(point)) for point in range(256))
 _CLASSES = np.full(0x110000, _UNSEEN, dtype=np.uint8)
 
@@ -80,15 +80,15 @@ _UNFOLDED = 0xFF
 _FOLDED = bytes(range(128)).lower() + bytes([_UNFOLDED]) * 128
 
 
-# A token of ASCII in lower case, and what parts it from the next.
+# A token of ASCII in lower case, and the text up to the next token.
 _TOKEN = re.compile(r"((?:[a-z]\.){2,}|[a-z0-9]+(?:'[a-z0-9]+)*)([^a-z0-9]*)")
 
-# What English texts have besides ASCII, as ASCII that has the same meaning for tokens.
+# Common characters of English texts besides ASCII -> ASCII with the same effect on tokens.
 _PLAIN = str.maketrans(
     {"’": "'", "\u00a0": " ", "\u2010": "-", "\u2011": "-"} | dict.fromkeys("‘“”–—…•·£€°§«»¿¡†‡", "!")
 )
 
-# Characters of texts whose tokens are listed one by one.
+# Texts up to this length are tokenized one token at a time.
 _SHORT = 1000
 
 
@@ -99,7 +99,7 @@ class TokenStream:
     forms   distinct normal forms, in order of first appearance
     ids     i32 (n,): index into `forms`
     starts, ends   i64 (n,): span in code points of the text
-    joined  bool (n,): the token and the next one stand side by side (last one: False)
+    joined  bool (n,): the token and the next are adjacent (last token: False)
     """
 
     forms: list[str]
@@ -113,18 +113,18 @@ class TokenStream:
 
 
 def _fold(surface: str) -> str:
-    """Normal form of a token as it stands in the text."""
+    """Normal form of a token."""
     surface = surface.lower()
     if surface.isascii():
         return surface
-    # One by one: of a whole text the marks would be put in order, in the square of their number, and then left out.
+    # Character by character: normalizing a whole string would sort its combining marks, in quadratic time.
     decomposed = "".join(unicodedata.normalize("NFKD", char) for char in surface)
     plain = decomposed.lower().translate(_LETTERS)
     return "".join(char for char in plain if char.isalnum() or char in "'.")
 
 
 def tokenise(text: str) -> TokenStream:
-    """Tokens of any text, in time linear in its length."""
+    """Tokenize a text, in time linear in its length."""
     data, wide, codes = narrow(text)
     classes = np.frombuffer(bytearray(data).translate(_BYTE_CLASSES), dtype=np.uint8)
     folded = bytearray(data).translate(_FOLDED)
@@ -168,8 +168,10 @@ def _forms(
 
 
 def short_tokens(text: str) -> list[tuple[str, str]] | None:
-    """(normal form, what follows up to the next token) of each token, found one by one: for a short text
-    that costs less than setting numpy up. None if it has characters that are left to `tokenise`."""
+    """(normal form, text up to the next token) of each token, without the overhead of numpy.
+
+    None if the text has characters that only `tokenise` supports.
+    """
     if not text.isascii():
         text = text.translate(_PLAIN)
         if not text.isascii():
@@ -187,13 +189,15 @@ def token_list(text: str) -> list[str]:
 
 
 def normalise(text: str) -> str:
-    """The tokens of `text` with single spaces between: the form under which words are stored and
-    hashed. "Well-Known" and "well_known" -> "well known", "Café’s" -> "cafe's", "U.S." -> "u.s."."""
+    """Normal forms of the tokens of `text`, separated by single spaces, as words are stored and hashed.
+
+    "Well-Known" and "well_known" -> "well known", "Café’s" -> "cafe's", "U.S." -> "u.s.".
+    """
     return " ".join(token_list(text))
 
 
 def without_clitic(form: str) -> str:
-    """The form without what hangs on it behind an apostrophe: "cat's" -> "cat", "isn't" -> "is"."""
+    """The form without its clitic, the ending after an apostrophe: "cat's" -> "cat", "isn't" -> "is"."""
     if "'" in form:
         for clitic in CLITICS:
             if form.endswith(clitic) and len(form) > len(clitic):
@@ -202,12 +206,12 @@ def without_clitic(form: str) -> str:
 
 
 def is_stop_word(form: str) -> bool:
-    """A stop word, alone or with a clitic ("it's", "they'll", "don't")."""
+    """Whether the form is a stop word, alone or with a clitic ("it's", "they'll", "don't")."""
     return form in STOP_WORDS or ("'" in form and without_clitic(form) in STOP_WORDS)
 
 
 def has_letter(form: str) -> bool:
-    """Whether the form is a word at all, not a number."""
+    """Whether the form has a letter; otherwise it is a number."""
     return any(map(str.isalpha, form))
 
 
@@ -222,7 +226,7 @@ def _classify(codes: CodePoints) -> NDArray[np.uint8]:
 
 
 def _join_marks(inside: NDArray[np.bool_], classes: NDArray[np.uint8]) -> None:
-    """Combining marks and invisible characters behind a letter belong to its token."""
+    """Add combining marks and invisible characters after a letter to its token."""
     marks = classes == _MARK
     if not marks.any():
         return
@@ -232,7 +236,7 @@ def _join_marks(inside: NDArray[np.bool_], classes: NDArray[np.uint8]) -> None:
 
 
 def _join_apostrophes(inside: NDArray[np.bool_], classes: NDArray[np.uint8]) -> None:
-    """An apostrophe between letters is part of the token."""
+    """Add apostrophes between letters to their token."""
     at = np.flatnonzero(classes == _APOSTROPHE)
     at = at[(at > 0) & (at < len(classes) - 1)]
     inside[at[inside[at - 1] & (classes[at + 1] == _WORD)]] = True
@@ -252,19 +256,19 @@ def _join_acronyms(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Two or more single letters, each with a stop behind it, are one token with its stops."""
+    """Merge two or more single letters, each followed by a stop, into one token with the stops."""
     dots = np.flatnonzero(classes == _DOT)
     letters = np.frombuffer(data, dtype=np.uint8)[dots - 1] | 0x20
     dots = dots[(dots > 0) & (letters >= ord("a")) & (letters <= ord("z"))]
-    dots = dots[inside[dots - 1] & ((dots == 1) | ~inside[dots - 2])]  # behind a single letter
-    dots = dots[:-1][np.diff(dots) == 2]  # ... which another one follows
+    dots = dots[inside[dots - 1] & ((dots == 1) | ~inside[dots - 2])]  # after a single letter
+    dots = dots[:-1][np.diff(dots) == 2]  # ... and before another such letter
     if not dots.size:
         return starts, ends
     inside[dots] = inside[dots + 2] = True
     linked = np.searchsorted(starts, dots - 1)
-    follows = np.zeros(len(starts), dtype=np.bool_)  # the token continues the acronym of the one before
+    follows = np.zeros(len(starts), dtype=np.bool_)  # the token continues the acronym of the token before
     follows[linked + 1] = True
-    leads = np.zeros(len(starts), dtype=np.bool_)  # the token is continued by the next
+    leads = np.zeros(len(starts), dtype=np.bool_)  # the next token continues the acronym
     leads[linked] = True
     ends = ends.copy()
     ends[follows & ~leads] += 1
@@ -282,18 +286,18 @@ def _joined(
     joined = np.zeros(len(ids), dtype=np.bool_)
     if len(ids) < 2:
         return joined
-    parting = (classes != _GAP) & (classes != _MARK) & ~inside
+    separates = (classes != _GAP) & (classes != _MARK) & ~inside
     opens, closes = ends[:-1], starts[1:]
-    n_parting = parting[opens].view(np.uint8)  # of most gaps that is all there is: one space
+    n_separators = separates[opens].view(np.uint8)  # most gaps are a single space
     wide = np.flatnonzero(closes - opens > 1)
-    n_parting[wide] += parting[opens[wide] + 1]
+    n_separators[wide] += separates[opens[wide] + 1]
     wide = wide[closes[wide] - opens[wide] > 2]
     if wide.size:
-        at, first = term_statistics(opens[wide], closes[wide] - opens[wide])
-        n_parting[wide] = np.minimum(np.add.reduceat(parting[at], first, dtype=np.int64), 2)
-    joined[:-1] = n_parting == 0
+        at, first = expand_spans(opens[wide], closes[wide] - opens[wide])
+        n_separators[wide] = np.minimum(np.add.reduceat(separates[at], first, dtype=np.int64), 2)
+    joined[:-1] = n_separators == 0
     # The stop of "St. Louis" and "Mt. Everest" is part of the spelling.
-    stop = np.flatnonzero((n_parting == 1) & (classes[opens] == _DOT))
+    stop = np.flatnonzero((n_separators == 1) & (classes[opens] == _DOT))
     if stop.size:
         title = np.fromiter((form in TITLES for form in forms), dtype=np.bool_, count=len(forms))
         joined[stop[title[ids[stop]]]] = True

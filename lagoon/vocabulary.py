@@ -1,7 +1,7 @@
-"""From tokens to words: the base vocabulary, and the words learned on top of it.
+"""The base vocabulary: map tokens to words.
 
-A token is looked up as it stands, then without its clitic, then by its stem; learned words come last
-and match exactly, so that adding one never changes what a known token means.
+A token is looked up in its full form, then without its clitic, then by its stem. Learned words are looked up
+last, so that adding one never changes the meaning of a known token.
 """
 
 from bisect import bisect_left
@@ -19,21 +19,21 @@ from lagoon.model import Model
 from lagoon.stems import stem, stem_many
 from lagoon.tokens import has_letter, is_stop_word, without_clitic
 
-# No token of the vocabulary is nearly as long; longer ones (encoded data) are unknown without hashing.
+# All tokens of the vocabulary are much shorter; longer ones (encoded data) are unknown without hashing.
 MAX_WORD_CHARS = 64
 
 # Kinds of tokens.
 WORD, STOP, NUMBER = range(3)
 
-# A form's kind, word + 1 and part + 1 in the bits of one number.
+# Bit fields of a code: a form's kind, word + 1 and part + 1.
 _KIND_MASK = 0b11
 _WORD_SHIFT, _PART_SHIFT = 2, 32
 _ENTRY_MASK = (1 << _PART_SHIFT - _WORD_SHIFT) - 1
 
-# Forms looked up one by one rather than with numpy.
+# Up to this many forms are looked up one by one rather than with numpy.
 _FEW = 16
 
-# Forms remembered: those of a small library of English books. About 200 bytes each.
+# Cached forms: enough for a small library of English books. About 200 bytes each.
 _MOST_CODES = 50_000
 
 
@@ -55,8 +55,8 @@ class WordInfo:
 
 @dataclass(frozen=True)
 class Resolution:
-    """What each form is: kind (WORD, STOP, NUMBER), word (-1 unknown), part of compounds (-1 none);
-    each (forms,)."""
+    """Kind (WORD, STOP, NUMBER), word (-1 unknown) and compound part (-1 none) of each form; each
+    (forms,)."""
 
     kinds: NDArray[np.uint8]
     words: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Resolution:
 
 
 class BaseVocabulary:
-    """The vocabulary of a model; it never changes and is shared by every scorer of that model."""
+    """The vocabulary of a model; it never changes, and all scorers of the model share it."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -73,26 +73,26 @@ class BaseVocabulary:
         self._stems = _HashTable(model.stem_hashes, model.stem_words)
         self._parts = _HashTable(trie.part_hashes, np.arange(len(trie.part_hashes), dtype=np.uint32))
         self._matcher = CompoundMatcher(trie, self._forms.find(trie.part_hashes))
-        # What forms are: the words of a language are few, and most of a text is the commonest of them. Threads
-        # may fill it at once: they write the same.
+        # Cache of codes by form: most of a text consists of few common words. Threads may fill it
+        # concurrently, because they write the same values.
         self._codes: dict[str, int] = {}
 
     def codes(self, forms: Sequence[str]) -> Sequence[int]:
-        """Each form's kind, word and part in one number; see `unpack`."""
-        known = self._codes
-        codes = [known.get(form, -1) for form in forms]
+        """Code of each form: kind, word and part in one number; see `unpack`."""
+        cache = self._codes
+        codes = [cache.get(form, -1) for form in forms]
         if -1 in codes:
             missing = [index for index, code in enumerate(codes) if code < 0]
-            if len(known) + len(missing) > _MOST_CODES:
-                known = self._codes = {}
+            if len(cache) + len(missing) > _MOST_CODES:
+                cache = self._codes = {}
             for index, code in zip(missing, self._look_up([forms[i] for i in missing]), strict=True):
                 codes[index] = code
                 if len(forms[index]) <= MAX_WORD_CHARS:
-                    known[forms[index]] = code
+                    cache[forms[index]] = code
         return codes
 
     def resolve(self, forms: Sequence[str]) -> Resolution:
-        """Look up forms; stop words and numbers have no word but may be parts."""
+        """Look up forms; stop words and numbers have no word but may be compound parts."""
         codes = np.array(self.codes(forms), dtype=np.int64)
         return Resolution(
             (codes & _KIND_MASK).astype(np.uint8),
@@ -103,23 +103,23 @@ class BaseVocabulary:
     def compounds(
         self, forms: Resolution, ids: NDArray[np.int32], joined: NDArray[np.bool_]
     ) -> CompoundMatches:
-        """Compounds in a sequence of tokens, which are indices of `forms`."""
+        """Find compounds in a sequence of tokens, which are indices of `forms`."""
         return self._matcher.find(forms.parts, forms.words, ids, joined)
 
     def few_compounds(
         self, parts: Sequence[int], words: Sequence[int], joined: Sequence[bool]
     ) -> list[tuple[int, int, int]]:
-        """The same for a few tokens: (first token, number of tokens, word)."""
+        """Like `compounds` for few tokens, without numpy: (first token, number of tokens, word)."""
         return self._matcher.find_few(parts, words, joined)
 
     def find(self, tokens: Sequence[str]) -> int:
-        """Word id of one word or compound given as its tokens, -1 if unknown."""
+        """Word id of a word or compound given as tokens, -1 if unknown."""
         _, words, parts = unpack(self.codes(tokens))
         if len(tokens) == 1:
             return words[0]
         joined = [True] * (len(tokens) - 1) + [False]
-        found = self.few_compounds(parts, words, joined)
-        return found[0][2] if len(found) == 1 and found[0][1] == len(tokens) else -1
+        matches = self.few_compounds(parts, words, joined)
+        return matches[0][2] if len(matches) == 1 and matches[0][1] == len(tokens) else -1
 
     def row(self, word_id: int) -> tuple[int, list[int], list[int]]:
         """(weight_q, reefs, bm25_q of each) of a word."""
@@ -129,7 +129,7 @@ class BaseVocabulary:
 
     @cached_property
     def _rows(self) -> tuple[memoryview, memoryview, memoryview, memoryview]:
-        # Slices and single items of memory views cost a third of those of arrays.
+        # Slices and single items of memoryviews are three times as fast as those of arrays.
         model = self.model
         return model.weights.data, model.row_starts.data, model.row_reefs.data, model.row_bm25.data
 
@@ -152,7 +152,7 @@ class BaseVocabulary:
         )
 
     def _look_up(self, forms: Sequence[str]) -> list[int]:
-        """Codes of forms. Setting numpy up costs more than a few."""
+        """Codes of forms. For few forms, the overhead of numpy exceeds the work."""
         return list(map(self._code, forms)) if len(forms) <= _FEW else self._codes_of_many(forms)
 
     def _code(self, form: str) -> int:
@@ -189,7 +189,7 @@ def unpack(codes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
 
 
 class _HashTable:
-    """Sorted hashes -> values, for many at once or for one."""
+    """Map from hashes, sorted, to values, for many at once or for a single one."""
 
     def __init__(self, hashes: NDArray[np.uint64], values: NDArray[np.uint32]) -> None:
         self._hashes = hashes
@@ -197,15 +197,15 @@ class _HashTable:
         self._views = hashes.data, values.data
 
     def find(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The value of each hash, -1 where it is absent."""
+        """Value of each hash, -1 if it is absent."""
         at = find_sorted(self._hashes, hashes)
-        found = np.full(len(hashes), -1, dtype=np.int64)
+        values = np.full(len(hashes), -1, dtype=np.int64)
         hit = at >= 0
-        found[hit] = self._values[at[hit]]
-        return found
+        values[hit] = self._values[at[hit]]
+        return values
 
     def get(self, hashed: int) -> int:
-        """The value of one hash, -1 if it is absent."""
+        """Value of a single hash, -1 if it is absent."""
         hashes, values = self._views
         at = bisect_left(hashes, hashed)
         return int(values[at]) if at < len(hashes) and hashes[at] == hashed else -1

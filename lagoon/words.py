@@ -1,8 +1,8 @@
-"""The normal forms of a vocabulary in a file, front-coded: neighbours in a sorted list begin alike.
+"""File of the vocabulary's normal forms, front-coded: neighbours in a sorted list share a prefix.
 
-One line a word, the line number being the word id: a character that says how many characters the word
-shares with the one before, then the rest of the word. Every 32nd word stands whole, so that any word is
-found without reading all before it.
+Line i is word i: a character that encodes the length of the prefix shared with the word before, then the rest
+    of the
+word. Every 32nd word is stored whole, so that a word is decoded without reading all lines before it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,26 +18,25 @@ _MOST_SHARED = ord("~") - _NOTHING_SHARED
 
 
 def encode_words(words: Iterable[str]) -> bytes:
-    """The file of these words, UTF-8."""
+    """Encode words as the content of the file, UTF-8."""
     lines = []
     before = ""
     for index, word in enumerate(words):
-        shared = min(_n_shared(before, word), _MOST_SHARED) if index % BLOCK else 0
+        shared = min(_shared_prefix_length(before, word), _MOST_SHARED) if index % BLOCK else 0
         lines.append(f"{chr(_NOTHING_SHARED + shared)}{word[shared:]}\n")
         before = word
     return "".join(lines).encode("utf-8")
 
 
-def _n_shared(one: str, other: str) -> int:
-    """Length of the common beginning."""
-    for length, (a, b) in enumerate(zip(one, other, strict=False)):
+def _shared_prefix_length(left: str, right: str) -> int:
+    for length, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
             return length
-    return min(len(one), len(other))
+    return min(len(left), len(right))
 
 
 def decode_words(lines: Iterable[str]) -> Iterator[str]:
-    """Words of consecutive lines, the first of which begins a block."""
+    """Decode words from consecutive lines; the first line begins a block."""
     word = ""
     for line in lines:
         word = word[: ord(line[0]) - _NOTHING_SHARED] + line[1:]
@@ -45,8 +44,8 @@ def decode_words(lines: Iterable[str]) -> Iterator[str]:
 
 
 class StoredWords(Sequence[str]):
-    """Normal forms by word id, read from their file when one is first asked for: scoring works on
-    hashes and never needs them."""
+    """Normal forms by word id, read from their file on first access: scoring uses hashes and never needs
+    them."""
 
     def __init__(self, path: Path, n_words: int) -> None:
         self._path = path
@@ -74,7 +73,7 @@ class StoredWords(Sequence[str]):
         return decode_words(self._open()[0].decode("utf-8").split("\n")[: self._n_words])
 
     def _open(self) -> tuple[bytes, list[int]]:
-        """The file, and where its blocks start."""
+        """Content of the file and the start offsets of its blocks."""
         if self._opened is None:
             data = self._path.read_bytes()
             ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))

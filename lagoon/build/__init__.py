@@ -1,1 +1,1 @@
-"""The offline pipeline that makes ``lagoon/data``: see docs/lagoon-data.md. Not used at run time."""
+"""Offline pipeline that builds ``lagoon/data``; see docs/lagoon-data.md. Not used at run time."""

@@ -23,7 +23,7 @@ _log = logging.getLogger("lagoon.build")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; every field of ``Parameters`` is an option."""
+    """Command-line parser; every field of ``Parameters`` is an option."""
     parser = argparse.ArgumentParser(prog="python -m lagoon.build", description=__doc__)
     parser.add_argument(
         "--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="WordNet 3.0 database"
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         help=".jsonl(.gz) files with a field `text`, or folders of .txt and .md files",
     )
     parser.add_argument(
-        "--cache", type=Path, default=Path.home() / ".cache" / "lagoon-build", help="embeddings are kept here"
+        "--cache", type=Path, default=Path.home() / ".cache" / "lagoon-build", help="folder for embeddings"
     )
     parser.add_argument(
         "--reefs", type=Path, default=REEFS_FILE, help="names, islands and typical words of the reefs"
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def sources_of_data() -> list[dict[str, str]]:
-    """What the data was made from, for the manifest."""
+    """Sources of the data, for the manifest."""
     return [
         {
             "name": "WordNet",
@@ -83,7 +83,7 @@ def sources_of_data() -> list[dict[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build and write the data; 0 on success, 1 with a message when a source is missing or damaged."""
+    """Build and write the data; returns 0, or 1 with a message if a source is missing or damaged."""
     options = parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)7d ms  %(message)s")
     sources = Sources(

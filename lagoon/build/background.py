@@ -1,5 +1,5 @@
-"""What running text says of words: how rare they are, what one word contributes to a reef on average, and
-how much more passages differ than as many words drawn one by one."""
+"""Background statistics of running text: rarity of words, mean contribution of a word to a reef, and
+dispersion of passages compared with the same number of words drawn independently."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from scipy import optimize, sparse
 Doubles = npt.NDArray[np.float64]
 
 WITHIN_TWO_DEVIATIONS = 0.9545
-"""Of a normal distribution. What z-scores are calibrated to: |z| > 2 for one reef in twenty."""
+"""Share of a normal distribution. z-scores are calibrated to it: |z| > 2 for one reef in twenty."""
 _DIGITS = 4
 
 
 def document_frequencies(counts: sparse.csr_matrix) -> npt.NDArray[np.int64]:
-    """Windows that hold each word; ``counts`` is (n_windows, n_words) without stored zeros."""
+    """Number of windows with each word; ``counts`` is (n_windows, n_words) without stored zeros."""
     return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.int64)
 
 
 def rarity(frequencies: npt.NDArray[np.integer], n_documents: int) -> Doubles:
-    """``ln((D - df + 0.5) / (df + 0.5) + 1)``: 0.4 for a word of two windows in three, 12 for one never seen.
+    """``ln((D - df + 0.5) / (df + 0.5) + 1)``: 0.4 for a word in two of three windows, 12 for a word in none.
 
-    The same form as the scorer's idf over reefs; always positive, and below 16 for up to four million
-    documents, as the data format wants.
+    The same formula as the scorer's idf over reefs; always positive, and below 16 for up to four million
+    documents, as the data format requires.
     """
     df = frequencies.astype(np.float64)
     return np.log((n_documents - df + 0.5) / (df + 0.5) + 1.0)
 
 
 def repetition_mass(counts: sparse.csr_matrix) -> Doubles:
-    """How much each word weighs in running text, summed over windows as the scorer counts: 1 + ln(tf)."""
+    """Sum of the repetition weights 1 + ln(tf) of each word over all windows, as the scorer counts."""
     data = 1.0 + np.log(counts.data.astype(np.float64))
     return np.asarray(np.bincount(counts.indices, weights=data, minlength=counts.shape[1]), dtype=np.float64)
 
 
 def contribution_moments(contributions: sparse.csr_matrix, mass: Doubles) -> Doubles:
-    """Mean and variance, by reef, of the contribution of one word drawn from running text.
+    """Mean and variance, by reef, of the contribution of a word drawn from running text.
 
     Args:
-        contributions: (n_words, n_reefs), word weight times BM25, as the scorer will read them back
-            from the quantised data.
+        contributions: (n_words, n_reefs), word weight times BM25, as the scorer reads them from the quantised
+            data.
         mass: (n_words,) relative frequency of every word; need not sum to 1.
 
     Returns:
         Shape (2, n_reefs).
 
     Raises:
-        ValueError: if a reef is never touched by running text (its variance would be zero).
+        ValueError: if no word of running text is associated with a reef (its variance would be zero).
     """
     share = mass / mass.sum()
     mean = np.asarray(contributions.T @ share).ravel()
@@ -63,23 +63,23 @@ def contribution_moments(contributions: sparse.csr_matrix, mass: Doubles) -> Dou
 def dispersion(
     windows: Sequence[sparse.csr_matrix], contributions: sparse.csr_matrix, moments: Doubles
 ) -> Doubles:
-    """Rate and exponent of D(M) = 1 + rate * max(M - 1, 0) ** exponent: by how much the variance of a passage
-    is larger than that of as many words drawn one by one (see `lagoon.scoring`).
+    """Rate and exponent of D(M) = 1 + rate * max(M - 1, 0) ** exponent, the ratio of the variance of a
+    passage to that of the same number of words drawn independently (see `lagoon.scoring`).
 
-    For each length, D is what makes two deviations hold 95.45 % of all reefs and windows; the curve is fitted to
-    these by least squares of the logarithms. The percentile, and not the variance, because the distributions have
-    long tails: what people read is how unusual a z of 2 is.
+    For each length, D is chosen so that 95.45 % of all reefs and windows are within two deviations; the curve
+    is fitted to these values by least squares of the logarithms. The percentile is used instead of the
+    variance because the distributions have long tails, and readers interpret how unusual a z of 2 is.
 
     Args:
         windows: for each of several lengths, the words of windows of running text, (n_windows, n_words).
-        contributions, moments: as for and from `contribution_moments`.
+        contributions, moments: argument and result of `contribution_moments`.
 
     Raises:
-        ValueError: if there are fewer than two lengths with windows.
+        ValueError: if fewer than two lengths have windows.
     """
     measured = [_dispersion_at(counts, contributions, moments) for counts in windows if counts.shape[0]]
     if len(measured) < 2:
-        raise ValueError("running text is too short to say how passages of different lengths vary")
+        raise ValueError("running text is too short to measure how passages of different lengths vary")
     lengths, excess = np.array(measured).T
     grown = np.maximum(lengths - 1.0, 0.0)
 

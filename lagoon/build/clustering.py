@@ -1,8 +1,8 @@
 """Spherical k-means with k-means++ seeds: the same seed gives the same centroids.
 
-Follows Dhillon & Modha (2001), "Concept decompositions for large sparse text data using clustering",
-with the seeding of Arthur & Vassilvitskii (2007) on cosine distance. Empty clusters are refilled with
-the points that fit their own cluster worst.
+Follows Dhillon & Modha (2001), "Concept decompositions for large sparse text data using clustering", with the
+seeding of Arthur & Vassilvitskii (2007) on cosine distance. An empty cluster gets a point with the lowest
+cosine to its own centroid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _BLOCK = 16384
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """Centroids (k, d) of unit length, the cluster of every point, the mean cosine to its centroid."""
+    """Centroids (k, d) of unit length, the cluster of every point, and the mean cosine of points to their
+    centroid."""
 
     centroids: Floats
     labels: Ints
@@ -45,11 +46,11 @@ def spherical_kmeans(
     restarts: int = 1,
     max_iterations: int = 60,
 ) -> Clustering:
-    """Cluster unit vectors by cosine; of ``restarts`` runs the one of greatest cohesion is kept.
+    """Cluster unit vectors by cosine; returns the run of greatest cohesion of ``restarts`` runs.
 
     Args:
         points: (n, d), unit rows, n >= k.
-        weights: (n,) how much a point counts for its centroid; all 1 if None.
+        weights: (n,) weight of a point in its centroid; all 1 if None.
         seed: Restart i uses seed + i.
 
     Raises:
@@ -60,14 +61,14 @@ def spherical_kmeans(
     mass = np.ones(len(points), dtype=np.float32) if weights is None else weights.astype(np.float32)
     best: Clustering | None = None
     for restart in range(restarts):
-        run = _one_run(points, mass, k, seed + restart, max_iterations)
+        run = _single_run(points, mass, k, seed + restart, max_iterations)
         if best is None or run.cohesion > best.cohesion:
             best = run
     assert best is not None, "restarts must be at least 1"
     return best
 
 
-def _one_run(
+def _single_run(
     points: Floats, mass: npt.NDArray[np.float32], k: int, seed: int, max_iterations: int
 ) -> Clustering:
     centroids = _plus_plus_seeds(points, mass, k, np.random.default_rng(seed))
@@ -76,7 +77,7 @@ def _one_run(
         centroids = _centroids(points, mass, labels, cosines, k)
         previous = labels
         labels, cosines = nearest(points, centroids)
-        # A last fraction of a percent of wanderers does not change the centroids visibly.
+        # When fewer than 0.05 % of the points change their cluster, the centroids are stable.
         if np.count_nonzero(labels != previous) <= len(points) // 2000:
             break
     cohesion = float(np.average(cosines, weights=mass))
@@ -86,13 +87,14 @@ def _one_run(
 def _plus_plus_seeds(
     points: Floats, mass: npt.NDArray[np.float32], k: int, rng: np.random.Generator
 ) -> Floats:
-    """k points, each drawn with probability proportional to its squared distance to those before."""
+    """k points, each drawn with probability proportional to its squared distance to the points drawn
+    before."""
     chosen = [int(rng.choice(len(points), p=mass / mass.sum(dtype=np.float64)))]
     distance = np.maximum(0.0, 1.0 - points @ points[chosen[0]]).astype(np.float64)
     for _ in range(1, k):
         odds = distance**2 * mass
         total = odds.sum()
-        if total <= 0:  # fewer different points than clusters: any will do
+        if total <= 0:  # fewer distinct points than clusters: draw any
             odds, total = np.ones(len(points)), float(len(points))
         chosen.append(int(rng.choice(len(points), p=odds / total)))
         np.minimum(distance, np.maximum(0.0, 1.0 - points @ points[chosen[-1]]), out=distance)
@@ -107,18 +109,18 @@ def anchored_centroids(
     rounds: int,
     weights: npt.NDArray[np.float32] | None = None,
 ) -> Clustering:
-    """Spherical k-means that starts at given points and is held near them.
+    """Run spherical k-means with centroids that stay near given anchors.
 
-    Cluster r begins at the mean direction of its anchors; in each round its centroid becomes ``pull`` times that
-    direction plus ``1 - pull`` times the mean direction of its members. So a cluster keeps the meaning it was
-    given while it settles among the points. Nothing is drawn at random.
+    Cluster r begins at the mean direction of its anchors. In each round its centroid becomes ``pull`` times
+    that direction plus ``1 - pull`` times the mean direction of its members. So a cluster adapts to the
+    points but keeps its given meaning. Deterministic.
 
     Args:
         points: (n, d), unit rows.
         anchors: for each cluster, the indices of its anchors among ``points``.
         pull: 0 (plain k-means from these starts) to 1 (centroids do not move).
-        rounds: How often points are assigned and centroids moved.
-        weights: (n,) how much a point counts for its centroid; all 1 if None.
+        rounds: Number of rounds of assigning points and moving centroids.
+        weights: (n,) weight of a point in its centroid; all 1 if None.
 
     Raises:
         ValueError: if a cluster has no anchor.
@@ -138,7 +140,7 @@ def anchored_centroids(
 
 
 def nearest(points: Floats, centroids: Floats) -> tuple[Ints, Floats]:
-    """The best centroid of every point, and its cosine; ties go to the lower number."""
+    """Nearest centroid of every point, and its cosine; ties go to the lower index."""
     labels = np.empty(len(points), dtype=np.intp)
     cosines = np.empty(len(points), dtype=np.float32)
     for first in range(0, len(points), _BLOCK):

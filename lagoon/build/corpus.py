@@ -1,7 +1,6 @@
 """Running text: whole articles and books.
 
-Only counts are taken from it: how many windows hold a word, and how often words occur. The text itself
-is never stored.
+Used for counts only: windows with a word, and occurrences of words. The text itself is not stored.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from pathlib import Path
 
 
 def read_texts(paths: Sequence[Path]) -> Iterator[str]:
-    """The texts of ``.jsonl`` / ``.jsonl.gz`` files (field ``text``) and of ``.txt`` / ``.md`` folders.
+    """Read the texts of ``.jsonl`` / ``.jsonl.gz`` files (field ``text``) and of folders of ``.txt`` /
+    ``.md`` files.
 
     Raises:
         FileNotFoundError: if a path is missing.
-        ValueError: if a file is of another kind.
+        ValueError: if a file has another format.
     """
     for path in paths:
         if path.is_dir():

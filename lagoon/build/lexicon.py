@@ -1,4 +1,4 @@
-"""The words of the model: WordNet's lemmas in normal form, numbered, and the ways that lead to them."""
+"""Words of the model: WordNet's lemmas in normal form with ids, and the tables to look them up."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Lexicon:
     Attributes:
         words: Normal forms; single words first, then compounds, each part sorted.
         n_singles: How many of ``words`` are single words.
-        counts: (n_words,) how often any sense of the word was tagged in WordNet's concordances.
+        counts: (n_words,) number of times any sense of the word was tagged in WordNet's concordances.
         forms: Single-word lemmas and irregular inflections -> word id.
-        stems: Snowball stem -> word id of the most frequent single word that has it.
+        stems: Snowball stem -> word id of the most frequent single word with this stem.
         lemmas: Lemma as in WordNet's index -> word id.
     """
 
@@ -45,10 +45,10 @@ class Lexicon:
 
 
 def build_lexicon(wordnet: WordNet) -> Lexicon:
-    """Number the lemmas that running text can match.
+    """Assign ids to the lemmas that running text can match.
 
-    Left out are lemmas that the tokeniser can never score: stop words, numbers, and compounds made of
-    stop words and numbers alone.
+    Excludes lemmas that can never be scored: stop words, numbers, and compounds of only stop words and
+        numbers.
     """
     normal = {sense.lemma: normalise(sense.lemma) for sense in wordnet.senses}
     tagged: dict[str, int] = {}
@@ -73,7 +73,7 @@ def build_lexicon(wordnet: WordNet) -> Lexicon:
 
 
 def scorable(form: str) -> bool:
-    """Whether a normal form holds at least one token that is neither stop word nor number."""
+    """Whether a normal form has at least one token that is neither a stop word nor a number."""
     return any(has_letter(token) and not is_stop_word(token) for token in form.split())
 
 
@@ -89,7 +89,7 @@ def _forms(
         form, word = normalise(inflected), lemmas.get(lemma, len(singles))
         if word >= len(singles) or " " in form or form in forms or not scorable(form):
             continue
-        # A form of two lemmas ("bound": bind, bound) goes to the one that is more often meant.
+        # A form of two lemmas ("bound": bind, bound) goes to the more frequent lemma.
         if form not in irregular or counts[word] > counts[irregular[form]]:
             irregular[form] = word
     return forms | irregular
@@ -105,28 +105,28 @@ def _stems(singles: list[str], counts: npt.NDArray[np.int64]) -> dict[str, int]:
 
 
 def misled_inflections(lexicon: Lexicon, seen: Iterable[str]) -> dict[str, int]:
-    """Regular inflections that the stemmer does not bring to their word: "animals" stems like "animation", "women"
-    and "largest" like nothing that is known.
+    """Regular inflections that the stemmer does not map to their word: "animals" has the stem of "animation",
+    "women" and "largest" have stems of no known word.
 
     Args:
-        seen: Token forms that occur in running text; only these are worth a place in the data.
+        seen: Token forms that occur in running text; only these are added to the data.
 
     Returns:
-        Form -> word id, for forms that are not in ``lexicon.forms``, have exactly one regular base among
-        the single words, and would otherwise be looked up as a different word.
+        Form -> word id, for forms that are not in ``lexicon.forms``, have exactly one regular base among the
+        single words, and would otherwise be looked up as a different word.
     """
     unknown = sorted({form for form in seen if form not in lexicon.forms and scorable(form)})
-    found = {}
-    for form, now in zip(unknown, lexicon.lookup(unknown), strict=True):
-        candidates = regular_bases(form) if now >= 0 else regular_bases(form) + comparison_bases(form)
+    inflections = {}
+    for form, word in zip(unknown, lexicon.lookup(unknown), strict=True):
+        candidates = regular_bases(form) if word >= 0 else regular_bases(form) + comparison_bases(form)
         bases = {lexicon.forms[base] for base in candidates if base in lexicon.forms}
-        if len(bases) == 1 and (base := bases.pop()) != now:
-            found[form] = base
-    return found
+        if len(bases) == 1 and (base := bases.pop()) != word:
+            inflections[form] = base
+    return inflections
 
 
 def regular_bases(form: str) -> list[str]:
-    """What a regular inflection may come from: plurals, -s, -ed and -ing, with their spelling changes."""
+    """Possible bases of a regular inflection: plural, -s, -ed and -ing, with their spelling changes."""
     bases: list[str] = []
     if form.endswith("men") and len(form) > 4:
         bases.append(form[:-2] + "an")
@@ -148,7 +148,8 @@ def regular_bases(form: str) -> list[str]:
 
 
 def comparison_bases(form: str) -> list[str]:
-    """What a form in -er or -est may be a degree of: "largest" of "large", "simpler" of "simple", "biggest" of "big"."""
+    """Possible bases of a comparative or superlative: "largest" -> "large", "simpler" -> "simple", "biggest"
+    -> "big"."""
     for ending in ("er", "est"):
         root = form[: -len(ending)]
         if not form.endswith(ending) or len(root) < 3:
@@ -162,12 +163,12 @@ def comparison_bases(form: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SenseLinks:
-    """Which words mean which synsets, one entry a sense.
+    """Links of words to synsets, one for each sense.
 
     Attributes:
         words: (n,) word ids.
         synsets: (n,) indices of synsets.
-        shares: (n,) how much of the word's use is this sense; sums to 1 over the senses of a word.
+        shares: (n,) share of this sense in the uses of the word; adds up to 1 over the senses of a word.
     """
 
     words: Ints
@@ -176,7 +177,7 @@ class SenseLinks:
 
 
 def sense_links(lexicon: Lexicon, senses: Iterable[Sense]) -> SenseLinks:
-    """Senses by word, weighted by tag counts, smoothed with 1/number for senses never tagged."""
+    """Link senses to words, weighted by tag count + 1/number, so that senses never tagged count too."""
     kept = [sense for sense in senses if sense.lemma in lexicon.lemmas]
     words = np.array([lexicon.lemmas[sense.lemma] for sense in kept], dtype=np.intp)
     raw = np.array([sense.count + 1.0 / sense.number for sense in kept])
@@ -186,5 +187,5 @@ def sense_links(lexicon: Lexicon, senses: Iterable[Sense]) -> SenseLinks:
 
 
 def lemma_ids(lexicon: Lexicon, synset: Synset) -> list[int]:
-    """Word ids of the synset's own words."""
+    """Word ids of the synset's lemmas."""
     return [lexicon.lemmas[word.lower()] for word in synset.words if word.lower() in lexicon.lemmas]

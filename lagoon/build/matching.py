@@ -1,4 +1,4 @@
-"""Counts of words in texts, found exactly as the scorer finds them."""
+"""Count words in texts, matched in the same way as by the scorer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lagoon.vocabulary import BaseVocabulary
 Longs = npt.NDArray[np.int64]
 
 _SEPARATOR = "\n;\n"
-"""Between texts tokenised together: no compound crosses it."""
+"""Separator of texts that are tokenized at once: no compound crosses it."""
 _BLOCK = 2000
-"""Short texts tokenised at once."""
+"""Short texts tokenized at once."""
 
 
 def vocabulary_model(lexicon: Lexicon) -> Model:
-    """A model that can look words up but has no reefs yet: what the build fills in at the end."""
+    """A model that can look up words but has no reefs; the build fills these in at the end."""
     n_words = len(lexicon.words)
     form_hashes, form_words = hash_table(lexicon.forms)
     stem_hashes, stem_words = hash_table(lexicon.stems)
@@ -56,7 +56,7 @@ def vocabulary_model(lexicon: Lexicon) -> Model:
 
 
 def hash_table(entries: Mapping[str, int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """FNV-1a hashes of the keys, sorted, and the values in their order.
+    """FNV-1a hashes of the keys, sorted, and the values in the same order.
 
     Raises:
         ValueError: if two keys have the same hash.
@@ -70,7 +70,7 @@ def hash_table(entries: Mapping[str, int]) -> tuple[npt.NDArray[np.uint64], npt.
 
 
 def count_texts(vocabulary: BaseVocabulary, texts: Sequence[str]) -> sparse.csr_matrix:
-    """Words of each text, (len(texts), n_words)."""
+    """Word counts of each text, (len(texts), n_words)."""
     rows, columns = [], []
     for first in range(0, len(texts), _BLOCK):
         block = texts[first : first + _BLOCK]
@@ -83,9 +83,9 @@ def count_texts(vocabulary: BaseVocabulary, texts: Sequence[str]) -> sparse.csr_
 
 
 def count_windows(vocabulary: BaseVocabulary, texts: Iterable[str], size: int) -> sparse.csr_matrix:
-    """Words of consecutive windows of ``size`` tokens of each text, (n_windows, n_words).
+    """Word counts of consecutive windows of ``size`` tokens of each text, (n_windows, n_words).
 
-    A rest shorter than half a window joins the one before it.
+    A remainder shorter than half a window is added to the window before it.
     """
     rows, columns = [], []
     n_windows = 0
@@ -94,32 +94,32 @@ def count_windows(vocabulary: BaseVocabulary, texts: Iterable[str], size: int) -
         if not len(stream):
             continue
         tokens, words = matched_words(vocabulary, stream)
-        here = max(1, round(len(stream) / size))
-        rows.append(n_windows + np.minimum(tokens // size, here - 1))
+        n_here = max(1, round(len(stream) / size))
+        rows.append(n_windows + np.minimum(tokens // size, n_here - 1))
         columns.append(words)
-        n_windows += here
+        n_windows += n_here
     return _count_matrix(rows, columns, n_windows, vocabulary.model.n_words)
 
 
 def sample_windows(
     vocabulary: BaseVocabulary, texts: Iterable[str], sizes: Sequence[int], spacing: int
 ) -> list[sparse.csr_matrix]:
-    """Words of windows of each of the sizes, all in the middle of every ``spacing`` tokens of a text,
-    (n_windows, n_words) each; ``spacing`` is at least the largest size."""
+    """Word counts of windows of each size, (n_windows, n_words) each. Windows of all sizes are centred in
+    every ``spacing`` tokens of a text; ``spacing`` is at least the largest size."""
     parts: list[list[tuple[Longs, Longs]]] = [[] for _ in sizes]
     n_windows = 0
     for text in texts:
         stream = tokenise(text)
-        here = len(stream) // spacing
-        if not here:
+        n_here = len(stream) // spacing
+        if not n_here:
             continue
         tokens, words = matched_words(vocabulary, stream)
         stretch, at = np.divmod(tokens, spacing)
         for part, size in zip(parts, sizes, strict=True):
             first = (spacing - size) // 2
-            inside = (at >= first) & (at < first + size) & (stretch < here)
+            inside = (at >= first) & (at < first + size) & (stretch < n_here)
             part.append((n_windows + stretch[inside], words[inside]))
-        n_windows += here
+        n_windows += n_here
     return [
         _count_matrix(
             [rows for rows, _ in part], [words for _, words in part], n_windows, vocabulary.model.n_words
@@ -129,13 +129,13 @@ def sample_windows(
 
 
 def matched_words(vocabulary: BaseVocabulary, stream: TokenStream) -> tuple[Longs, Longs]:
-    """(token, word id) of every scored word; a compound stands at its first token and hides the rest."""
+    """(token, word id) of every scored word; a compound counts at its first token and replaces its parts."""
     forms = vocabulary.resolve(stream.forms)
-    found = vocabulary.compounds(forms, stream.ids, stream.joined)
+    compounds = vocabulary.compounds(forms, stream.ids, stream.joined)
     words = forms.words[stream.ids]
-    inside = np.repeat(found.starts - np.cumsum(found.lengths) + found.lengths, found.lengths)
+    inside = np.repeat(compounds.starts - np.cumsum(compounds.lengths) + compounds.lengths, compounds.lengths)
     words[inside + np.arange(len(inside))] = -1
-    words[found.starts] = found.words
+    words[compounds.starts] = compounds.words
     at = np.flatnonzero(words >= 0)
     return at, words[at]
 

@@ -1,4 +1,4 @@
-"""The stages in order: WordNet and running text in, a model for `lagoon.model.save_model` out."""
+"""Stages of the build, in order, from WordNet and running text to a model for `lagoon.model.save_model`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from lagoon.vocabulary import BaseVocabulary
 _log = logging.getLogger(__name__)
 
 _FREQUENT = 300
-"""Windows of running text; a word of more has no more say in where a reef lies."""
+"""Windows of running text; words in more windows get no more weight in the position of a reef."""
 SAMPLE_SIZES = tuple(2**power for power in range(3, 12))
-"""Tokens: from a query to a long chapter section, 8 to 2,048."""
+"""Window sizes in tokens, 8 to 2,048: from a query to a long section."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the build reads from, and where it keeps embeddings between runs."""
+    """Inputs of the build, and the folder for embeddings between runs."""
 
     wordnet: Path
     running_text: tuple[Path, ...]
@@ -47,7 +47,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Everything that shapes the data; stored in its manifest. Defaults as chosen in docs/lagoon-data.md."""
+    """Parameters of the data, stored in its manifest. docs/lagoon-data.md explains the defaults."""
 
     ridge: float = 0.03
     prior_share: float = 0.3
@@ -67,8 +67,8 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class RunningText:
-    """What running text says: windows with each word, each word's mass with repetitions damped, and the words
-    of sampled windows of each of SAMPLE_SIZES."""
+    """Statistics of running text: windows with each word, sum of each word's repetition weights, and word
+    counts of sampled windows of each of SAMPLE_SIZES."""
 
     n_windows: int
     document_frequencies: npt.NDArray[np.int64]
@@ -77,8 +77,8 @@ class RunningText:
 
 
 def build_model(sources: Sources, parameters: Parameters, version: str) -> Model:
-    """Run every stage. Deterministic for given sources and parameters, up to the arithmetic of the
-    encoder and of BLAS on another machine."""
+    """Run all stages. Deterministic for given sources and parameters, except for the floating-point
+    arithmetic of the encoder and of BLAS on another machine."""
     wordnet = read_wordnet(sources.wordnet)
     lexicon = with_inflections(build_lexicon(wordnet), sources)
     base = vocabulary_model(lexicon)
@@ -106,7 +106,8 @@ def build_model(sources: Sources, parameters: Parameters, version: str) -> Model
 def learn_vectors(
     wordnet: WordNet, lexicon: Lexicon, vocabulary: BaseVocabulary, sources: Sources, parameters: Parameters
 ) -> Floats:
-    """A unit vector for every word, such that the words of a gloss add up to the gloss's embedding."""
+    """Learn a unit vector for every word, such that the words of a gloss add up to the embedding of the
+    gloss."""
     embeddings = encode(
         [synset.gloss for synset in wordnet.synsets], sources.cache, name="glosses", threads=sources.threads
     )
@@ -129,10 +130,10 @@ def with_own_meaning(
     sources: Sources,
     parameters: Parameters,
 ) -> Floats:
-    """Whitened vectors of the words' glosses and of the words themselves together, for the table.
+    """Whitened sums of the gloss vectors and the embeddings of the words themselves, for the table.
 
-    What the encoder makes of a word alone separates words that share their glosses' topics. It also puts words
-    side by side that begin alike, more than glosses do, so the reefs are placed without it.
+    The embedding of a word alone separates words whose glosses share topics. It also places words with the
+    same beginning near each other, more than glosses do, so reefs are placed without it.
     """
     own = encode(lexicon.words, sources.cache, name="words", threads=sources.threads, batch=WORDS_AT_ONCE)
     own = _without_spelling(unit_rows(own - own[common].mean(axis=0)), lexicon, parameters)
@@ -151,17 +152,18 @@ def words_of_running_text(lexicon: Lexicon, running: RunningText) -> Ints:
 
 
 def whitening_of(vectors: Floats, common: Ints, running: RunningText, parameters: Parameters) -> Whitening:
-    """Whitening by the words ``common``, about the mean of running text, words weighted as the scorer does."""
+    """Fit the whitening to the words ``common``, about the mean of running text, with the scorer's word
+    weights."""
     share = background.rarity(running.document_frequencies, running.n_windows) * running.mass
     middle = np.asarray(share @ vectors / share.sum(), dtype=np.float32)
     return fit_whitening(vectors[common], middle, parameters.shrinkage)
 
 
 def with_inflections(lexicon: Lexicon, sources: Sources) -> Lexicon:
-    """Add the regular inflections of running text that the stemmer would lead astray."""
+    """Add the regular inflections of running text that the stemmer maps to a wrong word or to none."""
     seen = {form for text in _texts(sources) for form in tokenise(text).forms}
     added = misled_inflections(lexicon, seen)
-    _log.info("%d inflections added that the stemmer does not bring to their word", len(added))
+    _log.info("%d inflections added that the stemmer does not map to their word", len(added))
     return replace(lexicon, forms={**lexicon.forms, **added})
 
 
@@ -181,7 +183,7 @@ def read_running_text(vocabulary: BaseVocabulary, sources: Sources, parameters: 
 
 
 def gloss_design(wordnet: WordNet, lexicon: Lexicon, vocabulary: BaseVocabulary) -> sparse.csr_matrix:
-    """Glosses as weighted means of their lemmas and words, weighted by inverse gloss frequency."""
+    """Design matrix: glosses as means of their lemmas and words, weighted by inverse gloss frequency."""
     in_gloss = count_texts(vocabulary, [synset.gloss for synset in wordnet.synsets])
     lemmas = [lemma_ids(lexicon, synset) for synset in wordnet.synsets]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in lemmas])])
@@ -192,7 +194,7 @@ def gloss_design(wordnet: WordNet, lexicon: Lexicon, vocabulary: BaseVocabulary)
 
 
 def sense_means(wordnet: WordNet, lexicon: Lexicon, embeddings: Floats) -> Floats:
-    """Mean embedding of every word's synsets, weighted by how often each sense is meant."""
+    """Mean embedding of every word's synsets, weighted by the frequency of each sense."""
     links = sense_links(lexicon, wordnet.senses)
     shape = (len(lexicon.words), len(wordnet.synsets))
     return np.asarray(
@@ -208,10 +210,11 @@ def place_reefs(
     running: RunningText,
     parameters: Parameters,
 ) -> Clustering:
-    """The reefs' centroids among the single words that running text knows (``common``, indices of ``points``).
+    """Compute the centroids of the reefs from the single words of running text (``common``, indices of
+    ``points``).
 
-    Rare names and terms take a place among the reefs, but have no say in where the reefs are; of the others,
-    frequent words have more of a say than rare ones.
+    Rare names and terms are assigned to reefs but do not influence the centroids; of the other words,
+    frequent ones have more weight than rare ones.
 
     Raises:
         TaxonomyError: if a typical word of a reef is not among these words.
@@ -227,7 +230,7 @@ def place_reefs(
         weights=np.log1p(np.minimum(frequencies, _FREQUENT)).astype(np.float32),
     )
     kept = [float((reefs.labels[rows] == number).mean()) for number, rows in enumerate(anchors)]
-    _log.info("%.1f %% of the typical words lie nearest to their own reef", 100 * float(np.mean(kept)))
+    _log.info("%.1f %% of the typical words are nearest to their own reef", 100 * float(np.mean(kept)))
     for reef, share in zip(taxonomy.reefs, kept, strict=True):
         if share < 0.5:
             _log.warning("%s: only %.0f %% of its typical words stayed with it", reef.name, 100 * share)
@@ -242,18 +245,19 @@ def _anchor_rows(reef: NamedReef, lexicon: Lexicon, row_of: dict[int, int]) -> I
             anchor for anchor in reef.anchors if any(word in row_of for word in lexicon.lookup([anchor]))
         }
         unknown = ", ".join(sorted(set(reef.anchors) - known))
-        raise TaxonomyError(f"typical words of {reef.name!r} that running text does not know: {unknown}")
+        raise TaxonomyError(f"typical words of {reef.name!r} that are not in running text: {unknown}")
     return np.array(rows, dtype=np.intp)
 
 
 def _log_spelling(lexicon: Lexicon, common: Ints, reefs: Clustering) -> None:
     words = [lexicon.words[word] for word in common]
     shares = largest_prefix_shares(words, reefs.labels, len(reefs.centroids))
-    _log.info("%d reefs gather words of one first letter", sum(share > 0.6 for share in shares))
+    _log.info("%d reefs mostly have words with the same first letter", sum(share > 0.6 for share in shares))
 
 
 def reefs_kept(lexicon: Lexicon, running: RunningText, parameters: Parameters) -> Ints:
-    """How many reefs each word may have: fewer where running text hardly ever needs them, and for compounds."""
+    """Maximum number of reefs of each word: fewer for compounds and for words that are not in running
+    text."""
     kept = np.full(len(lexicon.words), parameters.reefs_of_rare_words, dtype=np.intp)
     seen = running.document_frequencies[: lexicon.n_singles] > 0
     kept[: lexicon.n_singles][seen] = parameters.reefs_of_common_words
@@ -270,7 +274,7 @@ def assemble(
     strengths: sparse.csr_matrix,
     version: str,
 ) -> Model:
-    """Quantise the table, measure the background on what was quantised, list typical words."""
+    """Quantise the table, measure the background of the quantised table, and list typical words."""
     built = table.build_table(strengths)
     weights = quantise_weights(background.rarity(running.document_frequencies, running.n_windows))
     contributions = sparse.csr_matrix(sparse.diags(weights / WEIGHT_SCALE) @ built.matrix(len(centroids)))

@@ -1,12 +1,12 @@
-"""One vector a word, such that the weighted mean of a gloss's words reproduces the gloss's embedding.
+"""Fit word vectors such that the weighted mean of a gloss's words reproduces the embedding of the gloss.
 
 Ridge regression towards a prior, solved by conjugate gradients on the normal equations
 
     (X'X + ridge*I) (W - P) = X' (E - X P)
 
-with X the glosses as weighted means of words (sparse, rows sum to 1), E the centred embeddings and P
-the prior (zero, or what is already believed of a word). All columns of E share the products with X and
-keep their own step lengths, so one pass over the sparse matrix serves all 384 dimensions.
+with X the glosses as weighted means of words (sparse, rows sum to 1), E the centred embeddings and P the
+prior (zero, or a previous estimate of the word vectors). All columns of E share the products with X but have
+their own step lengths, so a single pass over the sparse matrix serves all 384 dimensions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Solution of the regression: word vectors (n_words, d) and the share of variance left over."""
+    """Solution of the regression: word vectors (n_words, d) and the unexplained share of the variance."""
 
     vectors: Floats
     unexplained: float
@@ -54,16 +54,16 @@ def fit_word_vectors(
     Args:
         design: (n_texts, n_words), rows are weighted means.
         target: (n_texts, d), centred by the caller.
-        ridge: Strength of the pull to the prior, in units of X'X: a word that stands for a tenth of
-            one gloss has 0.01 there, so useful values are around 0.001 to 0.1.
+        ridge: Weight of the prior, in units of X'X: a word that is a tenth of one gloss has 0.01 there, so
+            useful values are about 0.001 to 0.1.
         prior: (n_words, d) or None for zero.
-        max_iterations: Conjugate gradient steps at most.
-        tolerance: Stop when the residual of the normal equations has shrunk to this share.
+        max_iterations: Maximum number of conjugate gradient steps.
+        tolerance: Stop when the residual of the normal equations has this share of its initial norm.
     """
     design = design.astype(np.float32).tocsr()
     transposed = design.T.tocsr()
-    wanted = target if prior is None else target - design @ prior
-    residual = np.asarray(transposed @ wanted, dtype=np.float32)
+    unexplained_target = target if prior is None else target - design @ prior
+    residual = np.asarray(transposed @ unexplained_target, dtype=np.float32)
     step = np.zeros_like(residual)
     direction: Floats = residual.copy()
     squared = _column_squares(residual)
@@ -81,9 +81,9 @@ def fit_word_vectors(
             break
         beta = np.divide(squared, previous, out=np.zeros_like(squared), where=previous > 0)
         direction = np.asarray(residual + direction * beta.astype(np.float32))
-    left = wanted - design @ step
+    remainder = unexplained_target - design @ step
     total = float(np.square(target, dtype=np.float64).sum())
-    unexplained = float(np.square(left, dtype=np.float64).sum()) / total if total else 0.0
+    unexplained = float(np.square(remainder, dtype=np.float64).sum()) / total if total else 0.0
     _log.info("regression: %d steps, %.3f of the variance unexplained", taken, unexplained)
     vectors = step if prior is None else step + prior
     return Fit(vectors.astype(np.float32), unexplained, taken)

@@ -1,9 +1,10 @@
-"""Take out of word vectors what only says how the words are spelled.
+"""Remove components of word vectors that reflect only spelling.
 
-An encoder that reads word pieces places rare words beside others that begin with the same piece:
-"hydrogen, hypha, heave". Without a remedy, one reef in four gathers words by their first letters and
-means nothing. The mean vectors of all words with the same beginning span a small space; what lies in
-its strongest directions is removed.
+An encoder that reads word pieces places rare words near others that begin with the same piece: "hydrogen,
+    hypha,
+heave". Without a correction, one reef in four collects words by their first letters and has no meaning. The
+mean vectors of words with the same beginning span a small space; the components in its strongest directions
+are removed.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from lagoon.build.clustering import Floats, unit_rows
 
 PREFIX_LETTERS = 2
 SMALLEST_GROUP = 30
-"""Beginnings with fewer words are left out: the mean of a few words says what they mean."""
+"""Prefixes with fewer words are ignored: the mean of few words reflects their meaning."""
 
 
 def spelling_directions(vectors: Floats, words: Sequence[str], n_directions: int) -> Floats:
-    """Strongest principal directions between the mean vectors of words with the same beginning.
+    """Strongest principal directions of the mean vectors of words with the same prefix.
 
     Args:
-        vectors: (n, d), one row a word.
+        vectors: (n, d), one row for each word.
         words: n normal forms.
-        n_directions: At most this many are returned.
+        n_directions: Maximum number of directions.
 
     Returns:
         (at most n_directions, d), orthonormal rows.
@@ -38,19 +39,19 @@ def spelling_directions(vectors: Floats, words: Sequence[str], n_directions: int
     means = (member @ vectors)[large] / sizes[large, None]
     means = means - np.average(means, axis=0, weights=sizes[large])
     _, _, directions = np.linalg.svd(means * np.sqrt(sizes[large])[:, None], full_matrices=False)
-    # As many groups span one dimension less than their number.
+    # n centred group means span at most n - 1 dimensions.
     return np.asarray(directions[: min(n_directions, int(large.sum()) - 1)], dtype=np.float32)
 
 
 def without(vectors: Floats, directions: Floats) -> Floats:
-    """The vectors' parts orthogonal to the directions, made unit length again."""
+    """Components of the vectors orthogonal to the directions, scaled to unit length."""
     return unit_rows(vectors - (vectors @ directions.T) @ directions)
 
 
 def largest_prefix_shares(words: Sequence[str], labels: np.ndarray, n_groups: int) -> list[float]:
-    """By group, the share of words that begin with the group's commonest first letter.
+    """Share of words, by group, that begin with the most common first letter of the group.
 
-    About 0.12 where spelling plays no role; above 0.5 the group is a drawer of a card index.
+    About 0.12 if spelling has no influence; above 0.5, the group is defined by spelling.
     """
     shares = []
     for group in range(n_groups):

@@ -1,4 +1,4 @@
-"""From word vectors and reef centroids to the quantised word -> reef table."""
+"""Build the quantised word -> reef table from word vectors and reef centroids."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Ints = npt.NDArray[np.intp]
 
 K1 = 1.2
 B = 0.75
-"""BM25's customary parameters; the scorer reads them from the manifest."""
+"""Common parameters of BM25; the scorer reads them from the manifest."""
 
 _BLOCK = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Word -> reefs in rows of ascending reef id, with the quantities of the scorer's format."""
+    """Reefs of words in rows of ascending reef id, in the scorer's format."""
 
     starts: npt.NDArray[np.uint32]
     reefs: npt.NDArray[np.uint8]
@@ -56,52 +56,53 @@ class Table:
 def strengths(
     vectors: Floats, centroids: Floats, keep: Ints, power: float, clear: float
 ) -> sparse.csr_matrix:
-    """Association of every word with its reefs, in 0..1, the best of a word that is clearly about something being 1.
+    """Association of every word with its reefs, in 0..1; the strongest is 1 for a word with a clear topic.
 
-    Matching pursuit (Mallat and Zhang 1993) with reefs as atoms and no negative parts: the reef nearest to the
-    vector takes its share, the next one is the nearest to what is left, and so on, ``keep[w]`` times for word w.
-    So a second reef says something the first did not, which plain cosines with neighbouring reefs would not
-    (docs/lagoon-data.md: mean nDCG@10 of four collections 0.351 against 0.329). Shares are divided by the
-    largest, then raised to ``power``. Where the largest is below ``clear`` all are lowered in proportion: "two" and
-    "back" lie between all reefs, and what they are nearest to is an accident. A word without direction (zero
-    vector) gets an empty row.
+    Uses matching pursuit (Mallat and Zhang 1993) with reefs as atoms and no negative coefficients: the reef
+    nearest to the vector takes its share, the next is the reef nearest to the remainder, and so on,
+    ``keep[w]`` times for word w. So a second reef adds information, unlike plain cosines with neighbouring
+    reefs (docs/lagoon-data.md: mean nDCG@10 of four collections 0.351 against 0.329). Shares are divided by
+    the largest, then raised to ``power``. If the largest is below ``clear``, all are reduced in proportion:
+    words such as "two" and "back" are between all reefs, and their nearest reef is accidental. A zero vector
+    gets an empty row.
 
     Args:
         vectors: (n_words, d), unit or zero rows.
         centroids: (n_reefs, d), unit rows.
-        keep: (n_words,) steps of the pursuit, at least 1; a reef may be met twice.
-        power: Below 1 it raises the small shares.
-        clear: Cosine with its best reef at which a word counts in full, above 0.
+        keep: (n_words,) steps of the pursuit, at least 1; a reef may be selected twice.
+        power: Values below 1 raise small shares.
+        clear: Cosine with its nearest reef at which a word has full strength, above 0.
     """
     n_words, n_reefs = len(vectors), len(centroids)
-    likeness = centroids @ centroids.T
+    similarity = centroids @ centroids.T
     rows = []
     for first in range(0, n_words, _BLOCK):
         shares = _pursuit(
-            vectors[first : first + _BLOCK] @ centroids.T, likeness, keep[first : first + _BLOCK]
+            vectors[first : first + _BLOCK] @ centroids.T, similarity, keep[first : first + _BLOCK]
         )
         peak = shares.max(axis=1, keepdims=True)
         shares = np.divide(shares, peak, out=np.zeros_like(shares), where=peak > 0)
-        # A strength below one step of the quantised table would be stored as zero.
+        # Drop strengths below one step of the quantised table, which would be stored as zero.
         full = np.minimum(1.0, peak / clear)
         rows.append(sparse.csr_matrix(np.where(shares > 1.0 / BM25_SCALE, full * shares**power, 0.0)))
     return sparse.csr_matrix(sparse.vstack(rows), shape=(n_words, n_reefs))
 
 
-def _pursuit(left: Floats, likeness: Floats, steps: Ints) -> Floats:
-    """Shares (n, n_reefs) that reefs take of vectors; `left` (n, n_reefs) are the vectors' cosines, used up."""
+def _pursuit(left: Floats, similarity: Floats, steps: Ints) -> Floats:
+    """Shares (n, n_reefs) of reefs in vectors; `left` (n, n_reefs) are the vectors' cosines, overwritten with
+    the remainders."""
     shares = np.zeros_like(left)
     every = np.arange(len(left))
     for step in range(int(steps.max(initial=0))):
         best = left.argmax(axis=1)
         taken = np.where(step < steps, np.maximum(left[every, best], 0.0), 0.0).astype(np.float32)
         shares[every, best] += taken
-        left -= taken[:, None] * likeness[best]
+        left -= taken[:, None] * similarity[best]
     return shares
 
 
 def build_table(associations: sparse.csr_matrix) -> Table:
-    """BM25 of every association, quantised as the data format says.
+    """BM25 of every association, quantised for the data format.
 
     Raises:
         ValueError: if a reef has no word at all, or a value does not fit its type.

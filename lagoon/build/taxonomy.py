@@ -1,8 +1,8 @@
-"""The reefs as people named them: `reefs.toml`.
+"""Reader of `reefs.toml`, the list of reefs named by people.
 
-Clusters found by a machine alone are many times what a person would call a topic, but some mix two, and
-two builds never give the same. So the list of reefs is kept by hand: a name, an island, an archipelago, and
-words typical of it, from which the build finds the reef's place among the word vectors.
+Many automatic clusters match what a person would call a topic, but some mix two topics, and two builds never
+give the same clusters. So the list of reefs is maintained by hand: a name, an island, an archipelago, and
+typical words, from which the build computes the position of the reef among the word vectors.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ARCHIPELAGOS = (
     "social order & assessment",
 )
 FEWEST_ANCHORS = 8
-"""A reef of fewer typical words would hang on the accidents of their vectors."""
+"""With fewer typical words, the position of a reef would depend too much on noise in their vectors."""
 _NAME_WORDS = range(2, 5)
 
 
 class TaxonomyError(ValueError):
-    """The list of reefs is not what the scorer's data needs; the message says which entry."""
+    """The list of reefs is invalid; the message names the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,19 @@ def read_taxonomy(path: Path = REEFS_FILE) -> Taxonomy:
     """Islands and reefs of a file like ``reefs.toml``.
 
     Raises:
-        TaxonomyError: if a name is not of 2 to 4 words or not unique, an archipelago is unknown or its
-            islands do not stand together, or a reef has too few typical words.
+        TaxonomyError: if a name does not have 2 to 4 words or is not unique, an archipelago is unknown or its
+            islands are not consecutive, or a reef has too few typical words.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))["island"]
         read = [(island["name"], island["archipelago"], island["reefs"]) for island in entries]
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise TaxonomyError(
-            f"{path.name} is no list of islands with name, archipelago, reefs: {error}"
+            f"{path.name} is not a list of islands with name, archipelago, reefs: {error}"
         ) from None
     unknown = [archipelago for _, archipelago, _ in read if archipelago not in ARCHIPELAGOS]
     if unknown:
-        raise TaxonomyError(f"no archipelago is called {unknown[0]!r}; they are {', '.join(ARCHIPELAGOS)}")
+        raise TaxonomyError(f"unknown archipelago {unknown[0]!r}; archipelagos are {', '.join(ARCHIPELAGOS)}")
     islands = tuple(NamedIsland(name, ARCHIPELAGOS.index(archipelago)) for name, archipelago, _ in read)
     reefs = tuple(
         NamedReef(name, number, tuple(words.split()))
@@ -84,13 +84,15 @@ def read_taxonomy(path: Path = REEFS_FILE) -> Taxonomy:
 def _check(islands: tuple[NamedIsland, ...], reefs: tuple[NamedReef, ...]) -> None:
     order = [island.archipelago for island in islands]
     if order != sorted(order):
-        raise TaxonomyError("the islands of an archipelago stand together, archipelagos in their order")
+        raise TaxonomyError(
+            "the islands of an archipelago must be consecutive, and archipelagos in their order"
+        )
     names = Counter([island.name for island in islands] + [reef.name for reef in reefs])
     for name, uses in names.items():
         if uses > 1:
-            raise TaxonomyError(f"{name!r} names {uses} reefs or islands")
+            raise TaxonomyError(f"{name!r} is the name of {uses} reefs or islands")
         if len(name.split()) not in _NAME_WORDS:
             raise TaxonomyError(f"{name!r} is not a name of 2 to 4 words")
     for reef in reefs:
         if len(set(reef.anchors)) < FEWEST_ANCHORS:
-            raise TaxonomyError(f"{reef.name!r} has fewer than {FEWEST_ANCHORS} different typical words")
+            raise TaxonomyError(f"{reef.name!r} has fewer than {FEWEST_ANCHORS} distinct typical words")

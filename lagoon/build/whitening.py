@@ -1,7 +1,7 @@
-"""A linear map after which word vectors spread about equally in all directions.
+"""Whitening: a linear map after which word vectors have about the same variance in all directions.
 
-The encoder's vectors vary much more in some directions than in others, so cosines mostly tell the few large
-subjects apart. Whitened, fine differences count as well: on four retrieval collections it raised the mean
+The encoder's vectors vary much more in some directions than in others, so cosines mostly distinguish a few
+large subjects. After whitening, fine differences count too: on four retrieval collections it raised the mean
 nDCG@10 of 207 reefs from 0.290 to 0.316 (docs/lagoon-data.md).
 """
 
@@ -17,7 +17,7 @@ from lagoon.build.clustering import Floats, unit_rows
 
 @dataclass(frozen=True, slots=True)
 class Whitening:
-    """``(x - middle) @ matrix``, made unit length; middle (d,), matrix (d, d)."""
+    """``(x - middle) @ matrix``, scaled to unit length; middle (d,), matrix (d, d)."""
 
     middle: Floats
     matrix: Floats
@@ -31,9 +31,9 @@ def fit_whitening(vectors: Floats, middle: Floats, shrinkage: float) -> Whitenin
 
     Args:
         vectors: (n, d).
-        middle: (d,) what counts as nothing in particular.
-        shrinkage: This share of C's mean eigenvalue is added to all of them, so that directions of noise
-            are not blown up.
+        middle: (d,) origin: the vector without any topic.
+        shrinkage: Share of C's mean eigenvalue that is added to all eigenvalues, so that noise is not
+            amplified.
     """
     centred = (vectors - middle).astype(np.float64)
     values, axes = np.linalg.eigh(centred.T @ centred / len(centred))

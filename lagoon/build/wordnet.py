@@ -1,8 +1,7 @@
 """Reader of the WordNet 3.0 database files: synsets, sense frequencies, exception lists.
 
-The files are described in the manual pages wndb(5WN) and cntlist(5WN). Nothing is interpreted beyond
-what the build needs: words, glosses, the order of senses, how often a sense was tagged, and the
-irregular inflections.
+The manual pages wndb(5WN) and cntlist(5WN) describe the files. Reads only what the build needs: words,
+glosses, the order of senses, tag counts of senses, and irregular inflections.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Sense:
         lemma: As in the index files: lower case, underscores for spaces.
         number: 1 for the most frequent sense of the lemma in this part of speech.
         synset: Index into ``WordNet.synsets``.
-        count: How often the sense was tagged in the semantic concordances, 0 for most.
+        count: Number of times the sense was tagged in the semantic concordances, 0 for most.
     """
 
     lemma: str
@@ -65,7 +64,7 @@ def parse_synset(line: str) -> Synset:
     """Read one line of a data file.
 
     Raises:
-        WordNetFormatError: if the fields do not add up.
+        WordNetFormatError: if the fields are inconsistent.
     """
     head, separator, gloss = line.partition(" | ")
     fields = head.split()
@@ -106,7 +105,7 @@ def parse_counts(lines: Iterable[str]) -> dict[tuple[str, str, int], int]:
 
 
 def parse_exceptions(pos: str, lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Read an exception list: an inflected form and its lemmas a line."""
+    """Read an exception list: each line is an inflected form and its lemmas."""
     for line in lines:
         form, *lemmas = line.split()
         for lemma in lemmas:
@@ -153,7 +152,7 @@ def licence_text(folder: Path) -> str:
 
 
 def _body(path: Path) -> Iterator[str]:
-    """Lines of a database file without its licence header (lines that begin with two spaces)."""
+    """Lines of a database file without the licence header (lines that begin with two spaces)."""
     with path.open(encoding="latin-1") as stream:
         for line in stream:
             if line.strip() and not line.startswith("  "):

@@ -1,1 +1,2 @@
-"""SVG charts of stored documents: values in, text out. The SVG has no scripts, styles or external references."""
+"""SVG charts of stored documents: values in, text out. The SVG has no scripts, styles or external
+references."""

@@ -1,4 +1,5 @@
-"""Colours of islands: each archipelago has its own range of hues, and its islands divide that range evenly."""
+"""Colours of islands: each archipelago has its own range of hues, and its islands divide that range
+evenly."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ _HUES = ((75, 165), (15, 60), (190, 265), (285, 355))
 """Hue range in degrees, first to last island, of the archipelagos natural, physical, abstract and social."""
 _SATURATION = 0.52
 _LUMINANCES = (0.16, 0.27)
-"""Relative luminance as WCAG defines it. Neighbouring islands alternate between the two values, so that colour-blind
-users can tell them apart too. Between 0.12 and 0.29 a colour has a contrast of at least 3 to both the light and the
-dark background of the console."""
+"""Relative luminance as WCAG defines it. Neighbouring islands alternate between the two values, so that
+colour-blind users can tell them apart too. Between 0.12 and 0.29 a colour has a contrast of at least 3 to
+both the light and the dark background of the console."""
 _HALVINGS = 20
 """Steps of the binary search for a lightness; eight steps suffice for eight bits."""
 

@@ -1,4 +1,5 @@
-"""Treemap of a library: archipelagos are columns, islands are rows of a column, reefs are boxes within an island.
+"""Treemap of a library: archipelagos are columns, islands are rows of a column, reefs are boxes within an
+island.
 
 The area of a reef is its share of the chunks whose strongest reef it is.
 """
@@ -17,7 +18,8 @@ WIDTH, HEIGHT = 1200, 720
 HEADING = 24
 """Height of the line that names the archipelagos."""
 LEAST_SHARE = 0.35
-"""Smallest weight of a reef, as a share of the average weight, so that an empty reef can be seen and clicked."""
+"""Smallest weight of a reef, as a share of the average weight, so that an empty reef can be seen and
+clicked."""
 CHAR_WIDTH = 6.9
 LINE_HEIGHT = 13
 MARGIN = 4

@@ -112,7 +112,8 @@ def presence_by_reef(
 
 
 def levels(presence: Sequence[float]) -> tuple[int, ...]:
-    """Map presences to levels: N_LEVELS equal steps up to the largest; every presence above 0 is at least 1."""
+    """Map presences to levels: N_LEVELS equal steps up to the largest; every presence above 0 is at least
+    1."""
     greatest = max(presence, default=0.0)
     if greatest <= 0:
         return (0,) * len(presence)

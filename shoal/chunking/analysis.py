@@ -24,9 +24,9 @@ from shoal.models import (
 )
 from shoal.settings import Settings
 
-# English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German, French,
-# Spanish, Italian and Latin had 0.18 to 0.39. Texts of a few words are not judged. From two sentences on, hardly any
-# English text and every German text falls below the limit.
+# English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German,
+# French, Spanish, Italian and Latin had 0.18 to 0.39. Texts of a few words are not judged. From two sentences
+# on, hardly any English text and every German text falls below the limit.
 LOW_COVERAGE = 0.55
 MIN_WORDS_TO_JUDGE = 20
 NO_TEXT = "the document has no text besides headings, comments and rules"
@@ -69,8 +69,9 @@ class Scorer(Protocol):
 class AnalyzedDraft:
     """A draft, its structure, and lagoon's analysis of it.
 
-    `contexts`: title and headings of each section, as the scorer counted them. `analysis`: a DocumentAnalysis; a
-    TextSegments where several drafts were analyzed at once; a CutAnalysis where the chunk boundaries were given.
+    `contexts`: title and headings of each section, as the scorer counted them. `analysis`: a
+    DocumentAnalysis; a TextSegments where several drafts were analyzed at once; a CutAnalysis where the chunk
+    boundaries were given.
     """
 
     draft: DocumentDraft
@@ -170,8 +171,10 @@ def analyze_cut(
 ) -> AnalyzedDraft | None:
     """Score a draft with chunks that start at the offsets `cuts`; learned words do not move chunk boundaries.
 
-    `read`: the parsed and tokenized draft, if an earlier stage has it. Returns None if an offset is not the start of
-    a sentence, or the first offset is not the start of the first sentence: the text was parsed in another way then.
+    `read`: the parsed and tokenized draft, if an earlier stage has it. Returns None if an offset is not the
+    start of
+    a sentence, or the first offset is not the start of the first sentence: the text was parsed in another way
+        then.
     """
     if read is None or read.text is None:
         return analyze_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
@@ -190,7 +193,8 @@ def analyze_cut(
 
 
 class ReadDraft(NamedTuple):
-    """A parsed draft with its tokenized text, if there is one. `parsed.masked` is empty then: it is no longer needed."""
+    """A parsed draft with its tokenized text, if there is one. `parsed.masked` is empty then: it is no longer
+    needed."""
 
     parsed: ParsedDocument
     text: ReadText | None
@@ -230,7 +234,8 @@ def analyze_cuts(
 ) -> list[AnalyzedDraft | None]:
     """Analyze several drafts with given chunk boundaries; each result equals that of `analyze_cut`.
 
-    The drafts are scored as one text with a section border between them: for notes this takes a third of the time.
+    The drafts are scored as one text with a section border between them: for notes this takes a third of the
+        time.
     """
     cut = [_cut(draft, settings) for draft in drafts]
     parsed_drafts = [draft for draft in cut if draft is not None]
@@ -322,7 +327,8 @@ def _sentences(parsed: ParsedDocument) -> list[Sentence]:
 
 
 def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> list[SectionStart]:
-    """Sentences where a chunk must begin: the first of a section, and the first after a long left-out span."""
+    """Sentences where a chunk must begin: the first of a section, and the first after a long left-out
+    span."""
     starts: list[SectionStart] = []
     section = -1
     end = 0

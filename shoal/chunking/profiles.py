@@ -1,4 +1,5 @@
-"""Build chunks from segments: offsets and lines, the strongest reefs and islands, and the norm of the profile."""
+"""Build chunks from segments: offsets and lines, the strongest reefs and islands, and the norm of the
+profile."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from shoal.models import Chunk, IslandScore, ReefScore, SentenceSpan
 from shoal.support.columns import Columns
 
-# lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same document
-# gives the same rows on every machine.
+# lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
+# document gives the same rows on every machine.
 SCORE_DIGITS = 6
 # Islands serve browsing only; the specification stores the ten strongest.
 ISLANDS_PER_CHUNK = 10

@@ -1,10 +1,10 @@
 """Derive the reefs of a word from its contexts.
 
-The mean context of a word is compared with the average context of all words of the corpus, because a reef that is
-common everywhere says nothing about a word. The excess is measured in square roots of that average, which estimate
-the standard deviation up to a factor (the deviation itself ranks the same and would need another sum for each
-document and reef). A word keeps the reefs above an absolute and a relative bound, up to `max_reefs`; with more,
-it would match nearly every topic.
+The mean context of a word is compared with the average context of all words of the corpus, because a reef
+that is common everywhere says nothing about a word. The excess is measured in square roots of that average,
+which estimate the standard deviation up to a factor (the deviation itself ranks the same and would need
+another sum for each document and reef). A word keeps the reefs above an absolute and a relative bound, up to
+`max_reefs`; with more, it would match nearly every topic.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from shoal.learning.evidence import Evidence
 from shoal.learning.observations import CONTEXT_UNIT
 from shoal.storage.vocabulary_records import Kind
 
-# The average of a small corpus is that of its few topics, and no word would exceed it. So the average includes
-# this many words of imaginary text that is about all reefs alike.
+# The average of a small corpus is that of its few topics, and no word would exceed it. So the average
+# includes this many words of imaginary text that is about all reefs alike.
 PRIOR_WORDS = 2000.0
 
 # Strengths are stored and compared with this many digits.

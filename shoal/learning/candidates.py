@@ -17,8 +17,8 @@ from lagoon.tokens import without_clitic
 # A longer word is encoded data; the longest words of medical and chemical English have about 45 letters.
 MAX_WORD_CHARS = 48
 
-# Words of closed classes and of web markup that are neither in WordNet nor in the stop words. They occur in every
-# context, or only in text that was not cleaned.
+# Words of closed classes and of web markup that are neither in WordNet nor in the stop words. They occur in
+# every context, or only in text that was not cleaned.
 _FUNCTION_WORDS = """
     'tis 'twas ah albeit alongside although amid amidst among amongst anybody anyhow anyone anything anytime
     anyway anywhere aught aye because beneath beside besides beyond could've couldn't couldst despite didst
@@ -55,8 +55,9 @@ _MOST_CHANGES = 3
 def is_candidate(form: str) -> bool:
     """Whether an unknown normal form may be a word.
 
-    Excludes single letters, also with an index ("x1"), roman numerals, ordinals, quantities, page marks, hexadecimal
-    and long numbers, remains of markup, letters repeated three times ("aaargh"), and function words.
+    Excludes single letters, also with an index ("x1"), roman numerals, ordinals, quantities, page marks,
+    hexadecimal and long numbers, remains of markup, letters repeated three times ("aaargh"), and function
+    words.
     """
     letters = sum(map(str.isalpha, form))
     if letters < 1 or not 2 <= len(form) <= MAX_WORD_CHARS or form in _EXCLUDED:
@@ -78,7 +79,8 @@ def is_candidate(form: str) -> bool:
 
 
 def candidate_words(forms: Sequence[str], indices: Sequence[int]) -> dict[int, str]:
-    """Map those of the unknown forms `indices` (into `forms`) that may be words to the word they count for."""
+    """Map those of the unknown forms `indices` (into `forms`) that may be words to the word they count
+    for."""
     words: dict[int, str] = {}
     for index in indices:
         word = without_clitic(forms[index]).rstrip("'")

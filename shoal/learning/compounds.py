@@ -1,9 +1,10 @@
 """Find compounds of the corpus: two or three adjacent words that form a term, at least one of them unknown.
 
-A sequence is a candidate in a document that repeats it: a thing that is named again by the same words is a term
+A sequence is a candidate in a document that repeats it: a thing that is named again by the same words is a
+    term
 (Justeson and Katz, "Technical terminology: some linguistic properties and an algorithm for identification in
-text", 1995). These documents also decide whether its parts occur together more often than by chance: their counts
-of the sequence, of its parts and of all tokens are added up.
+text", 1995). These documents also decide whether its parts occur together more often than by chance: their
+counts of the sequence, of its parts and of all tokens are added up.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Ints = NDArray[np.int64]
 
 
 class PartCounts(NamedTuple):
-    """Counts in the documents that repeat a sequence: all tokens, and occurrences of its head (all but the last
-    token), its last token, its first token and its tail (all but the first)."""
+    """Counts in the documents that repeat a sequence: all tokens, and occurrences of its head (all but the
+    last token), its last token, its first token and its tail (all but the first)."""
 
     tokens: int
     head: int
@@ -38,8 +39,8 @@ class PartCounts(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """A sequence that a text repeats: the index of the text, the words, their counts, and the first token of each
-    occurrence."""
+    """A sequence that a text repeats: the index of the text, the words, their counts, and the first token of
+    each occurrence."""
 
     text: int
     words: tuple[str, ...]
@@ -48,7 +49,8 @@ class Sequence(NamedTuple):
 
 
 def repeated_sequences(text: ObservedText, is_candidate: NDArray[np.bool_]) -> list[Sequence]:
-    """Find candidate compounds of each text; `is_candidate` (forms,) marks the unknown forms that may be words.
+    """Find candidate compounds of each text; `is_candidate` (forms,) marks the unknown forms that may be
+    words.
 
     The last word loses its genitive; no other word may have one ("darcy's sister" is not a term).
     """
@@ -60,7 +62,8 @@ def repeated_sequences(text: ObservedText, is_candidate: NDArray[np.bool_]) -> l
 
 
 def independence(occurrences: Ints, left: Ints, right: Ints, tokens: Ints) -> NDArray[np.float64]:
-    """Normalised pointwise mutual information, elementwise: 0 by chance, 1 always together, below 0 mostly apart.
+    """Normalised pointwise mutual information, elementwise: 0 by chance, 1 always together, below 0 mostly
+    apart.
 
     ln(p(xy) / (p(x) p(y))) / -ln p(xy); Bouma, "Normalized (pointwise) mutual information in collocation
     extraction", 2009.
@@ -72,7 +75,8 @@ def independence(occurrences: Ints, left: Ints, right: Ints, tokens: Ints) -> ND
 
 
 def cohesion(occurrences: Ints, parts: Ints) -> NDArray[np.float64]:
-    """Cohesion of each sequence: the least association over its splits into two. `parts` (n, 5) as PartCounts."""
+    """Cohesion of each sequence: the least association over its splits into two. `parts` (n, 5) as
+    PartCounts."""
     tokens, head, last, first, tail = parts.T
     return np.minimum(
         independence(occurrences, head, last, tokens), independence(occurrences, first, tail, tokens)
@@ -155,7 +159,8 @@ class _Tokens:
     def _keys(self, words: Ints, texts: Ints) -> Ints:
         """A unique number for each row of words of a text.
 
-        It fits into 64 bits: a document has far fewer than 2**21 distinct words, and several texts are only read at
+        It fits into 64 bits: a document has far fewer than 2**21 distinct words, and several texts are only
+            read at
         once if they are short.
         """
         keys = texts

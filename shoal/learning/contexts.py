@@ -1,9 +1,10 @@
 """Contexts of words: the topics of the sentence and the chunk around an occurrence, in whole numbers.
 
-The context of a sentence blends the profile of the sentence with that of its chunk. Profiles have unit length:
-z-scores above 0 over their Euclidean norm. A confident sentence, whose strongest reef leads clearly, has the larger
-share; otherwise the chunk has (specification, section 3). Profiles and shares are rounded before they are added, so
-that sums are exact and do not depend on their order.
+The context of a sentence blends the profile of the sentence with that of its chunk. Profiles have unit
+length: z-scores above 0 over their Euclidean norm. A confident sentence, whose strongest reef leads clearly,
+    has the larger
+share; otherwise the chunk has (specification, section 3). Profiles and shares are rounded before they are
+added, so that sums are exact and do not depend on their order.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from lagoon.observing import ObservedText
 
 PROFILE_SCALE = 256
-"""Unit profiles are rounded to 1/256, a twentieth of a typical entry; benchmarks/vocabulary_learning.py gives the same
-ranking with 1/1000."""
+"""Unit profiles are rounded to 1/256, a twentieth of a typical entry; benchmarks/vocabulary_learning.py gives
+the same ranking with 1/1000."""
 SHARE_SCALE = 64
 """Shares of sentence and chunk are rounded to 1/64."""
 CONTEXT_SCALE = PROFILE_SCALE * SHARE_SCALE
@@ -46,8 +47,8 @@ class BlendOptions:
 
 @dataclass(frozen=True)
 class Block:
-    """Sentences first..last-1: their profiles (sentences, reefs) in 1/PROFILE_SCALE and their shares (sentences,)
-    in 1/SHARE_SCALE; whole numbers as float64."""
+    """Sentences first..last-1: their profiles (sentences, reefs) in 1/PROFILE_SCALE and their shares
+    (sentences,) in 1/SHARE_SCALE; whole numbers as float64."""
 
     first: int
     last: int
@@ -86,8 +87,8 @@ def contexts(
 
 
 def add_contexts(totals: Doubles, text: ObservedText, chunks: Doubles, block: Block, times: Ints) -> None:
-    """Add the contexts of the block's sentences, each multiplied by its `times` (sentences,), to `totals` (texts, reefs)
-    in 1/CONTEXT_SCALE."""
+    """Add the contexts of the block's sentences, each multiplied by its `times` (sentences,), to `totals`
+    (texts, reefs) in 1/CONTEXT_SCALE."""
     segment_of = text.segment_of[block.first : block.last]
     in_block = slice(int(segment_of[0]), int(segment_of[-1]) + 1)
     weights = np.bincount(segment_of - in_block.start, times * (SHARE_SCALE - block.shares))

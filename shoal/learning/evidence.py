@@ -1,7 +1,7 @@
 """Evidence: sums of the observations of any number of documents, added and subtracted exactly.
 
-Stored as columns instead of rows, because a wave has a hundred thousand rows. Sums do not depend on the order of the
-rows.
+Stored as columns instead of rows, because a wave has a hundred thousand rows. Sums do not depend on the order
+of the rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Evidence:
     """One row for each of `keys`, ascending (kind, word).
 
     counts   i64 (n, N_COUNTS);  parts  i64 (n, N_PARTS)
-    borders  i64 (n + 1,): row i has entries borders[i]..borders[i+1]-1 of `reefs`, ascending, and of `sums`, not 0
+    borders  i64 (n + 1,): row i has entries borders[i]..borders[i+1]-1 of `reefs`, ascending, and of `sums`,
+             not 0
     """
 
     keys: list[Key]
@@ -125,7 +126,8 @@ class Evidence:
 
 
 def total(rows: Iterator[EvidenceRow]) -> Evidence:
-    """Sum of any number of rows. Sums of similar size are added first, so that each row is added log(n) times."""
+    """Sum of any number of rows. Sums of similar size are added first, so that each row is added log(n)
+    times."""
     sums: list[tuple[int, Evidence]] = []
     while block := list(itertools.islice(rows, ROWS_SUMMED)):
         level, summed = 0, Evidence.of(block)

@@ -15,9 +15,10 @@ def words_of_headings(
 ) -> dict[tuple[int, str], list[int]]:
     """First sentences of the sections whose heading has a candidate word, ascending, by (text, word).
 
-    The context of a section is the title and all headings above it. A word counts where it is new: the context of the
-    section before does not have it. It does not count if the first sentence has it too, because the title may have
-    been taken from that sentence. `candidate_of_form`: candidates of the text by form.
+    The context of a section is the title and all headings above it. A word counts where it is new: the
+    context of the section before does not have it. It does not count if the first sentence has it too,
+    because the title may have been taken from that sentence. `candidate_of_form`: candidates of the text by
+    form.
     """
     contexts = text.contexts
     if contexts is None or not contexts.unknown.any():

@@ -1,7 +1,8 @@
 """Observations: the evidence of one document about unknown words, and its average context, in whole numbers.
 
-A pure function of the document, lagoon's data and the settings in `DiscoveryOptions`. Observations of many documents
-add up to evidence (`evidence`). Subtracting those of a document gives the evidence of the other documents exactly.
+A pure function of the document, lagoon's data and the settings in `DiscoveryOptions`. Observations of many
+documents add up to evidence (`evidence`). Subtracting those of a document gives the evidence of the other
+documents exactly.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from shoal.settings import Settings
 from shoal.storage.vocabulary_records import EvidenceRow, Kind
 
 DISCOVERY_VERSION = 1
-"""Increases whenever the same document would give other rows; rows of different versions must not be mixed."""
+"""Increases whenever the same document would give other rows; rows of different versions must not be
+mixed."""
 
 CONTEXT_UNIT = 64
-"""Sums of contexts over a document are stored in 1/64: two digits for most entries of a word that occurs once."""
+"""Sums of contexts over a document are stored in 1/64: two digits for most entries of a word that occurs
+once."""
 
 # Contexts in memory at once: 207 float64 each.
 _MOST_AT_ONCE = 4096
@@ -66,7 +69,8 @@ class DiscoveryOptions:
 
 
 def discover(analyzed: AnalyzedDraft, settings: Settings) -> list[EvidenceRow]:
-    """Observations of one document, in the order of (kind, word). `analyzed`: by a scorer without learned words."""
+    """Observations of one document, in the order of (kind, word). `analyzed`: by a scorer without learned
+    words."""
     return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))[0]
 
 
@@ -113,8 +117,8 @@ _Term = tuple[int, int, str, tuple[int, ...]]
 class _Terms:
     """Candidates of each text, in the order of (text, kind, word).
 
-    Term i occurs in sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, in a heading above that
-    sentence.
+    Term i occurs in sentences[borders[i]:borders[i+1]], ascending; where `in_heading`, in a heading above
+    that sentence.
     """
 
     words: list[_Term]
@@ -126,7 +130,8 @@ class _Terms:
 def _terms(text: ObservedText) -> _Terms:
     unknown = np.flatnonzero(text.unknown)
     candidates = candidate_words(text.forms, np.unique(text.form_of[unknown]).tolist())
-    # A place is twice the sentence number, plus 1 for an occurrence in the sentence and not in a heading above it.
+    # A place is twice the sentence number, plus 1 for an occurrence in the sentence and not in a heading
+    # above it.
     at: dict[_Term, list[Ints]] = {}
     if candidates:
         is_candidate = np.zeros(len(text.forms), dtype=np.bool_)
@@ -160,8 +165,8 @@ def _by_form(text: ObservedText, tokens: Ints) -> Iterator[tuple[int, int, Ints]
 
 
 class _Entries(NamedTuple):
-    """The strongest reefs of terms: index of the term, ascending; reef; sum of contexts over the occurrences of the
-    term, in 1/CONTEXT_UNIT."""
+    """The strongest reefs of terms: index of the term, ascending; reef; sum of contexts over the occurrences
+    of the term, in 1/CONTEXT_UNIT."""
 
     terms: Ints
     reefs: Ints
@@ -180,7 +185,8 @@ def _contexts(
 ) -> tuple[_Entries, Doubles]:
     """Contexts of all terms, and the sum of contexts over all words, (texts, reefs) in units of 1.
 
-    Only terms that occur in several blocks of sentences need sums in memory: most terms of a long text occur once.
+    Only terms that occur in several blocks of sentences need sums in memory: most terms of a long text occur
+        once.
     """
     n_reefs = text.sentences.table.n_reefs
     totals = np.zeros((text.n_texts, n_reefs))
@@ -217,7 +223,8 @@ def _contexts(
 
 
 class _Places(NamedTuple):
-    """Places of terms, one for each sentence or headings above it with the term; terms and sentences ascending."""
+    """Places of terms, one for each sentence or headings above it with the term; terms and sentences
+    ascending."""
 
     terms: Ints
     sentences: Ints
@@ -254,7 +261,8 @@ def _short_texts(text: ObservedText, options: DiscoveryOptions) -> list[bool]:
 def _totals(
     text: ObservedText, words_of: Ints, totals: Doubles, is_short: Sequence[bool]
 ) -> Iterator[EvidenceRow]:
-    """Row of totals of each text. Its sums are rounded to units of 1 to keep it short: every document has one."""
+    """Row of totals of each text. Its sums are rounded to units of 1 to keep it short: every document has
+    one."""
     n_words = _by_text(text, words_of)
     starts_chunk = _changes(text.segment_of)
     n_chunks = _by_text(text, starts_chunk)

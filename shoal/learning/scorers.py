@@ -1,6 +1,7 @@
 """Scorers with the learned words of a library at a given vocabulary version.
 
-A process that scores documents keeps the words of the last few versions and loads only changes. A search needs only
+A process that scores documents keeps the words of the last few versions and loads only changes. A search
+needs only
 the words of its query: it looks them up at the newest version, in the snapshot it searches.
 """
 
@@ -24,9 +25,11 @@ LONGEST_COMPOUND = 3
 
 
 TEXTS_LOOKED_UP = 8
-"""Texts that are read with a scorer of only their own words, before a scorer with all words of the version is built.
+"""Texts that are read with a scorer of only their own words, before a scorer with all words of the version is
+built.
 
-Building that takes as long as scoring dozens of notes (5 ms for a thousand words), too long for a wave of one note.
+Building that takes as long as scoring dozens of notes (5 ms for a thousand words), too long for a wave of one
+note.
 """
 
 
@@ -43,15 +46,16 @@ class Vocabularies:
     """Scorers of a process by vocabulary version. Safe to share between threads."""
 
     def __init__(self, database: Database, scorer: Any) -> None:
-        """`scorer` has no learned words. A scorer without lagoon's `with_custom_words` serves every version."""
+        """`scorer` has no learned words. A scorer without lagoon's `with_custom_words` serves every
+        version."""
         self._database = database
         self.base = scorer
         self._kept: dict[int, _Kept] = {}
         self._lock = threading.Lock()
 
     def newest(self) -> int:
-        """Number of the newest version. Its words are loaded now, because the database may drop the words of a version
-        that no wave is scored with once there is a newer one."""
+        """Number of the newest version. Its words are loaded now, because the database may drop the words of
+        a version that no wave is scored with once there is a newer one."""
         with self._lock, self._database.snapshot() as snapshot:
             number = vocabulary_queries.newest(snapshot).number
             if number and can_learn(self.base):
@@ -69,7 +73,8 @@ class Vocabularies:
             return kept.scorer
 
     def reading(self, number: int, texts: Sequence[TokenStream]) -> Any:
-        """A scorer that reads these texts as `at(number)` does. It may lack learned words that are not in them."""
+        """A scorer that reads these texts as `at(number)` does. It may lack learned words that are not in
+        them."""
         if number == 0 or not can_learn(self.base):
             return self.base
         with self._lock, self._database.snapshot() as snapshot:

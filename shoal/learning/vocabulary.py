@@ -1,8 +1,8 @@
 """Learned words: chosen from evidence, compared with the current vocabulary, added to a scorer.
 
-The choice depends on the evidence and the settings only. If the corpus has a regular plural and its singular, the
-plural is evidence for the singular ("biomarkers" for "biomarker"), and lagoon then recognizes both. A plural without
-a singular ("jones") is a word of its own. The same applies to the last word of compounds.
+The choice depends on the evidence and the settings only. If the corpus has a regular plural and its singular,
+the plural is evidence for the singular ("biomarkers" for "biomarker"), and lagoon then recognizes both. A
+plural without a singular ("jones") is a word of its own. The same applies to the last word of compounds.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def learn(
 ) -> tuple[LearnedWord, ...]:
     """Choose the words to learn among `words`; in the order of words.
 
-    `evidence` has the totals and the existing rows of `words` and of `related(words)`. `scorer`: lagoon's, without
-    learned words; it converts associations into its own units.
+    `evidence` has the totals and the existing rows of `words` and of `related(words)`. `scorer`: lagoon's,
+    without learned words; it converts associations into its own units.
     """
     sums = _by_head(evidence)
     candidates = set(words)
@@ -109,7 +109,8 @@ def changes(
 
 
 def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> Any:
-    """A scorer with exactly these learned words (word id, word). It shares the tables of `scorer`, which is unchanged."""
+    """A scorer with exactly these learned words (word id, word). It shares the tables of `scorer`, which is
+    unchanged."""
     given = list(words)
     hashes = fnv1a64_many([word.word for _, word in given]).tolist()
     return scorer.with_custom_words(
@@ -131,7 +132,8 @@ def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> An
 
 
 def holds_learned_words(analyzed: AnalyzedDraft, scorer: Any) -> bool:
-    """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false positive."""
+    """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false
+    positive."""
     if not scorer.n_custom_words:
         return False
     reading = analyzed.analysis.by_sentence.reading

@@ -28,8 +28,8 @@ OTHER_DATA = (
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """A reef of a learned word; `strength` is 1.0 for the strongest. `reef_name` is None if the word was learned with
-    other lagoon data."""
+    """A reef of a learned word; `strength` is 1.0 for the strongest. `reef_name` is None if the word was
+    learned with other lagoon data."""
 
     reef_id: int
     reef_name: str | None
@@ -38,8 +38,8 @@ class Association:
 
 @dataclass(frozen=True, slots=True)
 class WordEvidence:
-    """Evidence of a word, regular plurals included: occurrences, documents, and some of the documents, those with the
-    most chunks first."""
+    """Evidence of a word, regular plurals included: occurrences, documents, and some of the documents, those
+    with the most chunks first."""
 
     n_occurrences: int
     n_documents: int
@@ -50,8 +50,8 @@ class WordEvidence:
 class LearnedWord:
     """A word or compound that a library has learned.
 
-    `specificity` ranges from -2 (many reefs) to 2 (few reefs). `from_version`: the vocabulary version in which the word
-    got its present values. `reefs`: strongest first.
+    `specificity` ranges from -2 (many reefs) to 2 (few reefs). `from_version`: the vocabulary version in
+    which the word got its present values. `reefs`: strongest first.
     """
 
     word: str

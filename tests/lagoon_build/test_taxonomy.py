@@ -61,5 +61,5 @@ def test_archipelagos_stand_together(tmp_path: Path) -> None:
     other = ISLAND.replace("natural sciences & taxonomy", "social order & assessment")
     other = other.replace("plant life", "law and crime").replace("flowering plants", "court procedure")
     assert len(read_taxonomy(written(tmp_path, ISLAND + other)).reefs) == 2
-    with pytest.raises(TaxonomyError, match="stand together"):
+    with pytest.raises(TaxonomyError, match="must be consecutive"):
         read_taxonomy(written(tmp_path, other + ISLAND))
