@@ -73,7 +73,7 @@ def evaluate(
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
-    from shoal.maintenance.evaluation import evaluate as judge
+    from shoal.maintenance.evaluation import evaluate as run_evaluation
     from shoal.maintenance.evaluation import read_judged_queries
 
     ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
@@ -115,22 +115,27 @@ def parse_way(text: str) -> Configuration:
     )
 
 
-def _print_ways(console: Console, found: Evaluation) -> None:
-    table = _table("way", f"nDCG@{found.depth}", f"recall@{found.depth}", "nothing found", "better", "worse")
-    for place, one in enumerate(found.configurations):
-        compared = ("", "") if place == 0 else (f"{one.n_better:,}", f"{one.n_worse:,}")
+def _print_ways(console: Console, evaluation: Evaluation) -> None:
+    depth, qualities = evaluation.depth, evaluation.configurations
+    table = _table("way", f"nDCG@{depth}", f"recall@{depth}", "nothing found", "better", "worse")
+    for n, quality in enumerate(qualities):
+        compared = ("", "") if n == 0 else (f"{quality.n_better:,}", f"{quality.n_worse:,}")
         table.add_row(
-            one.configuration, f"{one.ndcg:.3f}", f"{one.recall:.3f}", f"{one.n_missed:,}", *compared
+            quality.configuration,
+            f"{quality.ndcg:.3f}",
+            f"{quality.recall:.3f}",
+            f"{quality.n_missed:,}",
+            *compared,
         )
     console.print(table)
-    told = f"judged queries: {found.n_queries:,}"
-    if len(found.configurations) > 1:
-        told += f"; better and worse: how many of them, compared with {found.configurations[0].configuration}"
-    console.print(told, style="dim")
+    note = f"judged queries: {evaluation.n_queries:,}"
+    if len(qualities) > 1:
+        note += f"; better and worse: number of them, compared with {qualities[0].configuration}"
+    console.print(note, style="dim")
 
 
-def _print_worst(console: Console, found: Evaluation, most: int) -> None:
-    names = [one.configuration for one in found.configurations]
+def _print_worst(console: Console, evaluation: Evaluation, limit: int) -> None:
+    names = [quality.configuration for quality in evaluation.configurations]
     table = _table("query", *names)
     for score in sorted(evaluation.queries, key=lambda query: query.ndcg[names[0]])[:limit]:
         table.add_row(one_line(score.query), *(f"{score.ndcg[name]:.2f}" for name in names))

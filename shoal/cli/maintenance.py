@@ -87,12 +87,14 @@ def _verdict(report: Report) -> str:
     if not harm:
         return "the library is whole"
     can = sum(finding.is_error and finding.can_repair for finding in report.findings)
-    return f"{counted(harm, 'problem')}" + (f"; `shoal doctor --repair` can mend {can}" if can else "")
+    return f"{quantity(harm, 'problem')}" + (f"; `shoal doctor --repair` can repair {can}" if can else "")
 
 
 def backup(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; a missing folder is created.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the copy goes; a missing folder is created.")
+    ],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Copy the whole library to a file.

@@ -86,9 +86,7 @@ def test_unreadable_message_is_discarded_and_the_next_one_read(settings: Setting
     assert list(folder(settings).iterdir()) == []
 
 
-def test_messages_keep_their_order_and_queue(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_keep_their_order_and_queue(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = channel(settings)
     for i in range(5):
         monkeypatch.setattr(time, "time_ns", lambda i=i: (1_000_000 + i) * 1_000_000)

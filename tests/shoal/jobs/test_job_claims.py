@@ -73,9 +73,7 @@ def test_concurrent_claims_never_overlap(database: Database, settings: Settings,
     assert_consistent(database)
 
 
-def test_small_late_job_does_not_wait_for_a_large_one(
-    database: Database, settings: Settings
-) -> None:
+def test_small_late_job_does_not_wait_for_a_large_one(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=5)
     library = upload(database, settings, [f"book {i}" for i in range(50)])
     must_claim(database, settings)
@@ -94,9 +92,7 @@ def test_claims_alternate_between_jobs(database: Database, settings: Settings) -
     assert order == [first, second] * 3
 
 
-def test_batch_is_limited_by_bytes_and_items_and_keeps_order(
-    database: Database, settings: Settings
-) -> None:
+def test_batch_is_limited_by_bytes_and_items_and_keeps_order(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_bytes=100, batch_items=4)
     upload(database, settings, ["a" * 60, "b" * 30, "c" * 30, "d" * 500, *"efghi"])
     batches = [[item.seq for item in must_claim(database, settings).items] for _ in range(5)]
@@ -119,9 +115,7 @@ def test_batch_combines_single_documents_of_many_jobs(database: Database, settin
     assert len(must_claim(database, settings).items) == 20
 
 
-def test_duplicate_waits_until_the_original_is_stored(
-    database: Database, settings: Settings
-) -> None:
+def test_duplicate_waits_until_the_original_is_stored(database: Database, settings: Settings) -> None:
     upload(database, settings, ["same", "other"])
     original = must_claim(database, settings)
     later = upload(database, settings, ["same", "same", "new"])
@@ -145,9 +139,7 @@ def test_tags_of_a_duplicate_are_added_to_the_document(database: Database, setti
     assert rows(database, "SELECT tag FROM document_tags ORDER BY tag") == [("a",), ("b",)]
 
 
-def test_duplicate_replaces_a_failed_original(
-    database: Database, settings: Settings
-) -> None:
+def test_duplicate_replaces_a_failed_original(database: Database, settings: Settings) -> None:
     def refuse_first(document: DocumentDraft) -> ScoredDocument:
         from job_parts import scored
 
@@ -175,7 +167,9 @@ def test_duplicate_does_not_wait_for_an_unfinished_upload(database: Database, se
     assert value(database, "SELECT COUNT(*) FROM documents") == 500
 
 
-def test_released_batch_is_claimable_without_counting_an_attempt(database: Database, settings: Settings) -> None:
+def test_released_batch_is_claimable_without_counting_an_attempt(
+    database: Database, settings: Settings
+) -> None:
     upload(database, settings, ["a", "b"])
     batch = must_claim(database, settings)
     assert release(database, batch) == 2

@@ -83,9 +83,7 @@ def test_preparing_overlaps_with_storing_earlier_documents(database: Database, t
     assert_consistent(database)
 
 
-def test_outdated_preparation_is_repeated(
-    database: Database, together: Settings
-) -> None:
+def test_outdated_preparation_is_repeated(database: Database, together: Settings) -> None:
     class Changing(Watched):
         def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
             if self.seen.count(("prepare", item.head.title)) == 1 and item.head.title in TEXTS[1:4]:

@@ -87,7 +87,9 @@ def test_discovered_documents_count_half(state: Job, waves: list[WaveSeen], frac
     st.integers(0, 500),
     st.integers(0, 500),
 )
-def test_fraction_is_between_0_and_1(waves: list[tuple[Stage | None, int, int]], ended: int, more: int) -> None:
+def test_fraction_is_between_0_and_1(
+    waves: list[tuple[Stage | None, int, int]], ended: int, more: int
+) -> None:
     seen = [WaveSeen(stage, 9, pending, n_bytes) for stage, pending, n_bytes in waves]
     state = job(bytes_done=ended, bytes_total=ended + more)
     assert 0 <= fraction_done(state, seen) <= 1

@@ -69,9 +69,7 @@ def in_a_process(target: object, *arguments: object) -> int:
     return process_.exitcode
 
 
-def test_items_of_a_dead_worker_are_reclaimed_and_run_alone(
-    database: Database, settings: Settings
-) -> None:
+def test_items_of_a_dead_worker_are_reclaimed_and_run_alone(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
     assert in_a_process(_claim_and_die, settings) == -signal.SIGKILL
     assert statuses(database, job_id) == ["scoring"] * 3
@@ -109,9 +107,7 @@ def test_poison_document_fails_after_max_attempts_and_others_succeed(
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
 
 
-def test_duplicate_of_a_failed_poison_document_is_processed(
-    database: Database, settings: Settings
-) -> None:
+def test_duplicate_of_a_failed_poison_document_is_processed(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
     job_id = upload(database, settings, [POISON, POISON])
     assert in_a_process(_work_or_die, settings) == -signal.SIGKILL
@@ -137,9 +133,7 @@ def _end_with_the_parent(settings: Settings) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_end_of_the_whole_worker_does_not_fail_a_document(
-    database: Database, settings: Settings
-) -> None:
+def test_end_of_the_whole_worker_does_not_fail_a_document(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
     job_id = upload(database, settings, ["a"])
     for n in (1, 2):
@@ -150,9 +144,7 @@ def test_end_of_the_whole_worker_does_not_fail_a_document(
     assert statuses(database, job_id) == ["succeeded"]
 
 
-def test_document_that_repeatedly_kills_its_machine_fails(
-    database: Database, settings: Settings
-) -> None:
+def test_document_that_repeatedly_kills_its_machine_fails(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=1)
     job_id = upload(database, settings, ["a"])
     for interruption in range(1, 11):
@@ -195,9 +187,7 @@ def test_claims_of_one_process_have_distinct_owners(database: Database, settings
     assert lease.new_owner() != lease.new_owner()
 
 
-def test_one_of_many_reconcilers_resends_a_lost_message(
-    database: Database, settings: Settings
-) -> None:
+def test_one_of_many_reconcilers_resends_a_lost_message(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     sent: list[float] = []
     now = time.time()

@@ -75,9 +75,7 @@ def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
-def test_lost_item_does_not_affect_the_rest_of_its_batch(
-    database: Database, settings: Settings
-) -> None:
+def test_lost_item_does_not_affect_the_rest_of_its_batch(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
     batch = must_claim(database, settings)
     with database.write() as connection:
@@ -88,9 +86,7 @@ def test_lost_item_does_not_affect_the_rest_of_its_batch(
     assert_consistent(database)
 
 
-def test_concurrent_last_results_end_the_job_once(
-    database: Database, settings: Settings
-) -> None:
+def test_concurrent_last_results_end_the_job_once(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, [str(i) for i in range(40)])
     batches = [must_claim(database, settings) for _ in range(40)]
@@ -179,9 +175,7 @@ def test_duplicate_is_stored_if_its_original_is_deleted_concurrently(
     assert value(database, "SELECT COUNT(*) FROM documents") == 1
 
 
-def test_content_stored_concurrently_makes_a_duplicate(
-    database: Database, settings: Settings
-) -> None:
+def test_content_stored_concurrently_makes_a_duplicate(database: Database, settings: Settings) -> None:
     job_id = submit_one(database, settings, draft("same", tags=["late"]))
 
     def score(document: DocumentDraft) -> ScoredDocument:
@@ -316,9 +310,7 @@ class Learner:
             self.wrong.append(f"{wave}: {found}")
 
 
-def test_discover_learn_score_passes_each_barrier_once(
-    database: Database, settings: Settings
-) -> None:
+def test_discover_learn_score_passes_each_barrier_once(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, learning=True, wave_bytes=60, batch_items=4)
     contents = [f"text {i:03d}" for i in range(60)]
     job_id = upload(database, settings, contents)
@@ -353,9 +345,7 @@ def test_discover_learn_score_passes_each_barrier_once(
     assert_consistent(database)
 
 
-def test_wave_whose_items_all_fail_in_discover_is_done(
-    database: Database, settings: Settings
-) -> None:
+def test_wave_whose_items_all_fail_in_discover_is_done(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, learning=True, wave_bytes=2)
     job_id = upload(database, settings, ["a", "a", "b", "c", "d"])
 

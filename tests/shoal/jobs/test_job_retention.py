@@ -31,9 +31,7 @@ def later(days: float) -> float:
     return time.time() + days * DAY
 
 
-def test_expired_job_is_removed_and_its_documents_stay(
-    database: Database, settings: Settings
-) -> None:
+def test_expired_job_is_removed_and_its_documents_stay(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["lava", "rain", "lava"])
     run_job(database, settings)
     reconcile(database, settings, now=later(6.9))
@@ -87,9 +85,7 @@ def test_expired_jobs_are_removed_in_rounds(
     assert left == [3, 1, 0]
 
 
-def test_idempotency_key_of_a_removed_job_is_free(
-    database: Database, settings: Settings
-) -> None:
+def test_idempotency_key_of_a_removed_job_is_free(database: Database, settings: Settings) -> None:
     def send(content: str) -> int:
         opened = Upload(database, settings).begin(idempotency_key="key")
         opened.add(draft(content))

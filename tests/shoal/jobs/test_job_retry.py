@@ -188,9 +188,7 @@ def test_running_job_can_be_retried(database: Database, settings: Settings) -> N
     assert_consistent(database)
 
 
-def test_retried_poison_item_gets_all_attempts_and_runs_alone(
-    database: Database, settings: Settings
-) -> None:
+def test_retried_poison_item_gets_all_attempts_and_runs_alone(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=2)
     job_id = upload(database, settings, ["a", "b"])
     with Crew(database, settings).at_work() as crew:

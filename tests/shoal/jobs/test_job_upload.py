@@ -28,9 +28,7 @@ def n_rows(database: Database) -> dict[str, object]:
 NOTHING = {"jobs": 0, "waves": 0, "job_items": 0, "job_item_contents": 0}
 
 
-def test_upload_is_listed_and_claimable_only_when_finished(
-    database: Database, settings: Settings
-) -> None:
+def test_upload_is_listed_and_claimable_only_when_finished(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
     for i in range(FLUSH_ITEMS + 1):
         opened.add(draft(f"text {i}"))
@@ -77,9 +75,7 @@ def test_upload_of_a_dead_process_is_removed_after_its_timeout(
     assert n_rows(database) == NOTHING
 
 
-def test_removal_of_a_dropped_upload_resumes(
-    database: Database, settings: Settings
-) -> None:
+def test_removal_of_a_dropped_upload_resumes(database: Database, settings: Settings) -> None:
     from shoal.jobs.queue.submission import remove_dropped
 
     opened = Upload(database, settings).begin()
@@ -185,9 +181,7 @@ def test_same_key_with_another_body_is_an_error(database: Database, settings: Se
     assert value(database, "SELECT COUNT(*) FROM jobs") == 1
 
 
-def test_concurrent_requests_with_one_key_create_one_job(
-    database: Database, settings: Settings
-) -> None:
+def test_concurrent_requests_with_one_key_create_one_job(database: Database, settings: Settings) -> None:
     found: list[int] = []
 
     def send() -> None:
@@ -233,9 +227,7 @@ def test_delete_job_deletes_documents(database: Database, settings: Settings) ->
     assert_consistent(database)
 
 
-def test_wait_returns_at_once_on_a_change_and_at_the_timeout(
-    database: Database, settings: Settings
-) -> None:
+def test_wait_returns_at_once_on_a_change_and_at_the_timeout(database: Database, settings: Settings) -> None:
     job_id = submit_one(database, settings, draft("a"))
     job = queries.get_job(database, job_id)
     started = time.monotonic()

@@ -185,9 +185,7 @@ def test_order_of_items_in_a_wave_does_not_matter(
     assert exports[0] == exports[1] == exports[2]
 
 
-def test_rescore_removes_the_effect_of_overlapping_jobs(
-    settings: Settings, migrated_file: Path
-) -> None:
+def test_rescore_removes_the_effect_of_overlapping_jobs(settings: Settings, migrated_file: Path) -> None:
     own = learning_settings(settings, wave_bytes=400)
     first = [text_of([("fire", i, word) for i in range(3)]) for word in WORDS[:4]]
     second = [text_of([("sea", i, word) for i in range(3)]) for word in WORDS[1:6]]
@@ -214,9 +212,7 @@ def test_rescore_removes_the_effect_of_overlapping_jobs(
         assert canonical(other) == canonical(one)
 
 
-def test_rescore_removes_the_effect_of_deleted_documents(
-    settings: Settings, migrated_file: Path
-) -> None:
+def test_rescore_removes_the_effect_of_deleted_documents(settings: Settings, migrated_file: Path) -> None:
     own = learning_settings(settings)
     stays = [text_of([("fire", i, word) for i in range(3)]) for word in WORDS[:3]]
     goes = [text_of([("law", i, word) for i in range(4)]) for word in WORDS[1:6]]

@@ -132,9 +132,7 @@ def test_texts_without_new_words_create_no_vocabulary_version(database: Database
     assert_settled(database)
 
 
-def test_wave_is_scored_with_its_own_vocabulary_version(
-    database: Database, settings: Settings
-) -> None:
+def test_wave_is_scored_with_its_own_vocabulary_version(database: Database, settings: Settings) -> None:
     take_in(database, settings, [about("law", "zorblat", 2)])
     upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
@@ -167,9 +165,7 @@ def test_later_plural_is_evidence_for_its_singular(database: Database, settings:
     assert set(learned(database)) == {"zorblats", "varnisk"}
 
 
-def test_learn_stage_based_on_outdated_data_is_repeated(
-    database: Database, settings: Settings
-) -> None:
+def test_learn_stage_based_on_outdated_data_is_repeated(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE])
     submit_delete(database, settings, [1])
     run_job(database, settings)
@@ -230,9 +226,7 @@ def test_equal_text_waits_for_the_first_to_be_discovered(database: Database, set
     assert_settled(database)
 
 
-def test_second_equal_text_is_learned_from_if_the_first_fails(
-    database: Database, settings: Settings
-) -> None:
+def test_second_equal_text_is_learned_from_if_the_first_fails(database: Database, settings: Settings) -> None:
     heading = f"# {FIRE}"
     opened = Upload(database, settings).begin()
     opened.add(dataclasses.replace(draft(heading), format=DocFormat.markdown))
@@ -255,9 +249,7 @@ def test_words_of_a_document_that_fails_after_learning_are_removed(
     assert_settled(database)
 
 
-def test_duplicate_of_a_failed_document_keeps_its_evidence(
-    database: Database, settings: Settings
-) -> None:
+def test_duplicate_of_a_failed_document_keeps_its_evidence(database: Database, settings: Settings) -> None:
     upload(database, settings, [FIRE])
     using = failing(database, settings, FIRE)
     step(database, settings, Stage.discover)
@@ -274,7 +266,9 @@ def test_duplicate_of_a_failed_document_keeps_its_evidence(
 
 
 @pytest.mark.parametrize("stage", [Stage.discover, Stage.learn, Stage.score])
-def test_words_of_a_canceled_document_are_removed(database: Database, settings: Settings, stage: Stage) -> None:
+def test_words_of_a_canceled_document_are_removed(
+    database: Database, settings: Settings, stage: Stage
+) -> None:
     job_id = upload(database, settings, [FIRE, LAW])
     for before in (Stage.discover, Stage.learn):
         if stage is before:
@@ -372,9 +366,7 @@ def test_text_deleted_between_the_stages_of_its_duplicate_is_discovered(
     assert_settled(database)
 
 
-def test_relearned_word_keeps_its_id(
-    database: Database, settings: Settings
-) -> None:
+def test_relearned_word_keeps_its_id(database: Database, settings: Settings) -> None:
     take_in(database, settings, [FIRE, LAW])
     ids = dict(rows(database, "SELECT word, word_id FROM custom_words"))  # type: ignore[arg-type]
     assert set(ids) == {"quendle", "zorblat"}
@@ -411,9 +403,7 @@ def test_new_data_build_resets_the_evidence(database: Database, settings: Settin
     assert rows(database, "SELECT MAX(coverage) < 1.0 FROM chunks WHERE document_id = 5") == [(1,)]
 
 
-def test_foreign_scorer_learns_nothing_and_does_no_harm(
-    database: Database, settings: Settings
-) -> None:
+def test_foreign_scorer_learns_nothing_and_does_no_harm(database: Database, settings: Settings) -> None:
     from fake_scorer import FakeScorer
 
     take_in(database, settings, [FIRE])

@@ -82,9 +82,7 @@ def test_job_replaces_a_document(database: Database, settings: Settings, workers
     assert contents(database) == {document_id: PLANT}
 
 
-def test_last_accepted_replacement_wins(
-    database: Database, settings: Settings, workers: Workers
-) -> None:
+def test_last_accepted_replacement_wins(database: Database, settings: Settings, workers: Workers) -> None:
     document_id = workers.stored(FIRE)
     first = replace(database, settings, document_id, PLANT)
     second = replace(database, settings, document_id, COURT)

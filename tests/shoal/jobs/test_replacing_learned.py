@@ -114,9 +114,7 @@ def test_text_whose_observations_were_removed_is_discovered_again(
     assert_settled(database)
 
 
-def test_replacement_survives_death_at_every_statement(
-    database: Database, learning: Settings
-) -> None:
+def test_replacement_survives_death_at_every_statement(database: Database, learning: Settings) -> None:
     take_in(database, learning, OLD)
     document_id = numbered(database)[OLD[0]]
     texts = itertools.cycle([NEW, OLD[0]])

@@ -70,9 +70,7 @@ def rescore(database: Database, settings: Settings) -> int:
     return job_id
 
 
-def test_rescore_updates_stale_chunks_and_keeps_their_ids(
-    database: Database, settings: Settings
-) -> None:
+def test_rescore_updates_stale_chunks_and_keeps_their_ids(database: Database, settings: Settings) -> None:
     take_in(database, settings, [EARLY])
     take_in(database, settings, LATER)
     assert stale(database) > 0
@@ -119,7 +117,9 @@ def test_chunks_without_changed_words_only_get_the_new_version(
     assert plain_id not in changed
 
 
-def test_rescore_learns_from_documents_stored_without_learning(database: Database, settings: Settings) -> None:
+def test_rescore_learns_from_documents_stored_without_learning(
+    database: Database, settings: Settings
+) -> None:
     take_in(database, dataclasses.replace(settings, learning=False), [EARLY, *LATER])
     assert learned(database) == {}
     rescore(database, settings)
@@ -128,7 +128,9 @@ def test_rescore_learns_from_documents_stored_without_learning(database: Databas
     assert stale(database) == 0
 
 
-def test_rescore_applies_changed_discover_settings_to_all_documents(database: Database, settings: Settings) -> None:
+def test_rescore_applies_changed_discover_settings_to_all_documents(
+    database: Database, settings: Settings
+) -> None:
     take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
     assert "quendle" in learned(database)
     other = dataclasses.replace(settings, short_document_words=10, min_occurrences_long=3)
@@ -173,7 +175,9 @@ def test_rescore_without_learning_uses_the_existing_words(database: Database, se
     assert learned(database) == words
 
 
-def test_rescore_tolerates_documents_added_and_deleted_concurrently(database: Database, settings: Settings) -> None:
+def test_rescore_tolerates_documents_added_and_deleted_concurrently(
+    database: Database, settings: Settings
+) -> None:
     take_in(database, settings, [EARLY, *LATER])
     job_id = submit_rescore(database, settings)
     submit_delete(database, settings, [2])

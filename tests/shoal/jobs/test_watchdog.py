@@ -87,9 +87,7 @@ def expiry(database: Database) -> float:
     return moment
 
 
-def test_blocked_process_keeps_its_lease_until_its_time_limit(
-    database: Database, settings: Settings
-) -> None:
+def test_blocked_process_keeps_its_lease_until_its_time_limit(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, lease_seconds=3.0, max_attempts=1)
     job_id = upload(database, settings, [ENDLESS])
     clock = Clock()
@@ -190,9 +188,7 @@ def test_only_leases_of_current_work_are_renewed(database: Database, settings: S
     assert by_owner[working.owner] > by_owner[kept.owner] + settings.lease_seconds / 3
 
 
-def test_time_limit_grows_with_size_and_learning_has_its_own(
-    database: Database, settings: Settings
-) -> None:
+def test_time_limit_grows_with_size_and_learning_has_its_own(database: Database, settings: Settings) -> None:
     upload(database, settings, ["a"])
     must_claim(database, settings)
     (held,) = leases(database)

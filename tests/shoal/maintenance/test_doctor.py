@@ -567,7 +567,7 @@ def test_command_prints_problems_and_advice(
     damage(learned, "DELETE FROM reef_postings")
     code, text = doctor("--quick")
     assert code == 1
-    for expected in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can mend 1"):
+    for expected in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can repair 1"):
         assert expected in text
     code, text = doctor("--json")
     report: dict[str, Any] = json.loads(text)
