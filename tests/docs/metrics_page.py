@@ -29,11 +29,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 
-All metrics of `GET /metrics`, for queries and alarms. [Monitor it](monitoring.md) says how to scrape them and when to
-worry.
+All metrics of `GET /metrics`, for queries and alarms. [Monitor it](monitoring.md) says how to scrape them
+and when to worry.
 
-There are two more kinds: `process_…` for the processor time, memory and open files of the API process, and a
-`…_created` for each metric of that process, with the time when counting began.
+There are two more kinds: `process_…` for the processor time, memory and open files of the API process, and
+a `…_created` for each metric of that process, with the time when counting began.
 
 """
 
@@ -47,9 +47,10 @@ They start at 0 with the process and count nothing of other processes.
 LIBRARY = """\
 ## Read from the database
 
-They are read at the moment of the scrape and include the work of all workers, past and present. Workers write their
-counters every ten seconds. A worker that is killed loses up to ten seconds of `shoal_batch_…` and
-`shoal_leases_lost_total`, but never of items. If the database cannot be read, only `shoal_database_up` is there, as 0.
+They are read at the moment of the scrape and include the work of all workers, past and present. Workers
+write their counters every ten seconds. A worker that is killed loses up to ten seconds of `shoal_batch_…`
+and `shoal_leases_lost_total`, but never of items. If the database cannot be read, only `shoal_database_up`
+is there, as 0.
 
 """
 
@@ -80,7 +81,7 @@ def page() -> str:
 
 
 def _scraped() -> list[Metric]:
-    """Return the metrics of a service that has done each kind of work, so that all labels have their values."""
+    """Return the metrics of a service that did each kind of work, so that all labels have values."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database_url=f"sqlite:///{folder}/shoal.db")
         with Engine(settings=settings, scorer=FakeScorer()) as engine:

@@ -11,10 +11,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reefs.md"
 INTRODUCTION = """\
 # The reefs
 
-The {n_reefs} reefs on {n_islands} islands in {n_archipelagos} archipelagos, from the packaged data. A reef is a group
-of words with related meanings. Its name is a label; its typical words are common words near the middle of the
-group. A word belongs to several reefs with different strengths: `shoal explain WORDS` shows them.
-[The scorer's data](lagoon-data.md) says how the reefs are made and how to change them.
+The {n_reefs} reefs on {n_islands} islands in {n_archipelagos} archipelagos, from the packaged data. A reef
+is a group of words with related meanings. Its name is a label; its typical words are common words near the
+middle of the group. A word belongs to several reefs with different strengths: `shoal explain WORDS` shows
+them. [The scorer's data](lagoon-data.md) says how the reefs are made and how to change them.
 
 """
 
@@ -29,13 +29,15 @@ def page() -> str:
     ]
     for archipelago in scorer.archipelagos:
         parts.append(
-            f"## {_capital(archipelago.name)}\n\n| reef | island | archipelago | typical words |\n|---|---|---|---|\n"
+            f"## {_capital(archipelago.name)}\n\n"
+            "| reef | island | archipelago | typical words |\n|---|---|---|---|\n"
         )
         islands = {
             island.id: island.name for island in scorer.islands if island.archipelago_id == archipelago.id
         }
         parts += [
-            f"| {reef.name} | {islands[reef.island_id]} | {archipelago.name} | {', '.join(reef.typical_words)} |\n"
+            f"| {reef.name} | {islands[reef.island_id]} | {archipelago.name} "
+            f"| {', '.join(reef.typical_words)} |\n"
             for reef in scorer.reefs
             if reef.island_id in islands
         ]

@@ -14,13 +14,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema.md"
 INTRODUCTION = """\
 # The database
 
-A library is one SQLite file (with `-wal` and `-shm` beside it while it is in use). Any tool may read it at any time.
-Write to it only through Shoal, because tables depend on each other. This is the schema at revision {revision}, as
-stored by SQLite.
+A library is one SQLite file (with `-wal` and `-shm` files beside it while it is in use). You may read it
+with any tool at any time. Write to it only through Shoal, because tables depend on each other. This is the
+schema at revision {revision}, as SQLite reports it.
 
-The tables for direct use are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
-`custom_words` and `custom_word_reefs`; the others serve retrieval, jobs and learning. This query lists the strongest
-reefs of each passage of a document:
+The tables for users are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
+`custom_words` and `custom_word_reefs`. The others serve retrieval, jobs and learning. The topics of a
+document's passages, in SQL:
 
 ```sql
 SELECT c.start_line, c.end_line, r.reef_name, r.z_score
@@ -36,7 +36,11 @@ TABLES = """
       AND name NOT GLOB 'chunk_fts_*' AND name <> 'alembic_version'
     ORDER BY rowid
 """
-INDEXES = "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL ORDER BY rowid"
+INDEXES = """
+    SELECT sql FROM sqlite_master
+    WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL
+    ORDER BY rowid
+"""
 
 
 def page() -> str:

@@ -11,9 +11,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 INTRODUCTION = """\
 # Settings
 
-Settings are environment variables, read once at the start. An empty variable means the default. An unknown `SHOAL_`
-variable or an invalid value is an error that names it: a limit that is never applied is worse than a service that
-does not start. `shoal settings` lists all settings with their current values. Command-line options win over them.
+Settings are environment variables, read once at the start. An unknown `SHOAL_` variable or an invalid value
+is an error that names it: a limit that was never applied is worse than a service that does not start.
+`shoal settings` lists all settings with their values. Options of the command line override them.
 
 Truth values are `0` and `1`; sizes are bytes, times are seconds.
 

@@ -91,7 +91,7 @@ def test_links_point_to_existing_files_and_headings(page: Path) -> None:
 
 
 def _commands() -> set[tuple[str, ...]]:
-    """Return the `shoal …` commands in console blocks and inline code of the pages, as (command, options...)."""
+    """Return the `shoal …` commands in console blocks and inline code, as (command, options...)."""
     commands = set()
     for page in PAGES:
         text = page.read_text().replace("\\\n", " ")

@@ -1,5 +1,8 @@
-"""Run the samples in the pages: Python, SQL, and commands one by one, against a service that holds the sample articles.
-`KINDS` and `NOT_RUN` give the reasons for samples that are not run."""
+"""Run the samples in the pages against a service that holds the sample articles.
+
+Python runs as one program for each page, SQL and commands one by one. `KINDS` and `NOT_RUN` give the reasons
+for samples that are not run.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ NOT_RUN = {
     r"make |\. \.venv|pip |python3 -m venv": "installs",
     r"sudo |docker |.* docker |journalctl ": "for the host of a service",
     r"shoal (up|serve|worker)\b": "runs until it is stopped",
-    r"\.venv/bin/python -m (benchmarks|pip)|\.venv/bin/python benchmarks/": "takes minutes, and needs test collections",
+    r"\.venv/bin/python (-m (benchmarks|pip)|benchmarks/)": "takes minutes, and needs test collections",
     r".*search\.example": "not a real service",
 }
 """Patterns of commands that are not run, with the reason."""
@@ -68,7 +71,7 @@ def commands(page: Path) -> list[str]:
 
 
 def _only_command(shown: str) -> str:
-    """Return a command without its output. It continues while a line ends in a backslash or a quote is open."""
+    """Return a command without its output: it ends where no backslash or open quote continues it."""
     lines: list[str] = []
     for line in shown.split("\n"):
         lines.append(line)
