@@ -75,7 +75,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.proxies, x_proto=0, x_host=0)  # type: ignore[method-assign]
     trace.register(app, metrics)
     access.register(app, settings)
-    limits.register(app, engine.database, settings)
+    limits.register(app, engine.jobs, settings)
     problems.register(app)
     api = openapi.Api(app)
     for module in (documents, bulk, chunks, jobs, job_actions, search, vocabulary, system):

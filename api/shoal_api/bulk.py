@@ -14,7 +14,6 @@ import structlog
 from werkzeug.wrappers import Response
 
 from shoal.errors import ShoalError
-from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.submission import Upload
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
@@ -104,7 +103,7 @@ def add_documents() -> Response:
         if job is None:
             job_id = _store(here, incoming, key)
             here.notify()
-            job = protocol.get_job(here.engine.database, job_id)
+            job = here.engine.jobs.get(job_id)
     return jobs.accepted(job)
 
 
@@ -133,9 +132,7 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
 
 def _store(here: Service, incoming: Incoming, key: str | None) -> int:
     """Store the documents as a job and return its id. After an error nothing of them stays stored."""
-    upload = Upload(here.engine.database, here.settings).begin(
-        idempotency_key=key, request_hash=incoming.request_hash
-    )
+    upload = here.engine.jobs.open_upload(idempotency_key=key, request_hash=incoming.request_hash)
     try:
         for document in incoming.documents:
             check_number(upload.n_items + 1, here.settings)

@@ -11,14 +11,11 @@ from werkzeug.wrappers import Response
 from shoal.engine import MAX_PAGE
 from shoal.errors import NotFoundError
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.duplicates import not_taken
-from shoal.jobs.queue.submission import submit_delete, submit_duplicate, submit_one, submit_replacement
-from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
-from shoal.models import DocumentDraft, ItemStatus, JobKind
-from shoal.storage import document_writer as storage
+from shoal.jobs.queue.queries import Job, JobItem
+from shoal.jobs.service import Duplicate
+from shoal.models import ItemStatus, JobKind
 from shoal.storage.records import DocumentDetail
-from shoal.support.clock import timestamp
 from shoal_api import idempotency, jobs, service
 from shoal_api.limits import max_body_bytes
 from shoal_api.openapi import Blueprint
@@ -81,47 +78,23 @@ def add_document(data: dict[str, Any]) -> Response:
     Returns 202 with a job. With `Prefer: wait=N`, returns 201 with the document if it is stored in time.
     """
     here = service.current()
-    database, settings = here.engine.database, here.settings
     key = idempotency.key(flask.request)
     request_hash = idempotency.fingerprint("document", data)
     job = idempotency.earlier_job(here, key, request_hash)
-    draft = make_draft(**data, settings=settings)
+    draft = make_draft(**data, settings=here.settings)
     # A generated title is not reported as lost when the document is a duplicate.
     given = {name: getattr(draft, name) if data[name] is not None else None for name in NOT_MERGED}
     if job is None:
-        existing = _merge_into_existing(here, draft)
-        if existing is None:
-            job_id = submit_one(database, settings, draft, idempotency_key=key, request_hash=request_hash)
+        accepted = here.engine.jobs.submit(draft, idempotency_key=key, request_hash=request_hash)
+        if isinstance(accepted, Duplicate):
+            return _stored(here, accepted.document_id, duplicate=True, given=given)
+        job = accepted
+        if not job.ended:
             here.notify()
-        elif key is None:
-            return _stored(here, existing, duplicate=True, given=given)
-        else:
-            job_id = submit_duplicate(database, settings, existing, draft, key, request_hash)
-        job = protocol.get_job(database, job_id)
     return _await_document(here, job, given)
 
 
-def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
-    """Return the id of the document with the same content, after adding the draft's tags to it.
-
-    Returns None if there is no such document, or if its content is about to be replaced.
-    """
-    database = here.engine.database
-    with database.read() as connection:
-        document_id = storage.find_by_hash(connection, draft.content_hash)
-    if document_id is not None and is_being_replaced(database, document_id):
-        return None
-    if document_id is None or not draft.tags:
-        return document_id
-    with database.write() as connection:
-        # It may have been deleted meanwhile.
-        if not storage.exists(connection, document_id):
-            return None
-        storage.merge_tags(connection, document_id, draft.tags, now=timestamp())
-    return document_id
-
-
-def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] | None = None) -> Response:
+def _await_document(here: Service, job: Job, given: Mapping[str, Any] | None = None) -> Response:
     """Return the document after waiting as `Prefer: wait` says; the job without that header or after a
     timeout.
 
@@ -133,7 +106,7 @@ def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] |
     job_id = job.id
     job = here.waiting.wait(
         wait,
-        lambda seconds: protocol.wait_for_end(here.engine.database, job_id, seconds),
+        lambda seconds: here.engine.jobs.wait(job_id, seconds),
         lambda now: now.ended,
     )
     response = (_outcome(here, job, given) if job.ended else None) or jobs.accepted(job)
@@ -141,17 +114,17 @@ def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] |
     return response
 
 
-def _duplicate_of(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
+def _duplicate_of(here: Service, job: Job, given: Mapping[str, Any] | None) -> Response | None:
     """Return the stored document if a job of one document ended as a duplicate, else None."""
     return _outcome(here, job, given) if job.ended and job.progress.duplicate else None
 
 
-def _outcome(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) -> Response | None:
+def _outcome(here: Service, job: Job, given: Mapping[str, Any] | None) -> Response | None:
     """Return the document that a job of one document stored; None if it was deleted since.
 
     Raises a problem if the job failed.
     """
-    item = protocol.get_items(here.engine.database, job.id, limit=1)[0]
+    item = here.engine.jobs.items(job.id, limit=1)[0]
     if item.status is ItemStatus.failed:
         raise _failure(job, item)
     if item.document_id is None:
@@ -169,7 +142,7 @@ def _outcome(here: Service, job: protocol.Job, given: Mapping[str, Any] | None) 
         return None
 
 
-def _failure(job: protocol.Job, item: protocol.JobItem) -> ProblemError:
+def _failure(job: Job, item: JobItem) -> ProblemError:
     """Return 422 for a document that could not be stored, or 500 if the worker reported an internal error."""
     reason = item.error or "the document could not be stored"
     problem = (
@@ -235,9 +208,9 @@ def delete_documents(query: dict[str, Any]) -> Response:
     tagged = here.engine.documents(tag=query["tag"], limit=MAX_PAGE).documents
     if not tagged:
         raise ProblemError(404, "there is no document with this tag")
-    job_id = submit_delete(here.engine.database, here.settings, [document.id for document in tagged])
+    job = here.engine.jobs.submit_delete([document.id for document in tagged])
     here.notify()
-    return jobs.accepted(protocol.get_job(here.engine.database, job_id))
+    return jobs.accepted(job)
 
 
 @blueprint.get(f"/<{ID}:document_id>")
@@ -311,14 +284,11 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
     another document returns 409.
     """
     here = service.current()
-    database = here.engine.database
-    with database.snapshot() as snapshot:
-        draft = new_content(snapshot, document_id, here.settings, **data)
-    if update_without_scoring(database, document_id, draft):
+    job = here.engine.jobs.submit_replacement(document_id, data)
+    if job is None:
         return _stored(here, document_id, duplicate=True)
-    job_id = submit_replacement(database, here.settings, document_id, draft)
     here.notify()
-    return _await_document(here, protocol.get_job(database, job_id))
+    return _await_document(here, job)
 
 
 @blueprint.put(f"/<{ID}:document_id>/tags")

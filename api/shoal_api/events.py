@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shoal.errors import NotFoundError, StorageError
-from shoal.jobs.queue import queries
 from shoal.jobs.queue.queries import Job
+from shoal.jobs.service import Jobs
 from shoal.settings import Settings
-from shoal.storage.database import Database
 from shoal_api.problems import ProblemError
 
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
@@ -74,7 +73,7 @@ class Listeners:
 
         return release
 
-    def stream(self, database: Database, job: Job, seen: int | None, dump: Dump) -> Iterator[bytes]:
+    def stream(self, jobs: Jobs, job: Job, seen: int | None, dump: Dump) -> Iterator[bytes]:
         """Yield the events of a job until it ends. `seen` is the revision that the listener already has."""
         until = time.monotonic() + self._max_seconds
         yield f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
@@ -95,7 +94,7 @@ class Listeners:
                 silent_since = now
             timeout = min(SLICE_SECONDS, self._heartbeat, until - now)
             try:
-                job = queries.wait_for_change(database, job.id, seen, timeout, poll=POLL_SECONDS)
+                job = jobs.wait_for_change(job.id, seen, timeout, poll=POLL_SECONDS)
             except NotFoundError:
                 yield _event("end", {"status": None})
                 return

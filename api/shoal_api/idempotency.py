@@ -9,7 +9,7 @@ from typing import Any
 import flask
 
 from shoal.errors import IdempotencyError
-from shoal.jobs.queue import queries
+from shoal.jobs.queue.queries import Job
 from shoal_api.problems import field_problem
 from shoal_api.service import Service
 
@@ -40,15 +40,15 @@ def fingerprint(operation: str, value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> queries.Job | None:
+def earlier_job(service: Service, idempotency_key: str | None, request_hash: str) -> Job | None:
     """Return the job accepted under this key, if any. Raises IdempotencyError if it was for another
     request."""
     if idempotency_key is None:
         return None
-    match = queries.find_by_key(service.engine.database, idempotency_key)
+    match = service.engine.jobs.by_key(idempotency_key)
     if match is None:
         return None
     job_id, accepted_hash = match
     if accepted_hash != request_hash:
         raise IdempotencyError(idempotency_key)
-    return queries.get_job(service.engine.database, job_id)
+    return service.engine.jobs.get(job_id)

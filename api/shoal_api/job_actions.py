@@ -7,12 +7,6 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.errors import JobStateError
-from shoal.jobs.queue import queries as protocol
-from shoal.jobs.queue.cancel import cancel
-from shoal.jobs.queue.retry import retry
-from shoal.jobs.queue.submission import submit_rescore
-from shoal.models import JobStatus
 from shoal_api import idempotency, service
 from shoal_api.jobs import accepted
 from shoal_api.openapi import Blueprint
@@ -37,14 +31,11 @@ def add_job(data: dict[str, Any]) -> Response:
     """
     here = service.current()
     key = idempotency.key(flask.request)
-    job_id = submit_rescore(
-        here.engine.database,
-        here.settings,
-        idempotency_key=key,
-        request_hash=idempotency.fingerprint("job", data),
+    job = here.engine.jobs.submit_rescore(
+        idempotency_key=key, request_hash=idempotency.fingerprint("job", data)
     )
     here.notify()
-    return accepted(protocol.get_job(here.engine.database, job_id))
+    return accepted(job)
 
 
 @blueprint.post(f"/<{ID}:job_id>/cancel")
@@ -59,11 +50,7 @@ def cancel_job(job_id: int) -> Response:
     Items that have not ended are canceled at once, including those being processed. Stored documents stay.
     Canceling a canceled job has no effect.
     """
-    database = service.current().engine.database
-    before = protocol.get_job(database, job_id)
-    if before.ended and before.status is not JobStatus.canceled:
-        raise JobStateError(f"job {job_id} has ended ({before.status}); there is nothing to cancel")
-    return accepted(cancel(database, job_id))
+    return accepted(service.current().engine.jobs.cancel(job_id))
 
 
 @blueprint.post(f"/<{ID}:job_id>/retry")
@@ -82,6 +69,6 @@ def retry_job(job_id: int) -> Response:
     not be used, stay failed.
     """
     here = service.current()
-    job = retry(here.engine.database, here.settings, job_id)
+    job = here.engine.jobs.retry(job_id)
     here.notify()
     return accepted(job)

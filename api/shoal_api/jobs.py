@@ -8,8 +8,8 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.jobs.queue import queries as protocol
 from shoal.jobs.queue.progress import Estimate
+from shoal.jobs.queue.queries import Job
 from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal_api import events, service
 from shoal_api.openapi import Blueprint
@@ -51,13 +51,12 @@ blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progre
 def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
     """List jobs, newest first"""
     here = service.current()
-    database = here.engine.database
     statuses = [JobStatus(name) for name in query.get("status", ())]
     kinds = [JobKind(name) for name in query.get("kind", ())]
-    page = protocol.list_jobs(database, statuses, query["limit"], query["offset"], kinds=kinds)
+    page = here.engine.jobs.list(statuses, query["limit"], query["offset"], kinds=kinds)
     return {
         "jobs": [represent(here, job) for job in page],
-        "total": protocol.count_jobs(database, statuses, kinds=kinds),
+        "total": here.engine.jobs.count(statuses, kinds=kinds),
     }
 
 
@@ -75,14 +74,14 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
     set while the job runs.
     """
     here = service.current()
-    job = protocol.get_job(here.engine.database, job_id)
+    job = here.engine.jobs.get(job_id)
     client_etags = flask.request.if_none_match
     changed = bool(client_etags) and not client_etags.contains_weak(etag(job))
     if not job.ended and not changed:
         revision = job.revision
         job = here.waiting.wait(
             query["wait"],
-            lambda seconds: protocol.wait_for_change(here.engine.database, job_id, revision, seconds),
+            lambda seconds: here.engine.jobs.wait_for_change(job_id, revision, seconds),
             lambda now: now.revision != revision,
         )
     unchanged = client_etags.contains_weak(etag(job))
@@ -113,15 +112,14 @@ def get_job_events(job_id: int) -> Response:
     `Authorization`.
     """
     here = service.current()
-    database = here.engine.database
-    job = protocol.get_job(database, job_id)
+    job = here.engine.jobs.get(job_id)
     seen = events.seen_revision(flask.request.headers.get("Last-Event-ID"))
     if job.ended and seen == job.revision:
         return Response(status=204)
     release = here.listeners.acquire()
     try:
         dump = JobSchema().dump
-        stream = here.listeners.stream(database, job, seen, lambda job: dump(represent(here, job)))
+        stream = here.listeners.stream(here.engine.jobs, job, seen, lambda job: dump(represent(here, job)))
         response = Response(stream, content_type=events.CONTENT_TYPE)
     except BaseException:
         release()
@@ -139,23 +137,23 @@ def get_job_events(job_id: int) -> Response:
 @blueprint.fails(404)
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
     """List the items of a job, in upload order"""
-    database = service.current().engine.database
+    all_jobs = service.current().engine.jobs
     status = ItemStatus(query["status"]) if "status" in query else None
-    items = protocol.get_items(database, job_id, status, query["limit"], query["offset"])
-    return {"items": items, "total": protocol.count_items(database, job_id, status)}
+    items = all_jobs.items(job_id, status, query["limit"], query["offset"])
+    return {"items": items, "total": all_jobs.count_items(job_id, status)}
 
 
-def etag(job: protocol.Job) -> str:
+def etag(job: Job) -> str:
     return f"{job.id}-{job.revision}"
 
 
-def address(job: protocol.Job) -> str:
+def address(job: Job) -> str:
     return f"{JOBS}/{job.id}"
 
 
-def represent(here: Service, job: protocol.Job) -> dict[str, Any]:
+def represent(here: Service, job: Job) -> dict[str, Any]:
     """Return the values of JobSchema for a job: its state, rate and links."""
-    waves = [] if job.ended else protocol.get_waves(here.engine.database, job.id)
+    waves = [] if job.ended else here.engine.jobs.waves(job.id)
     estimate = here.paces.estimate(job, waves)
     return {
         "id": job.id,
@@ -180,14 +178,14 @@ def _rounded(estimate: Estimate) -> dict[str, float | None]:
     }
 
 
-def with_retry(response: Response, job: protocol.Job) -> Response:
+def with_retry(response: Response, job: Job) -> Response:
     """Add `Retry-After` to the response while the job runs."""
     if not job.ended:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
 
 
-def accepted(job: protocol.Job) -> Response:
+def accepted(job: Job) -> Response:
     """Return 202 with the job, and its URL in `Location`."""
     response = flask.jsonify({"job": JobSchema().dump(represent(service.current(), job))})
     response.status_code = 202

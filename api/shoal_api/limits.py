@@ -16,10 +16,9 @@ from collections.abc import Callable
 
 import flask
 
-from shoal.jobs.queue import queries
 from shoal.jobs.queue.queries import Waiting
+from shoal.jobs.service import Jobs
 from shoal.settings import MIB, Settings
-from shoal.storage.database import Database
 from shoal_api.paths import DOCUMENTS, ID
 from shoal_api.problems import ProblemError
 
@@ -106,8 +105,8 @@ class RateLimit:
 class QueueLimit:
     """Limit of the documents that wait for the workers, by number and bytes."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
+    def __init__(self, jobs: Jobs, settings: Settings) -> None:
+        self._jobs = jobs
         self._items = settings.max_queue_items
         self._bytes = settings.max_queue_bytes
         self._counted: tuple[Waiting, float] | None = None
@@ -133,14 +132,14 @@ class QueueLimit:
         now = time.monotonic()
         if self._counted is not None and now - self._counted[1] < COUNT_AGE_SECONDS:
             return self._counted[0]
-        waiting = queries.waiting(self._database)
+        waiting = self._jobs.backlog()
         self._counted = (waiting, now) if waiting.jobs > MANY_JOBS else None
         return waiting
 
 
-def register(app: flask.Flask, database: Database, settings: Settings) -> None:
+def register(app: flask.Flask, jobs: Jobs, settings: Settings) -> None:
     """Check the encoding, the URL and the queue limit of each request before its body is read."""
-    queue = QueueLimit(database, settings)
+    queue = QueueLimit(jobs, settings)
 
     @app.before_request
     def check_encoding() -> None:
@@ -165,7 +164,7 @@ def register(app: flask.Flask, database: Database, settings: Settings) -> None:
             return
         key = request.headers.get("Idempotency-Key")
         # A repeated request returns its accepted job even while the queue is full.
-        if key is None or queries.find_by_key(database, key) is None:
+        if key is None or jobs.by_key(key) is None:
             queue.check()
 
 

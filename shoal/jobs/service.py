@@ -18,11 +18,10 @@ from shoal.storage.database import Database
 from shoal.support.clock import timestamp
 
 
-class Submission(NamedTuple):
-    """What became of a submitted document: a job, or `document_id` of a stored document with the same content."""
+class Duplicate(NamedTuple):
+    """A submitted document whose content is stored already."""
 
-    job: Job | None
-    document_id: int | None
+    document_id: int
 
 
 class Jobs:
@@ -37,7 +36,7 @@ class Jobs:
 
     def submit(
         self, draft: DocumentDraft, *, idempotency_key: str | None = None, request_hash: str = ""
-    ) -> Submission:
+    ) -> Job | Duplicate:
         """Accept one document. If its content is stored already, merge its tags into the stored document instead.
 
         With an idempotency key, a duplicate becomes a finished job too, so that the same request gets the same answer.
@@ -52,12 +51,12 @@ class Jobs:
                 request_hash=request_hash,
             )
         elif idempotency_key is None:
-            return Submission(None, document_id)
+            return Duplicate(document_id)
         else:
             job_id = submission.submit_duplicate(
                 self._database, self._settings, document_id, draft, idempotency_key, request_hash
             )
-        return Submission(self.get(job_id), document_id)
+        return self.get(job_id)
 
     def _merge_tags(self, draft: DocumentDraft) -> int | None:
         """The id of the document with the draft's content, which now has the draft's tags too.

@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from surface import API, FLOWER, LAW, UNREAD, VOLCANO, Worker, assert_problem
 
 from shoal.engine import Engine
+from shoal.jobs.queue import queries
 from shoal.settings import Settings
 from shoal_api import create_app, limits
 from shoal_api.limits import MAX_CALLERS, RateLimit
@@ -187,8 +188,8 @@ def test_many_open_jobs_are_not_counted_for_every_request(
     monkeypatch.setattr(limits, "MANY_JOBS", 1)
     monkeypatch.setattr(limits, "COUNT_AGE_SECONDS", 1e9)
     counts = []
-    count = limits.queries.waiting
-    monkeypatch.setattr(limits.queries, "waiting", lambda database: counts.append(1) or count(database))
+    count = queries.waiting
+    monkeypatch.setattr(queries, "waiting", lambda database: counts.append(1) or count(database))
     client = make(max_queue_items=100)
     for number in range(10):
         assert add(client, f"{VOLCANO} {number}").status_code == 202

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.jobs.queue import queries as protocol
-from shoal.jobs.queue.retry import can_retry
+from shoal.jobs.queue.queries import Job, WaveSeen
 from shoal.models import ItemStatus, JobStatus
 from shoal_api import service
 from shoal_api.console import query_params
@@ -24,14 +23,15 @@ FAILED = 20
 def jobs() -> tuple[str, Mapping[str, Any]]:
     """What was handed over, and how far it is."""
     here = service.current()
-    database = here.engine.database
     number = query_params.page_number()
     status = query_params.choice("status", JobStatus, "status of a job")
-    found = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
+    found = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
-        "jobs": [(job, here.paces.estimate(job, _waves(job)), can_retry(database, job)) for job in found],
+        "jobs": [
+            (job, here.paces.estimate(job, _waves(job)), here.engine.jobs.can_retry(job)) for job in found
+        ],
         "any_open": any(not job.ended for job in found),
-        "total": protocol.count_jobs(database, status),
+        "total": here.engine.jobs.count(status),
         "statuses": [each.value for each in JobStatus],
         "status": status,
         "page": number,
@@ -44,26 +44,23 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
 def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     """One job: live while it runs, and what failed."""
     here = service.current()
-    database = here.engine.database
-    found = protocol.get_job(database, job_id)
+    found = here.engine.jobs.get(job_id)
     number = query_params.page_number()
     status = query_params.choice("items", ItemStatus, "status of an item")
-    failed = (
-        protocol.get_items(database, job_id, ItemStatus.failed, FAILED, 0) if found.progress.failed else []
-    )
+    failed = here.engine.jobs.items(job_id, ItemStatus.failed, FAILED, 0) if found.progress.failed else []
     return "job.html", {
         "job": found,
         "estimate": here.paces.estimate(found, _waves(found)),
-        "can_retry": can_retry(database, found),
+        "can_retry": here.engine.jobs.can_retry(found),
         "failed": failed,
-        "items": protocol.get_items(database, job_id, status, ITEMS, (number - 1) * ITEMS),
+        "items": here.engine.jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
         "statuses": [each.value for each in ItemStatus],
-        "total": protocol.count_items(database, job_id, status),
+        "total": here.engine.jobs.count_items(job_id, status),
         "page": number,
         "per_page": ITEMS,
     }
 
 
-def _waves(job: protocol.Job) -> list[protocol.WaveSeen]:
-    return [] if job.ended else protocol.get_waves(service.current().engine.database, job.id)
+def _waves(job: Job) -> Sequence[WaveSeen]:
+    return [] if job.ended else service.current().engine.jobs.waves(job.id)
