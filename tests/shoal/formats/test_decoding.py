@@ -1,4 +1,4 @@
-"""Bytes become text once, correctly or not at all."""
+"""Bytes are decoded correctly or refused."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def text_of(data: bytes, max_bytes: int = 1 << 20) -> str:
 @given(
     st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\ufffe"), max_size=200)
 )
-def test_utf8_comes_back_as_it_was(text: str) -> None:
+def test_utf8_is_decoded_unchanged(text: str) -> None:
     if not text.startswith(("PK", "%PDF-", "GIF8", "{\\rtf")):
         assert text_of(text.encode()) == text
 
 
-def test_newlines_are_untouched() -> None:
+def test_newlines_are_unchanged() -> None:
     assert text_of(b"a\r\nb\nc\rd\r\n") == "a\r\nb\nc\rd\r\n"
 
 
@@ -47,14 +47,14 @@ def test_text_in_other_encodings_is_recognised(text: str, encoding: str) -> None
     "text", ["Über Größe, Äpfel und Öl: „süß“, heißt es. ", "Füße größer, Bäume höher. "]
 )
 @pytest.mark.parametrize("times", [1, 8, 60])
-def test_of_encodings_that_read_alike_the_usual_one_is_named(text: str, times: int) -> None:
+def test_windows_1252_is_named_among_equivalent_encodings(text: str, times: int) -> None:
     data = (text * times).encode("cp1252")
     assert data.decode("cp1250") == text * times
     decoded = decode(data, max_bytes=1 << 20, min_confidence=0.5)
     assert decoded == (text * times, "cp1252")
 
 
-def test_cyrillic_is_not_mistaken_for_western_text() -> None:
+def test_cyrillic_text_is_recognised() -> None:
     text = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. " * 5
     assert text_of(text.encode("cp1251")) == text
 
@@ -69,7 +69,7 @@ def test_cyrillic_is_not_mistaken_for_western_text() -> None:
         (bytes(1000), "not a text file"),
     ],
 )
-def test_what_is_not_text_is_refused_and_says_what_it_is(data: bytes, words: str) -> None:
+def test_binary_files_are_refused_with_their_type(data: bytes, words: str) -> None:
     with pytest.raises(UndecodableDocumentError, match=words):
         text_of(data)
 
@@ -96,7 +96,7 @@ def test_cleaning_replaces_each_control_character_by_one_space() -> None:
 
 
 @given(st.text(st.characters(codec=None, categories=None)))
-def test_cleaning_keeps_the_length_and_leaves_text_that_can_be_stored(text: str) -> None:
+def test_cleaning_keeps_the_length_and_gives_valid_utf8(text: str) -> None:
     cleaned = clean(text)
     assert len(cleaned) == len(text)
     assert cleaned.encode().decode() == cleaned
@@ -113,11 +113,14 @@ def test_cleaning_keeps_the_length_and_leaves_text_that_can_be_stored(text: str)
         "Ole R\xf8mer measured the speed of light, and the \xc5land islands lie in the Baltic Sea.",
     ],
 )
-def test_english_with_few_accents_is_read_as_windows_1252(text: str) -> None:
+def test_english_with_few_accents_is_decoded_as_windows_1252(text: str) -> None:
     decoded = decode(text.encode("cp1252"), max_bytes=10_000, min_confidence=0.8)
     assert decoded == (text, "cp1252")
 
 
-def test_a_page_that_makes_no_sense_as_windows_1252_is_recognised_otherwise() -> None:
-    text = "He said \u201cit\u2019s a na\xefve caf\xe9\u201d \u2014 and left. The fa\xe7ade of the h\xf4tel was grey, and nobody knew why."
+def test_text_that_is_implausible_as_windows_1252_gets_another_encoding() -> None:
+    text = (
+        "He said \u201cit\u2019s a na\xefve caf\xe9\u201d \u2014 and left. "
+        "The fa\xe7ade of the h\xf4tel was grey, and nobody knew why."
+    )
     assert text_of(text.encode("mac_roman")) == text

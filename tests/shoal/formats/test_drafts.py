@@ -1,4 +1,4 @@
-"""A draft is checked against every limit, and completed from what the file says about itself."""
+"""A draft is checked against every limit and completed from the content and path of the file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def draft(content: str = "Some text.", settings: Settings | None = None, **field
     return make_draft(content=content, settings=settings or Settings(), **fields)
 
 
-def test_content_is_kept_and_hashed_as_it_is() -> None:
-    made = draft("First.\r\n\r\nNaïve.\n")
-    assert made.content == "First.\r\n\r\nNaïve.\n"
-    assert made.content_hash == hashlib.sha256(made.content.encode()).hexdigest()
-    assert made.n_bytes == len(made.content.encode())
+def test_content_is_kept_and_hashed_unchanged() -> None:
+    document = draft("First.\r\n\r\nNaïve.\n")
+    assert document.content == "First.\r\n\r\nNaïve.\n"
+    assert document.content_hash == hashlib.sha256(document.content.encode()).hexdigest()
+    assert document.n_bytes == len(document.content.encode())
 
 
 def test_control_characters_become_spaces_before_hashing() -> None:
@@ -45,7 +45,7 @@ def test_a_document_without_text_is_refused(content: str) -> None:
         draft(content)
 
 
-def test_the_limit_of_size_counts_bytes() -> None:
+def test_the_size_limit_counts_bytes() -> None:
     settings = Settings(max_document_bytes=4)
     assert draft("éé", settings).n_bytes == 4
     for content in ("ééx", "abcde"):
@@ -65,11 +65,11 @@ def test_the_limit_of_size_counts_bytes() -> None:
         (None, DocFormat.plaintext),
     ],
 )
-def test_the_suffix_tells_the_format(path: str | None, expected: DocFormat) -> None:
+def test_the_suffix_determines_the_format(path: str | None, expected: DocFormat) -> None:
     assert draft(source_path=path).format is expected
 
 
-def test_a_format_given_wins_over_the_suffix() -> None:
+def test_an_explicit_format_wins_over_the_suffix() -> None:
     assert draft(source_path="a.md", format="plaintext").format is DocFormat.plaintext
     assert draft(format=DocFormat.markdown).format is DocFormat.markdown
 
@@ -93,7 +93,9 @@ def test_an_unknown_format_is_refused_by_name() -> None:
         ("***", {}, "Untitled"),
     ],
 )
-def test_a_title_is_found(content: str, fields: dict[str, Any], title: str) -> None:
+def test_the_default_title_comes_from_front_matter_path_heading_or_first_line(
+    content: str, fields: dict[str, Any], title: str
+) -> None:
     assert draft(content, **fields).title == title
 
 
@@ -102,18 +104,18 @@ def test_a_title_is_found(content: str, fields: dict[str, Any], title: str) -> N
     ["x = " + "[" * 10_000, "x = " + "1" * 10_000, "x = {" + "a." * 4_000 + "a = 1}", 'title = "not closed'],
     ids=["nested", "number", "dotted", "open"],
 )
-def test_front_matter_that_cannot_be_read_gives_no_title(field: str) -> None:
+def test_unreadable_front_matter_gives_no_title(field: str) -> None:
     content = f'+++\ntitle = "From TOML"\n{field}\n+++\n# Heading\n\nText.'
     assert draft(content, format="markdown").title == "Heading"
 
 
-def test_a_first_line_that_is_a_paragraph_is_shortened_at_a_word() -> None:
+def test_a_long_first_line_is_shortened_at_a_word() -> None:
     title = draft("word " * 400).title
     assert len(title) <= 121
     assert title.endswith("word…")
 
 
-def test_tags_are_stripped_and_unique_in_the_order_given() -> None:
+def test_tags_are_stripped_and_unique_in_the_given_order() -> None:
     assert draft(tags=[" b ", "a", "b", "x  y"]).tags == ("b", "a", "x y")
 
 
@@ -147,17 +149,17 @@ def test_front_matter_fills_missing_tags_only() -> None:
         ({"format": 3}, "format"),
     ],
 )
-def test_a_wrong_field_is_named(fields: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidFieldError) as caught:
         draft(**{"content": "Text.", **fields})
     assert caught.value.field == field
 
 
-def test_metadata_is_a_copy_of_its_own() -> None:
-    given: dict[str, Any] = {"a": [1]}
-    made = draft(metadata=given)
-    given["a"].append(2)
-    assert made.metadata == {"a": [1]}
+def test_metadata_is_copied() -> None:
+    metadata: dict[str, Any] = {"a": [1]}
+    document = draft(metadata=metadata)
+    metadata["a"].append(2)
+    assert document.metadata == {"a": [1]}
 
 
 def test_limits_come_from_the_settings() -> None:
@@ -170,10 +172,10 @@ def test_limits_come_from_the_settings() -> None:
 def test_a_file_becomes_a_draft(tmp_path: Path) -> None:
     path = tmp_path / "sea-shells.md"
     path.write_bytes(b"\xef\xbb\xbf# Shells\r\n\r\nOn the shore.\r\n")
-    made = draft_from_file(path, settings=Settings())
-    assert (made.title, made.format) == ("Sea Shells", DocFormat.markdown)
-    assert made.content == "# Shells\r\n\r\nOn the shore.\r\n"
-    assert made.source_path == str(path)
+    document = draft_from_file(path, settings=Settings())
+    assert (document.title, document.format) == ("Sea Shells", DocFormat.markdown)
+    assert document.content == "# Shells\r\n\r\nOn the shore.\r\n"
+    assert document.source_path == str(path)
     assert draft_from_file(path, settings=Settings(), source_path="sub/x.md").source_path == "sub/x.md"
 
 
@@ -185,7 +187,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         draft_from_file(path, settings=Settings())
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+def test_errors_of_unreadable_files_give_the_reason(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"nowhere\.txt"):
         draft_from_file(tmp_path / "nowhere.txt", settings=Settings())
     with pytest.raises(UndecodableDocumentError, match="folder"):
@@ -193,11 +195,11 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
 
 
 def test_bytes_become_a_draft() -> None:
-    made = draft_from_bytes("naïve".encode("utf-16"), settings=Settings(), source_path="up.txt")
-    assert (made.content, made.title) == ("naïve", "Up")
+    document = draft_from_bytes("naïve".encode("utf-16"), settings=Settings(), source_path="up.txt")
+    assert (document.content, document.title) == ("naïve", "Up")
 
 
-def test_an_encoding_that_was_guessed_is_among_the_warnings(settings: Settings) -> None:
+def test_a_guessed_encoding_adds_a_warning(settings: Settings) -> None:
     guessed = draft_from_bytes("The na\xefve visitor saw it.".encode("cp1252"), settings=settings)
     assert [warning for warning in guessed.warnings if "cp1252" in warning] == list(guessed.warnings)
     assert len(guessed.warnings) == 1

@@ -1,4 +1,4 @@
-"""What Markdown says becomes sections, sentences and spans left out, in the places people expect."""
+"""Markdown is parsed into the sections, sentences and left-out spans that people expect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sentences(content: str, parsed: ParsedDocument | None = None) -> list[str]:
 
 
 def scored(content: str) -> list[str]:
-    """What the scorer gets to read of every sentence."""
+    """Return the masked text of every sentence, as the scorer reads it."""
     parsed = parse_markdown(content)
     return [" ".join(parsed.masked[s.start_char : s.end_char].split()) for s in parsed.sentences]
 
@@ -61,7 +61,7 @@ def test_headings_nest_by_level() -> None:
         ("# snake_case_name", "snake_case_name"),
     ],
 )
-def test_a_heading_reads_as_its_words(line: str, heading: str) -> None:
+def test_a_heading_is_reduced_to_its_words(line: str, heading: str) -> None:
     content = f"{line}\n\nText.\n"
     parsed = parse_markdown(content)
     assert parsed.sections[0].path == (heading,)
@@ -74,7 +74,7 @@ def test_an_empty_heading_opens_a_section_without_a_name() -> None:
 
 
 @pytest.mark.parametrize("line", ["#hashtag", "####### seven", "\\# escaped", "    # code", "text # not"])
-def test_what_only_looks_like_a_heading_is_text(line: str) -> None:
+def test_lines_that_resemble_headings_are_text(line: str) -> None:
     parsed = parse_markdown(f"{line}\n\nText.\n")
     assert [section.path for section in parsed.sections] == [()]
     assert len(parsed.sentences) == 2
@@ -86,13 +86,13 @@ def test_a_very_long_heading_line_stays_searchable_text() -> None:
     assert sentences(content)[0].startswith("# word")
 
 
-def test_underlined_headings() -> None:
+def test_underlined_lines_open_sections() -> None:
     content = "The Sea\n=======\n\nText.\n\nWaves\n-----\nMore.\n"
     assert paths(content) == ["The Sea", "The Sea > Waves"]
     assert sentences(content) == ["Text.", "More."]
 
 
-def test_an_underline_takes_only_a_paragraph_of_one_line() -> None:
+def test_only_a_paragraph_of_one_line_can_be_underlined() -> None:
     content = "First line of a paragraph\nand its second line.\n---\nAfter.\n"
     assert paths(content) == [""]
     assert sentences(content) == ["First line of a paragraph\nand its second line.", "After."]
@@ -111,7 +111,7 @@ def test_a_list_item_is_not_underlined_but_the_paragraph_after_a_list_is() -> No
     assert paths("- item\n\nHeading\n===\ntext\n") == ["", "Heading"]
 
 
-def test_divisions_of_one_level_nest_by_their_names() -> None:
+def test_divisions_of_the_same_level_nest_by_their_names() -> None:
     content = (
         "# Title: Tale\n## VOLUME I.--ONE\n## BOOK FIRST\n## CHAPTER I--A\nx.\n## CHAPTER II--B\nx.\n"
         "## BOOK SECOND\n## CHAPTER I--C\nx.\n## VOLUME II.\n## BOOK FIRST\nx.\n"
@@ -137,16 +137,16 @@ def test_parts_of_chapters_stay_in_their_chapter() -> None:
     ]
 
 
-def test_two_divisions_of_a_kind_never_nest() -> None:
+def test_two_divisions_of_the_same_kind_never_nest() -> None:
     assert paths("# PART ONE\n### CHAPTER I\n## PART TWO\n### CHAPTER I\n")[-1] == "PART TWO > CHAPTER I"
     assert paths("# Section 1\n## Section 1.1\n") == ["Section 1", "Section 1 > Section 1.1"]
 
 
-def test_other_headings_of_one_level_are_siblings() -> None:
+def test_other_headings_of_the_same_level_are_siblings() -> None:
     assert paths("## Memory\n## Chapter 1\n## Dreams\n") == ["Memory", "Chapter 1", "Dreams"]
 
 
-def test_lines_end_in_three_ways() -> None:
+def test_all_three_newline_styles_end_a_line() -> None:
     for newline in ("\n", "\r\n", "\r"):
         content = newline.join(["# A", "", "One.", "", "Title", "---", "Two.", "", "- x", "- y", ""])
         assert paths(content) == ["A", "A > Title"]
@@ -156,7 +156,7 @@ def test_lines_end_in_three_ways() -> None:
 # Code
 
 
-def test_a_fenced_block_is_one_sentence_and_its_hashes_are_no_headings() -> None:
+def test_a_fenced_block_is_one_sentence_without_headings() -> None:
     content = "Before.\n\n```python\n# not a heading\n\nx = 1. Then. More.\n---\n```\n\nAfter.\n"
     assert paths(content) == [""]
     assert sentences(content) == [
@@ -166,7 +166,7 @@ def test_a_fenced_block_is_one_sentence_and_its_hashes_are_no_headings() -> None
     ]
 
 
-def test_a_fence_closes_only_with_as_many_marks_of_its_kind() -> None:
+def test_a_fence_is_closed_by_at_least_as_many_of_the_same_marks() -> None:
     content = "````\n```\n# in\n~~~~~\n# in\n````\n# out\n"
     assert paths(content) == ["", "out"]
 
@@ -175,14 +175,14 @@ def test_an_unclosed_fence_runs_to_the_end() -> None:
     assert len(sentences("Text.\n\n~~~\ncode. code. code.\n\n# still code\n")) == 2
 
 
-def test_fences_in_lists_and_quotes() -> None:
+def test_fenced_blocks_in_lists_and_quotes_are_sentences() -> None:
     content = (
         "1. Do this:\n\n    ```sh\n    # comment\n    ```\n2. Then.\n\n> ```\n> # quoted\n> ```\n> Text.\n"
     )
     assert paths(content) == [""]
-    found = sentences(content)
-    assert "```sh\n    # comment\n    ```" in found
-    assert "> ```\n> # quoted\n> ```" in found
+    texts = sentences(content)
+    assert "```sh\n    # comment\n    ```" in texts
+    assert "> ```\n> # quoted\n> ```" in texts
 
 
 def test_an_indented_block_is_one_sentence_only_after_a_blank_line() -> None:
@@ -204,7 +204,7 @@ def test_a_block_too_long_for_a_chunk_is_cut_at_a_line() -> None:
     assert all(part.endswith(("a line of code", "```")) for part in sentences(content, parsed))
 
 
-# What is left out
+# Left-out spans
 
 
 def test_front_matter_is_left_out() -> None:
@@ -213,24 +213,24 @@ def test_front_matter_is_left_out() -> None:
     assert sentences(content) == ["Text."]
 
 
-def test_a_text_between_rules_is_no_front_matter() -> None:
+def test_text_between_rules_is_not_front_matter() -> None:
     content = "---\nOnce upon a time.\n---\nThe end.\n"
     assert any("The end." in sentence for sentence in sentences(content))
     assert all(reason != "front matter" for reason, _ in left_out(content))
 
 
-def test_comments_and_blank_lines_may_stand_before_the_first_key() -> None:
+def test_front_matter_may_begin_with_comments_and_blank_lines() -> None:
     head = "---\r\n# a comment: with a colon\r\n\r\n  # another\r\n  title: X\r\n---"
     assert left_out(head + "\r\nText.\r\n") == [("front matter", head)]
 
 
-def test_a_comment_with_a_colon_is_no_key() -> None:
+def test_a_comment_with_a_colon_is_not_a_key() -> None:
     content = "---\n# Part one: the sea\nOnce upon a time\nthere was a sea.\n---\nThe end.\n"
     assert paths(content) == ["Part one: the sea"]
     assert all(reason != "front matter" for reason, _ in left_out(content))
 
 
-def test_comments_are_left_out_even_over_many_lines() -> None:
+def test_comments_of_several_lines_are_left_out() -> None:
     content = "A.\n\n<!-- note\n\n# hidden\n-->\n\nB.\n<!-- x --> C.\n"
     assert paths(content) == [""]
     assert sentences(content) == ["A.", "B.", "C."]
@@ -241,7 +241,7 @@ def test_a_comment_inside_a_line_is_masked() -> None:
     assert scored("One <!-- secret --> two.\n") == ["One two."]
 
 
-def test_a_comment_that_is_never_closed_is_text() -> None:
+def test_an_unclosed_comment_is_text() -> None:
     assert paths("<!-- open\n\n# Heading\n") == ["", "Heading"]
 
 
@@ -265,7 +265,7 @@ def test_rules_are_left_out(line: str) -> None:
 # Lists, tables, quotes
 
 
-def test_list_items_are_sentences_of_their_own() -> None:
+def test_list_items_are_separate_sentences() -> None:
     content = (
         "Buy:\n- milk\n- eggs and\n  flour\n* tea. And cake.\n\n1. one\n2) two\n   - [x] nested\n\nDone.\n"
     )
@@ -284,7 +284,7 @@ def test_list_items_are_sentences_of_their_own() -> None:
     assert scored(content)[7] == "nested"
 
 
-def test_a_year_at_the_start_of_a_line_is_no_list() -> None:
+def test_a_year_at_the_start_of_a_line_is_not_a_list() -> None:
     assert sentences("It was in\n1986. a year\n") == ["It was in\n1986. a year"]
 
 
@@ -300,13 +300,13 @@ def test_table_rows_are_sentences_and_the_rule_is_left_out() -> None:
     assert left_out(content) == [("rule", "|------|:---:|")]
 
 
-def test_a_table_may_do_without_outer_bars() -> None:
+def test_a_table_may_omit_the_outer_bars() -> None:
     content = "Name | Use\n--- | ---\nIron | Steel\nTin | Cans\n# H\n"
     assert sentences(content) == ["Name | Use", "Iron | Steel", "Tin | Cans"]
     assert paths(content) == ["", "H"]
 
 
-def test_quotes_are_read_without_their_marks() -> None:
+def test_quote_marks_are_masked() -> None:
     content = "> A sentence over\n> two lines. Another.\n>\n> Third is\nlazy.\n"
     assert scored(content) == ["A sentence over two lines.", "Another.", "Third is lazy."]
     assert sentences(content)[0] == "> A sentence over\n> two lines."
@@ -333,7 +333,7 @@ def test_a_heading_in_a_list_or_quote_opens_no_section() -> None:
         ("[Illustration: A ship]", "[Illustration: A ship]"),
     ],
 )
-def test_markup_is_hidden_from_the_scorer_only(text: str, read: str) -> None:
+def test_markup_is_masked_for_the_scorer_only(text: str, read: str) -> None:
     parsed = parse_markdown(text)
     assert " ".join(scored(text)) == read
     assert " ".join(sentences(text)) == text
@@ -344,6 +344,6 @@ def test_pointers_to_other_articles_are_masked() -> None:
     assert scored("Main article: Coral reef\n\nReefs grow.\n") == ["", "Reefs grow."]
 
 
-def test_marks_stay_with_the_sentence_they_touch() -> None:
+def test_marks_belong_to_the_sentence_they_touch() -> None:
     content = "**It ended.** Then.[3] ![x](y.png) Next one."
     assert sentences(content) == ["**It ended.**", "Then.[3]", "![x](y.png) Next one."]

@@ -1,4 +1,5 @@
-"""What holds for any text: nothing is lost, nothing is counted twice, and time grows with length."""
+"""Properties of parsing for any text: every character is used exactly once, and time is linear in the
+length."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Parser = Callable[[str], ParsedDocument]
 PARSERS = pytest.mark.parametrize("parse", [parse_markdown, parse_plaintext])
 LIMIT = 8000
 
-# Pieces that meet in files, and any text between them.
+# Pieces of markup that occur in files, combined with arbitrary text.
 PIECES = [
     "# ", "## A\n", "###\n", "word", "Word. ", "two words", "\n", "\n\n", "\r\n", "\r", " ", "    ", "\t", "-", "---\n",
     "--\n", "===\n", "* ", "*", "**", "_", "- ", "+ ", "1. ", "2) ", "> ", ">\n", "`", "```\n", "~~~\n", "|", "| a | b |\n",
@@ -41,7 +42,7 @@ def check(content: str, parsed: ParsedDocument) -> None:
     at = 0
     for start, end in spans:
         assert at <= start < end, "spans are disjoint and not empty"
-        assert not content[at:start].strip(), "what is between spans is white space"
+        assert not content[at:start].strip(), "between spans there is only white space"
         at = end
     assert not content[at:].strip()
     for sentence in parsed.sentences:
@@ -55,20 +56,22 @@ def check(content: str, parsed: ParsedDocument) -> None:
     for before, after in zip(parsed.sections, parsed.sections[1:], strict=False):
         assert before.end_char == after.heading_start
     for i, character in enumerate(parsed.masked):
-        assert character == content[i] or character.isspace(), "masking only blanks"
+        assert character == content[i] or character.isspace(), "masking only replaces by blanks"
 
 
 @PARSERS
 @given(content=TEXTS)
 @settings(max_examples=300, deadline=None)
-def test_every_character_is_in_one_sentence_or_left_out(parse: Parser, content: str) -> None:
+def test_every_character_is_in_one_sentence_or_left_out_span(parse: Parser, content: str) -> None:
     check(content, parse(content))
 
 
 @PARSERS
 @given(content=TEXTS)
 @settings(max_examples=100, deadline=None)
-def test_the_same_holds_for_stored_text(parse: Parser, content: str) -> None:
+def test_every_character_of_cleaned_text_is_in_one_sentence_or_left_out_span(
+    parse: Parser, content: str
+) -> None:
     stored = clean(content)
     check(stored, parse(stored))
 
@@ -76,8 +79,8 @@ def test_the_same_holds_for_stored_text(parse: Parser, content: str) -> None:
 @PARSERS
 @given(content=TEXTS)
 @settings(max_examples=100, deadline=None)
-def test_no_word_is_lost_to_the_reader(parse: Parser, content: str) -> None:
-    """Only comments, rules, link definitions, front matter and headings are ever left out."""
+def test_only_known_kinds_of_spans_are_left_out(parse: Parser, content: str) -> None:
+    """Only comments, rules, link definitions, front matter and headings are left out."""
     reasons = {span.reason for span in parse(content).left_out}
     assert reasons <= {"heading", "rule", "comment", "link definition", "front matter"}
 
@@ -92,19 +95,19 @@ HARD = [
 
 @PARSERS
 @pytest.mark.parametrize("piece", HARD, ids=repr)
-def test_time_grows_with_length_only(parse: Parser, piece: str) -> None:
-    """An expression that backtracks would take the square of the length, or worse."""
-    few = piece * (2_000 // len(piece))
-    many = few * FACTOR
-    assert_not_quadratic(lambda: parse(few), lambda: parse(many))
-    assert all(s.end_char - s.start_char <= LIMIT for s in parse(many).sentences)
+def test_parsing_time_is_linear_in_the_length(parse: Parser, piece: str) -> None:
+    """A regular expression that backtracks would take quadratic time or worse."""
+    short_text = piece * (2_000 // len(piece))
+    long_text = short_text * FACTOR
+    assert_not_quadratic(lambda: parse(short_text), lambda: parse(long_text))
+    assert all(s.end_char - s.start_char <= LIMIT for s in parse(long_text).sentences)
 
 
 @pytest.mark.parametrize(
     "line",
     ["[a]: b{}x", "| - |{}x", "-{}x", "={}x", "#{}x", "- {}x", ">{}x", "*{}x", "`{}x", "1.{}x", "a{}x"],
 )
-def test_a_line_of_many_spaces_costs_no_more(line: str) -> None:
+def test_parsing_time_is_linear_in_the_spaces_of_a_line(line: str) -> None:
     def parse_both(spaces: int) -> None:
         parse_markdown("text | y\n" + line.format(" " * spaces))
         parse_plaintext("text\n\n" + line.format(" " * spaces))
@@ -115,8 +118,8 @@ def test_a_line_of_many_spaces_costs_no_more(line: str) -> None:
 CORPORA = os.environ.get("SHOAL_TEST_CORPORA", "")
 
 
-@pytest.mark.skipif(not CORPORA, reason="SHOAL_TEST_CORPORA names no folder of real texts")
-def test_real_files_lose_nothing() -> None:
+@pytest.mark.skipif(not CORPORA, reason="SHOAL_TEST_CORPORA is not set to a folder of real texts")
+def test_every_character_of_real_files_is_used() -> None:
     files = sorted(path for path in Path(CORPORA).rglob("*") if path.suffix in (".md", ".txt"))
     assert files
     for path in files:

@@ -1,4 +1,4 @@
-"""Plain text: headings only where there is no doubt."""
+"""Plain text has only unambiguous headings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sentences(content: str) -> list[str]:
 
 
 def scored(content: str) -> list[str]:
-    """What the scorer gets to read of every sentence."""
+    """Return the masked text of every sentence, as the scorer reads it."""
     parsed = parse_plaintext(content)
     return [" ".join(parsed.masked[s.start_char : s.end_char].split()) for s in parsed.sentences]
 
@@ -58,11 +58,11 @@ def test_chapter_lines_between_blank_lines_are_headings(line: str) -> None:
         "\n\nMIX\n\nand stir.\n\nDIM\n\nthe light.\n",
     ],
 )
-def test_what_only_looks_like_a_heading_is_text(content: str) -> None:
+def test_lines_that_resemble_headings_are_text(content: str) -> None:
     assert paths(content) == [""]
 
 
-def test_the_title_under_a_bare_chapter_line_belongs_to_it() -> None:
+def test_the_title_under_a_bare_chapter_line_is_part_of_the_heading() -> None:
     content = (
         "CHAPTER I\nThe wind that turns\n\nText.\n\nCHAPTER II.\n\nDOWN THE HOLE.\n\nText.\n\n"
         "CHAPTER III\n\nCall me Ishmael.\n\nText.\n"
@@ -111,7 +111,7 @@ def test_wrapped_lines_are_one_sentence() -> None:
     ]
 
 
-def test_where_lines_are_paragraphs_a_newline_ends_a_sentence() -> None:
+def test_a_newline_ends_a_sentence_if_lines_are_paragraphs() -> None:
     long = "This is a paragraph on one line, as copies of web pages have them. " * 4
     content = f"{long}\nHead of a common raven\nAustralian raven\n{long}\n"
     assert "Head of a common raven" in sentences(content)
@@ -125,7 +125,7 @@ def test_a_formula_in_a_column_is_part_of_its_sentence() -> None:
     assert "a\n      +" in sentences(content)[0]
 
 
-def test_short_lines_of_words_are_no_formula() -> None:
+def test_short_lines_of_words_are_not_a_formula() -> None:
     content = "Yes.\nNo.\nYes.\nWhy?\nSo.\nNow.\nOh.\n\n\n\n\n\n\nEnd.\n"
     assert "Why?" in " ".join(scored(content))
 
@@ -137,5 +137,5 @@ def test_masking_keeps_the_length() -> None:
     assert parsed.masked.split() == ["Sold.", "See", ".", "Next"]
 
 
-def test_markdown_is_not_read_in_plain_text() -> None:
+def test_markdown_is_not_interpreted_in_plain_text() -> None:
     assert paths("# not a heading\n\n- text\n") == [""]

@@ -77,9 +77,7 @@ def test_a_snapshot_works_after_one_that_raised(database: Database) -> None:
         assert snapshot.value(COUNT) == 0
 
 
-def test_a_writer_that_cannot_get_the_lock_raises(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_without_the_lock_raises(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with database.write():
         monkeypatch.setattr(module, "_PRAGMA_OF_WAITING", "PRAGMA busy_timeout = 50")
         other = Database(database.url)

@@ -98,17 +98,18 @@ def test_the_database_of_another_program_is_refused_and_unchanged(empty: Databas
 
 
 LIBRARY_OF_0001 = """
-    INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage, created_at,
-        updated_at, content) VALUES (7, 'Old', 'abc', 'plaintext', 9, 1, 1, 1.0, 'then', 'then', 'Lava rose');
+    INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+        created_at, updated_at, content) VALUES (7, 'Old', 'abc', 'plaintext', 9, 1, 1, 1.0, 'then', 'then', 'Lava rose');
     INSERT INTO document_tags VALUES (7, 'hot');
     INSERT INTO sections VALUES (3, 7, 0, 0, '[]', 0, 0, 0, 9);
     INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line, end_line,
-        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name, arch_score_0, arch_score_1,
-        arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, text)
+        sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name, arch_score_0,
+        arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, text)
         VALUES (5, 7, 3, 0, 0, 9, 1, 1, 1, 1.0, 1.0, 2, 1, 'fire', 0, 0, 0, 0, 2.0, 0, 'data', 'Lava rose');
     INSERT INTO chunk_reefs VALUES (5, 1, 'fire', 2.0, 1.0, 2, 0);
     INSERT INTO reef_postings VALUES (1, 5, 1000000);
-    INSERT INTO chunk_fts (rowid, title, headings, text) SELECT chunk_id, title, headings, text FROM chunk_texts;
+    INSERT INTO chunk_fts (rowid, title, headings, text)
+        SELECT chunk_id, title, headings, text FROM chunk_texts;
     INSERT INTO jobs (id, kind, status, plan, total, created_at, updated_at)
         VALUES (4, 'ingest', 'enqueued', '["score"]', 1, 'then', 'then');
     INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (4, 0, 'score', 1, 1, 4);
