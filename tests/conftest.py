@@ -1,4 +1,4 @@
-"""Fixtures shared by every folder: real parts, small and fresh."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 
-# A check of a change has to say of the change alone whether it is good: the same examples every time, however slow the
-# machine. The long run looks for new ones.
+# The result of a check must depend only on the change: the same examples every time, however slow the
+# machine. The long run searches for new examples.
 given_settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -26,7 +26,7 @@ given_settings.load_profile("searching" if os.environ.get("SHOAL_TEST_LONG") els
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test sees the defaults, whatever SHOAL_ variables the shell has."""
+    """Remove the shell's SHOAL_ variables, so that tests see the defaults."""
     for name in list(os.environ):
         if name.startswith("SHOAL_") and not name.startswith("SHOAL_TEST_"):
             monkeypatch.delenv(name)
@@ -34,13 +34,13 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """The defaults, but without learning, which has tests of its own."""
+    """The default settings without learning, which has separate tests."""
     return Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}", learning=False)
 
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty, migrated database, closed: copying it is much faster than migrating."""
+    """The file of an empty, migrated database; copying it is much faster than migrating."""
     path = tmp_path_factory.mktemp("migrated") / "empty.db"
     opened = Database(f"sqlite:///{path}")
     migrate.upgrade(opened)
@@ -50,7 +50,7 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database(settings: Settings, migrated_file: Path) -> Iterator[Database]:
-    """An empty, migrated database in a file of its own."""
+    """An empty, migrated database in a separate file."""
     shutil.copyfile(migrated_file, settings.database_path)
     opened = Database(settings.database_url)
     yield opened

@@ -1,8 +1,8 @@
 """A scorer with lagoon's public methods and twelve small reefs, for tests that are not about scoring.
 
-Deterministic and pure Python. A word of a reef's list contributes 1.0 to that reef and 0.25 to the next
-one; every word of `REEF_WORDS` is known, also with a plural `s`; everything else that is not a stop word is
-unknown. Values have the names, types and ranges of lagoon's, on another scale. Import it as `from fake_scorer import FakeScorer` (tests/conftest.py puts this folder on the path).
+It is deterministic and pure Python. A word of a reef's list contributes 1.0 to that reef and 0.25 to the next
+one. The words of `REEF_WORDS` are known, also with a plural `s`; all other words except stop words are
+unknown. Values have lagoon's names, types and ranges, but another scale.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ REEF_WORDS: dict[str, str] = {
     "trade and work": "trade union wage worker strike market price demand supply money goods labour employer",
 }
 _STOP_WORDS = (
-    "a an and are as at be been but by can did do for from had has have he her his how i if in into is it its me my "
-    "no not of on or our she so that the their them then there they this to was we were what when which who will "
-    "with you your"
+    "a an and are as at be been but by can did do for from had has have he her his how i if in into is it "
+    "its me my no not of on or our she so that the their them then there they this to was we were what when "
+    "which who will with you your"
 )
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 N_ISLANDS = 6
@@ -45,7 +45,7 @@ ARCHIPELAGOS = (
     "abstract processes & systems",
     "social order & assessment",
 )
-NEIGHBOUR = 0.25  # what a word gives to the reef after its own
+NEIGHBOUR = 0.25  # contribution of a word to the reef after its own
 BM25_SCALE = 8192
 IDF_SCALE = 51
 
@@ -150,7 +150,7 @@ class DocumentAnalysis:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Sentences that end in `.`, `!` or `?` before white space, with their spans."""
+    """Split text after `.`, `!` or `?` before white space."""
     return [Sentence(m.group(), m.start(), m.end()) for m in _SENTENCE.finditer(text)]
 
 
@@ -162,7 +162,7 @@ def fnv1a64(text: str) -> int:
 
 
 class FakeScorer:
-    """Stands in for lagoon.ReefScorer."""
+    """A replacement for lagoon.ReefScorer."""
 
     data_version = "0.0.1-fake"
     data_checksum = "f" * 64
@@ -211,7 +211,7 @@ class FakeScorer:
         top_k: int = 10,
         context_weight: float = 1.0,
     ) -> DocumentAnalysis:
-        """Cuts at section starts, where the strongest reef changes, and at the limits."""
+        """Cut at section starts, where the strongest reef changes, and at the limits."""
         sentences = _as_sentences(text)
         context = {start.sentence: start.context for start in sections}
         matches = [self._matches(sentence.text) for sentence in sentences]
@@ -277,7 +277,7 @@ class FakeScorer:
         return self._words[word]
 
     def rebuild_compounds(self, compounds: Sequence[tuple[str, int]]) -> None:
-        """Compounds are beyond this fake."""
+        """Do nothing: this fake has no compounds."""
 
     def _info(self, word: str, word_id: int, reefs: Sequence[tuple[int, float]], *, custom: bool) -> WordInfo:
         idf_q, scores = self.compute_custom_word_scores(len(reefs), reefs)
@@ -305,7 +305,7 @@ class FakeScorer:
     def _profile(
         self, matches: Sequence[WordMatch], context: Sequence[WordMatch]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Counter[int]]:
-        """(raw, z, contributing words) by reef."""
+        """Return (raw, z, number of contributing words) by reef."""
         counts = Counter(match.word for match in matches if match.word)
         counts.update({match.word for match in context if match.word})
         reefs: Mapping[str | None, Any] = {m.word: m.reefs for m in (*context, *matches)}

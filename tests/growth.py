@@ -1,4 +1,5 @@
-"""How much longer something takes for more input, as a ratio, so that the machine's speed does not matter."""
+"""Growth of processor time with the size of the input, as a ratio that does not depend on the machine's
+speed."""
 
 from __future__ import annotations
 
@@ -7,15 +8,17 @@ import time
 from collections.abc import Callable
 
 FACTOR = 32
-"""How much larger the large input must be than the small one."""
+"""Ratio of the sizes of the large and the small input."""
 LIMIT = FACTOR * FACTOR / 4
-"""Quadratic time would be about 1,024 times as long, linear time 32 times. Half-way is out of reach of
-the noise of a busy machine, and a fixed cost only makes the ratio smaller."""
+"""Largest accepted ratio of times. Quadratic time would give about 1,024, linear time 32. The noise of a busy
+machine does not reach this limit, and a fixed cost only makes the ratio smaller."""
 
 
 def seconds(call: Callable[[], object], repetitions: int = 3, enough: float = float("inf")) -> float:
-    """Processor time of the quickest of some runs, without the garbage collector's share. A run that takes longer than
-    `enough` is not repeated."""
+    """Measure the processor time of the fastest of `repetitions` runs, without garbage collection.
+
+    A run that takes longer than `enough` seconds is not repeated.
+    """
     best = float("inf")
     collecting = gc.isenabled()
     gc.disable()
@@ -33,7 +36,7 @@ def seconds(call: Callable[[], object], repetitions: int = 3, enough: float = fl
 
 
 def assert_not_quadratic(small: Callable[[], object], large: Callable[[], object]) -> None:
-    """``large`` works on ``FACTOR`` times the input of ``small`` and must not take ``FACTOR`` squared times as long."""
-    # A clock that ticks in milliseconds would make the small input look free.
+    """Assert that `large`, with FACTOR times the input of `small`, does not take quadratic time."""
+    # A lower bound, because a clock with a resolution of milliseconds may measure 0 for the small input.
     baseline = max(seconds(small), 1e-4)
     assert seconds(large, 2) < LIMIT * baseline

@@ -1,9 +1,10 @@
-"""What somebody who installed Shoal meets, tried from outside with nothing but the installation.
+"""Test of an installed wheel from outside, without the checkout.
 
 PYTHON tests/installed_wheel.py        PYTHON has the wheel; run it in an empty folder, not in the checkout
 
-Starts `shoal up`, stores a document, searches it over HTTP, in the console and on the command line, opens a page of every
-kind that the console and the documentation link to, and ends the service. Raises at the first thing that is not as it should be.
+Starts `shoal up`, stores a document, searches it over HTTP, in the console and on the command line, opens one
+page of every kind that the console and the API documentation link to, and stops the service. Exits at the
+first failure.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 PACKAGES = ("lagoon", "shoal", "shoal_api", "shoal_worker")
 PROGRAM = Path(sys.executable).with_name("shoal")
 STEP_SECONDS = 120.0
-"""How long one answer or command is waited for; none takes that long."""
+"""Timeout of one response or command; normally they are much faster."""
 DOCUMENT = {"title": "Tides", "content": "The Moon pulls at the sea, and the water rises.", "tags": ["sea"]}
 QUERY = "what makes the ocean rise"
 ENTRANCES = ("/", "/docs", f"/?q={QUERY.replace(' ', '+')}", "/openapi.json", "/health", "/metrics")
@@ -36,7 +37,7 @@ SCRIPT_IMPORT = re.compile(r"""\bimport\b[^;]*?["']([^"']+\.js)["']""")
 
 
 class Links(HTMLParser):
-    """Addresses in a page that a browser loads by itself, and those that a person may follow."""
+    """URLs in a page: those that a browser loads automatically, and links to follow."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,14 +51,14 @@ class Links(HTMLParser):
             (self.loaded if tag == "link" else self.followed).append(address)
 
 
-def expect(true: object, what: str) -> None:
-    """Not an assertion: it has to hold under `python -O` too."""
-    if not true:
-        raise SystemExit(f"{PROGRAM}: {what}")
+def expect(condition: object, message: str) -> None:
+    """Exit unless the condition holds; not an assertion, because it must also work under `python -O`."""
+    if not condition:
+        raise SystemExit(f"{PROGRAM}: {message}")
 
 
 def shoal(*arguments: str) -> dict[str, Any]:
-    """What a command prints with --json."""
+    """Run a command with --json and return its output."""
     done = subprocess.run(
         [PROGRAM, "--json", *arguments], stdout=subprocess.PIPE, timeout=STEP_SECONDS, check=False
     )
@@ -68,7 +69,7 @@ def shoal(*arguments: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def service(folder: Path) -> Iterator[str]:
-    """The address of a running `shoal up` that uses shoal.db in `folder`; it has to end as it should, too."""
+    """Run `shoal up` with shoal.db in `folder`; yield its URL, and expect a clean exit."""
     with (folder / "up.log").open("wb") as log:
         process = subprocess.Popen(
             [PROGRAM, "--json", "up", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, stderr=log
@@ -82,7 +83,7 @@ def service(folder: Path) -> Iterator[str]:
         expect("url" in started, f"up did not start: {started}\n{(folder / 'up.log').read_text()}")
         yield started["url"]
         process.send_signal(signal.SIGTERM)
-        expect(process.wait(STEP_SECONDS) == 0, "up did not end well after SIGTERM")
+        expect(process.wait(STEP_SECONDS) == 0, "up did not exit with 0 after SIGTERM")
     finally:
         process.kill()
         process.wait()
@@ -90,7 +91,7 @@ def service(folder: Path) -> Iterator[str]:
 
 
 def fetch(url: str, body: object = None) -> str:
-    """The text at an address; a body is posted as JSON and waited for."""
+    """Fetch the text at a URL; a body is posted as JSON with `Prefer: wait`."""
     headers = {"Content-Type": "application/json", "Prefer": "wait=60"}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers if data else {})
@@ -102,31 +103,32 @@ def fetch(url: str, body: object = None) -> str:
 
 
 def kind(address: str) -> str:
-    """The same for two documents, two reefs, two searches: one of them stands for all."""
+    """Return the kind of a URL: the same for all documents, all reefs and all searches."""
     return NUMBER.sub("1", urlsplit(address).path)
 
 
 def walk(root: str) -> list[str]:
-    """One address of every kind that can be reached from the entrances, fetched. Nothing may be loaded from anywhere else."""
-    waiting = [urljoin(root, entrance) for entrance in ENTRANCES]
+    """Fetch one URL of every kind that is reachable from the entrances. Nothing may be loaded from another
+    origin."""
+    pending = [urljoin(root, entrance) for entrance in ENTRANCES]
     fetched = []
-    seen = set(map(kind, waiting))
-    while waiting:
-        address = waiting.pop()
+    seen = set(map(kind, pending))
+    while pending:
+        address = pending.pop()
         text = fetch(address)
         fetched.append(address.removeprefix(root))
-        found = Links()
+        links = Links()
         if urlsplit(address).path.endswith(".js"):
-            found.loaded += SCRIPT_IMPORT.findall(text)
+            links.loaded += SCRIPT_IMPORT.findall(text)
         elif text.lstrip()[:9].lower() == "<!doctype":
-            found.feed(text)
-        for link in found.loaded:
+            links.feed(text)
+        for link in links.loaded:
             expect(urljoin(address, link).startswith(root), f"{address} loads {link}")
-        for link in found.loaded + found.followed:
+        for link in links.loaded + links.followed:
             target = urldefrag(urljoin(address, link)).url
             if target.startswith(f"{root}/") and kind(target) not in seen:
                 seen.add(kind(target))
-                waiting.append(target)
+                pending.append(target)
     return fetched
 
 
@@ -152,7 +154,7 @@ def main() -> None:
         expect(sum(page.endswith(".js") for page in pages) > 1, "the console has no scripts")
         expect("Tides" in fetch(f"{root}/documents/{stored['id']}"), "the console does not show the document")
     expect(shoal("search", QUERY)["results"], "the command line finds nothing")
-    expect(shoal("doctor")["findings"] == [], "the library is not whole")
+    expect(shoal("doctor")["findings"] == [], "the doctor has findings")
     sys.stdout.write(f"{len(pages)} addresses answer; stored, searched, stopped\n")
 
 

@@ -1,5 +1,4 @@
-"""The service on a real socket, with a worker, in the process of the test: quick to start, stopped and
-started at will."""
+"""The service on a real socket with a worker, in the process of the test: fast to start, stop and restart."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ READ_OF_A_CUT = 100_000
 
 
 class LiveService:
-    """A library behind HTTP. The worker works beside it while it is `working`."""
+    """A library behind HTTP. A worker runs only within `working()`."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -31,7 +30,7 @@ class LiveService:
         self.asked: list[tuple[str, str]] = []
         """Method and path of every request."""
         self.cuts = 0
-        """How many requests are to be cut off in the middle of their body, or of their answer."""
+        """Number of next requests whose connection is cut during the body or the response."""
         self._handlers = handlers_for(engine.database, engine.scorer, engine.settings)
         self._server: BaseWSGIServer | None = None
         self._serving: threading.Thread | None = None
@@ -43,21 +42,21 @@ class LiveService:
         return f"http://{HOST}:{self._port}"
 
     def start(self) -> None:
-        """Serve, at the port it had before if there was one."""
-        self._server = make_server(HOST, self._port, self._noted, threaded=True)
+        """Start serving, at the same port as before if there was one."""
+        self._server = make_server(HOST, self._port, self._record_and_serve, threaded=True)
         self._port = self._server.server_port
         self._serving = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._serving.start()
 
     def stop(self) -> None:
-        """Nobody answers at the port any more."""
+        """Stop serving."""
         if self._server is not None and self._serving is not None:
             self._server.shutdown()
             self._serving.join()
             self._server.server_close()
             self._server = None
 
-    def _noted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def _record_and_serve(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         if self.cuts:
             self.cuts -= 1
@@ -66,13 +65,13 @@ class LiveService:
         return self.app(environ, start_response)
 
     def work(self) -> None:
-        """All that there is to do."""
+        """Process all open items."""
         while batch := claim(self.engine.database, new_owner(), self.engine.settings):
             process(batch, self.engine.database, self._handlers, self.engine.settings)
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A worker beside the service, as there is when it runs."""
+        """Run a worker beside the service, as in production."""
         ended = threading.Event()
 
         def keep_working() -> None:

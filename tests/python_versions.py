@@ -1,9 +1,10 @@
-"""Install a wheel under every supported Python found on this machine, try it in an empty folder, run the fast tests.
+"""Install a wheel under every supported Python on this machine, try it in an empty folder, and run the fast
+tests.
 
-python tests/python_versions.py [VERSION...]     exit 1 if any of them fails; says which were not found
-    --wheel-only    leaves out the tests of the checkout
-    --newest        installs the newest releases that the wheel allows, as pip does for a user, not the locked ones; only
-                    with --wheel-only, since the tests have a lock of their own
+python tests/python_versions.py [VERSION...]     exits with 1 if any version fails; reports missing versions
+    --wheel-only    skip the tests of the checkout
+    --newest        install the newest releases that the wheel allows, as pip does for a user, not the locked ones;
+                    only with --wheel-only, because the tests have their own lock
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ SUPPORTED = ("3.11", "3.12", "3.13")
 ROOT = Path(__file__).resolve().parents[1]
 TYPED_CLIENT = ROOT / "tests" / "typed_client.py"
 TYPE_ERRORS = ['Incompatible types in assignment (expression has type "float", variable has type "str")']
-"""What mypy has to say of the typed client: its one mistake."""
+"""The errors that mypy must report for the typed client: its one mistake."""
 
 Step = Callable[[], bool]
 
 
 def build(folder: str) -> str:
-    """A wheel of the checkout, made from its sdist: what is published can be made anew from what is published."""
+    """Build a wheel of the checkout from its sdist, so that the published wheel can be rebuilt from the
+    sdist."""
     build = [sys.executable, "-m", "build", "--outdir", folder]
     subprocess.run([*build, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
     [wheel] = Path(folder).glob("shoal-*.whl")
@@ -37,7 +39,7 @@ def build(folder: str) -> str:
 def steps(
     interpreter: str, wheel: str, environment: str, options: argparse.Namespace
 ) -> Iterator[tuple[str, Step]]:
-    """What is done for one interpreter, in order; each says whether it went well."""
+    """Generate the steps for one interpreter in order; each returns whether it succeeded."""
     python = f"{environment}/bin/python"
     pip = [python, "-m", "pip", "install", "-q"]
     yield "venv", lambda: _runs([interpreter, "-m", "venv", environment])
@@ -70,13 +72,13 @@ def _runs(command: list[str], folder: Path = ROOT) -> bool:
 
 
 def _runs_in_empty_folder(command: list[str]) -> bool:
-    """There is nothing of the checkout."""
+    """Run in an empty folder, without access to the checkout."""
     with tempfile.TemporaryDirectory() as empty:
         return _runs(command, Path(empty))
 
 
 def _has_types(python: str) -> bool:
-    """Whether mypy, that of the checkout, sees the types of what `python` has installed."""
+    """Whether the checkout's mypy sees the types of the packages that `python` has installed."""
     with tempfile.TemporaryDirectory() as empty:
         program = shutil.copy(TYPED_CLIENT, empty)
         mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-color-output"]
@@ -88,14 +90,14 @@ def _has_types(python: str) -> bool:
             text=True,
         )
     # FILE:LINE: error: MESSAGE  [CODE]
-    found = [line.split(" error: ")[-1].rsplit("  [", 1)[0] for line in done.stdout.splitlines()]
-    if found != TYPE_ERRORS:
+    errors = [line.split(" error: ")[-1].rsplit("  [", 1)[0] for line in done.stdout.splitlines()]
+    if errors != TYPE_ERRORS:
         sys.stdout.write(done.stdout + done.stderr)
-    return found == TYPE_ERRORS
+    return errors == TYPE_ERRORS
 
 
 def find(version: str) -> str | None:
-    """An interpreter of that version which really runs: pyenv puts one on the PATH that may only print an error."""
+    """Find an interpreter of this version that runs: pyenv's shim on the PATH may only print an error."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     installed = sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python{version}")))
     for candidate in (shutil.which(f"python{version}"), *installed):
@@ -114,7 +116,7 @@ def main() -> int:
     parser.add_argument("--newest", action="store_true")
     options = parser.parse_args()
     if options.newest and not options.wheel_only:
-        parser.error("--newest goes with --wheel-only")
+        parser.error("--newest requires --wheel-only")
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         wheel = build(folder)

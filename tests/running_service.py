@@ -1,4 +1,4 @@
-"""The service as a person runs it, for tests: `shoal up`, what it started, and a Redis of one's own."""
+"""Helpers for tests of the running service: `shoal up`, its processes, and a private Redis."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from waiting import DEADLINE_SECONDS, until
 SHOAL = [sys.executable, "-m", "shoal.cli"]
 REDIS_SERVER = shutil.which("redis-server")
 LOWEST_PORT, HIGHEST_PORT = 20_000, 32_000
-"""Below the ports that systems give to outgoing connections: nobody else takes one of these while a Redis is down, not
-even a client that is trying to reach it."""
+"""Below the ephemeral ports: no other program takes one of these while a Redis is down, not even a client
+that tries to connect to it."""
 
 
 def shoal(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,8 @@ def shoal(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str
 
 
 def descendants(pid: int, *, direct: bool = False) -> dict[int, str]:
-    """Everything that a process started, itself or (unless `direct`) through others: command line by process id.
+    """Return the command lines of the children of a process, and of their descendants unless `direct`, by
+    process id.
 
     Zombies are left out.
     """
@@ -42,15 +43,15 @@ def descendants(pid: int, *, direct: bool = False) -> dict[int, str]:
                 fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
                 if fields[0] != "Z":
                     parents[int(entry.name)] = int(fields[1])
-    found: dict[int, str] = {}
+    command_lines: dict[int, str] = {}
     queue = [pid]
     while queue:
         above = queue.pop()
         for child in (child for child, parent in parents.items() if parent == above):
             with contextlib.suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                command_lines[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
                 queue += [] if direct else [child]
-    return found
+    return command_lines
 
 
 def is_alive(pid: int) -> bool:
@@ -61,7 +62,7 @@ def is_alive(pid: int) -> bool:
 
 
 def kill(*pids: int) -> None:
-    """SIGKILL, for those that still live."""
+    """Send SIGKILL to those processes that are still alive."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -90,7 +91,7 @@ class Service:
         self.url: str = json.loads(printed)["url"]
 
     def child(self, module: str) -> int | None:
-        """The process that leads a part of the service; None while that is away."""
+        """Return the main process of a part of the service; None while it is not running."""
         running = descendants(self.process.pid, direct=True)
         return next((pid for pid, line in running.items() if module in line), None)
 
@@ -109,7 +110,7 @@ class Service:
         return code
 
     def kill_all(self) -> None:
-        """SIGKILL for all of it at once."""
+        """Send SIGKILL to all processes of the service at once."""
         kill(self.process.pid, *descendants(self.process.pid))
         self.process.wait(DEADLINE_SECONDS)
         self._close()
@@ -120,7 +121,7 @@ class Service:
 
 
 class RedisServer:
-    """A redis-server of the test's own, that keeps nothing when it ends and its port when it comes again."""
+    """A private redis-server that loses its data when it stops and keeps its port when it restarts."""
 
     def __init__(self, folder: Path) -> None:
         assert REDIS_SERVER is not None
@@ -136,14 +137,14 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, unless the port is somebody else's."""
+        """Start it, unless another program uses the port."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""]
         started = subprocess.Popen([str(REDIS_SERVER), *options], stdout=subprocess.DEVNULL)
         until(lambda: started.poll() is not None or self._is(started.pid))
         self._process = started if started.poll() is None else None
 
     def restart(self) -> None:
-        """Kill it and start it again, empty."""
+        """Kill it and start it again without data."""
         self.kill()
         until(lambda: self.start() or self._process)
 

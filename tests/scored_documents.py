@@ -1,4 +1,4 @@
-"""Scored documents made up for tests of storage and search: every chunk has the reefs it is given."""
+"""Artificial scored documents for tests of storage and search, with given reefs for each chunk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoal.models import (
 )
 from shoal.support.columns import Columns
 
-CHECKSUM = "f" * 64  # as of the fake scorer
+CHECKSUM = "f" * 64  # that of the fake scorer
 Reefs = Mapping[int, float]
 
 
@@ -38,7 +38,8 @@ def make_scored(
     coverage: float = 0.75,
     format: DocFormat = DocFormat.markdown,  # noqa: A002
 ) -> ScoredDocument:
-    """A document of one section: a heading, then one line a text. `reefs` holds z-scores by reef id, by chunk."""
+    """Make a document of one section: a heading, then one line per text. `reefs`: z-scores by reef id, per
+    chunk."""
     head = f"# {heading}\n"
     content = head + "\n".join(texts) + "\n"
     reefs = reefs if reefs is not None else [{1: 3.0, 2: 1.5}] * len(texts)

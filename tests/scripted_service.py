@@ -1,4 +1,4 @@
-"""A server on a real socket that answers as it is told, for tests of what clients make of it."""
+"""A server on a real socket with prepared responses, for tests of clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BROKEN = 0
-"""In place of a status: the connection is closed without an answer."""
+"""In place of a status: the connection is closed without a response."""
 
 PROGRESS = {"total": 2, "done": 2, "failed": 1, "duplicate": 0, "bytes_total": 9, "bytes_done": 9}
 JOB: dict[str, Any] = {
@@ -30,14 +30,14 @@ Answer = tuple[int, dict[str, str], Any]
 
 
 def problem(status: int, detail: str, **headers: str) -> Answer:
-    """An error as the service tells it."""
+    """Make a problem response like those of the service."""
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return (status, names, {"title": "a problem", "detail": detail, "status": status})
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came."""
+    """A received request."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Asked:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Answers every request with the next of the prepared answers, the last one for ever."""
+    """Sends the prepared responses in order, and repeats the last one."""
 
     protocol_version = "HTTP/1.1"
     prepared: list[Answer]

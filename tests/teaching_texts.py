@@ -1,4 +1,4 @@
-"""Short texts that use words no dictionary has, in the company of one topic or another."""
+"""Short texts that use unknown words in the context of given topics."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SENTENCES = {
     ),
 }
 WORDS = ("zorblat", "quendle", "mirthog", "varnisk", "pelluno", "drabbix", "hoxley wump", "zorblats")
-"""Words that no dictionary has; one of them in two numbers, two of them side by side."""
+"""Words that no dictionary has; one in singular and plural, one a compound."""
 
 Piece = tuple[str, int, str]
-"""A topic, which of its sentences, and the word in it."""
+"""A topic, the number of its sentence, and the word in the sentence."""
 
 
 def text_of(pieces: Sequence[Piece]) -> str:
@@ -34,5 +34,5 @@ def text_of(pieces: Sequence[Piece]) -> str:
 
 
 def about(topic: str, word: str, n: int = 4) -> str:
-    """A text that uses a word `n` times in the company of one topic."""
+    """Make a text that uses a word `n` times in the context of one topic."""
     return text_of([(topic, i, word) for i in range(n)])

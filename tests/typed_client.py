@@ -1,5 +1,8 @@
-"""A program of somebody who uses the installed package. `tests/python_versions.py` has mypy check it against a wheel:
-the types have to arrive with it, and a mistake has to be found."""
+"""A typed program that uses the installed package.
+
+`tests/python_versions.py` checks it with mypy against a wheel: the wheel must contain the types, and mypy
+must find the one mistake.
+"""
 
 from shoal import DocFormat, Engine
 

@@ -93,9 +93,7 @@ def test_an_unknown_format_is_refused_by_name() -> None:
         ("***", {}, "Untitled"),
     ],
 )
-def test_the_default_title_comes_from_front_matter_path_heading_or_first_line(
-    content: str, fields: dict[str, Any], title: str
-) -> None:
+def test_a_missing_title_is_derived(content: str, fields: dict[str, Any], title: str) -> None:
     assert draft(content, **fields).title == title
 
 

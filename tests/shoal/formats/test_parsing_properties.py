@@ -69,9 +69,7 @@ def test_every_character_is_in_one_sentence_or_left_out_span(parse: Parser, cont
 @PARSERS
 @given(content=TEXTS)
 @settings(max_examples=100, deadline=None)
-def test_every_character_of_cleaned_text_is_in_one_sentence_or_left_out_span(
-    parse: Parser, content: str
-) -> None:
+def test_every_character_of_cleaned_text_is_used_once(parse: Parser, content: str) -> None:
     stored = clean(content)
     check(stored, parse(stored))
 

@@ -99,7 +99,8 @@ def test_the_database_of_another_program_is_refused_and_unchanged(empty: Databas
 
 LIBRARY_OF_0001 = """
     INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
-        created_at, updated_at, content) VALUES (7, 'Old', 'abc', 'plaintext', 9, 1, 1, 1.0, 'then', 'then', 'Lava rose');
+        created_at, updated_at, content)
+        VALUES (7, 'Old', 'abc', 'plaintext', 9, 1, 1, 1.0, 'then', 'then', 'Lava rose');
     INSERT INTO document_tags VALUES (7, 'hot');
     INSERT INTO sections VALUES (3, 7, 0, 0, '[]', 0, 0, 0, 9);
     INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line, end_line,
