@@ -16,14 +16,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-`shoal COMMAND --help` prints the same texts. Every command takes three options, before or after its name:
-
-- `--db PATH`: the database file. The default is `SHOAL_DATABASE_URL`, then `shoal.db`.
-- `--json`: print one JSON document on stdout and nothing else.
-- `--debug`: show tracebacks and the library's own log.
-
-Logs go to stderr. Exit codes are 0 for success, 1 for failure with the reason on stderr, and 2 for wrong
-usage.
+`shoal COMMAND --help` shows the same text. Every command takes `--db PATH` (the database file; default:
+`SHOAL_DATABASE_URL`, or `shoal.db`), `--json` (one JSON document on stdout and nothing else) and `--debug`
+(show tracebacks and the log of the library), before or after its name. Logs go to stderr. Exit codes: 0 success,
+1 failure with the reason on stderr, 2 wrong usage, 130 interrupted.
 
 """
 

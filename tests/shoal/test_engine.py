@@ -1,4 +1,4 @@
-"""The engine, as people use it from Python: a real database file, a small scorer."""
+"""The engine as a Python library, with a real database file and a small scorer."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ COURT = "A judge and a jury weigh evidence. The court hears a witness of the cri
 
 @pytest.fixture
 def engine(settings: Settings) -> Iterator[Engine]:
-    with Engine(settings=settings, scorer=FakeScorer()) as opened:
-        yield opened
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        yield engine
 
 
 def n_documents(engine: Engine) -> int:
@@ -44,19 +44,19 @@ def n_documents(engine: Engine) -> int:
     return count
 
 
-def test_what_goes_in_is_found(engine: Engine) -> None:
+def test_stored_document_is_found(engine: Engine) -> None:
     rain = engine.ingest(title="Weather", content=RAIN, tags=["wet"])
     lava = engine.ingest(title="Volcanoes", content=LAVA, format=DocFormat.markdown)
     assert rain.id is not None
     assert (rain.duplicate, rain.error, rain.tags) == (None, None, ("wet",))
-    reply = engine.search("lava of a volcano")
-    assert {result.document_id for result in reply.results} == {lava.id}
-    assert reply.query_info.top_reef == "volcanoes and rocks"
-    assert reply.trace_id != engine.search("lava").trace_id
-    assert reply.took_ms > 0
+    response = engine.search("lava of a volcano")
+    assert {result.document_id for result in response.results} == {lava.id}
+    assert response.query_info.top_reef == "volcanoes and rocks"
+    assert response.trace_id != engine.search("lava").trace_id
+    assert response.took_ms > 0
 
 
-def test_a_document_can_be_looked_at(engine: Engine) -> None:
+def test_document_is_returned_with_sections_chunks_and_content(engine: Engine) -> None:
     lava = engine.ingest(
         title="Volcanoes", content=LAVA, format="markdown", tags=["b", "a"], metadata={"x": [1]}
     )
@@ -75,7 +75,7 @@ def test_a_document_can_be_looked_at(engine: Engine) -> None:
     assert second.chunks[0].reefs == page.chunks[1].reefs[:1]
 
 
-def test_the_same_content_is_stored_once_and_tags_are_merged(engine: Engine) -> None:
+def test_duplicate_content_is_stored_once_and_tags_are_merged(engine: Engine) -> None:
     first = engine.ingest(title="Weather", content=RAIN, tags=["wet"])
     again = engine.ingest(title="The weather again", content=RAIN, tags=["sky", "wet"])
     assert (again.id, again.duplicate, again.title) == (first.id, first.id, "Weather")
@@ -99,13 +99,13 @@ def test_the_same_content_is_stored_once_and_tags_are_merged(engine: Engine) -> 
         ({"title": "Metadata", "content": RAIN, "metadata": {"x": object()}}, InvalidFieldError),
     ],
 )
-def test_a_bad_document_is_refused_and_leaves_nothing(engine: Engine, document: dict, error: type) -> None:
+def test_invalid_document_is_refused_and_leaves_nothing(engine: Engine, document: dict, error: type) -> None:
     with pytest.raises(error):
         engine.ingest(**document)
     assert n_documents(engine) == 0
 
 
-def test_many_documents_one_result_each_in_order(engine: Engine) -> None:
+def test_ingest_many_returns_one_result_per_document_in_order(engine: Engine) -> None:
     results = engine.ingest_many(
         [
             {"title": "Weather", "content": RAIN, "tags": ["wet"]},
@@ -121,8 +121,8 @@ def test_many_documents_one_result_each_in_order(engine: Engine) -> None:
     assert [result.duplicate for result in results] == [None, None, 1, None, None, None, None]
     assert results[2].tags == ("sky", "wet")
     assert results[1].title == "Empty"
-    for i, words in ((1, "no text"), (3, "colour"), (4, "content"), (5, "document")):
-        assert words in (results[i].error or ""), results[i]
+    for i, message in ((1, "no text"), (3, "colour"), (4, "content"), (5, "document")):
+        assert message in (results[i].error or ""), results[i]
     assert engine.document(2).document.format is DocFormat.markdown
     assert n_documents(engine) == 2
 
@@ -140,15 +140,15 @@ def test_small_documents_share_transactions_of_bounded_size(settings: Settings) 
         assert n_documents(engine) == 12
 
 
-def test_an_interrupted_ingestion_leaves_what_was_before_and_nothing_else(
+def test_interrupted_ingestion_leaves_only_earlier_documents(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     engine.ingest(title="Weather", content=RAIN)
-    with monkeypatch.context() as patched:
-        patched.setattr(FakeScorer, "analyze", interrupted)
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeScorer, "analyze", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.ingest(title="Volcanoes", content=LAVA)
     assert n_documents(engine) == 1
@@ -158,7 +158,7 @@ def test_an_interrupted_ingestion_leaves_what_was_before_and_nothing_else(
     assert engine.ingest(title="Volcanoes", content=LAVA).error is None
 
 
-def test_files_are_taken_by_their_name(engine: Engine, tmp_path: Path) -> None:
+def test_file_name_gives_title_format_and_source_path(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "fire_and-stone.md"
     path.write_bytes(b"\xef\xbb\xbf" + LAVA.replace("\n", "\r\n").encode())
     result = engine.ingest_file(path, tags=["files"])
@@ -188,7 +188,7 @@ def test_tags_filter_listing_and_search(engine: Engine) -> None:
     assert engine.document(1).document.tags == ("sky", "wet")
 
 
-def test_listing_has_pages_and_looks_for_words_as_they_are(engine: Engine) -> None:
+def test_listing_has_pages_and_finds_text_literally(engine: Engine) -> None:
     for i, title in enumerate(["100% Rain", "100 Rains", "Snow_fall", "Snowfall", "Été"]):
         engine.ingest(title=title, content=f"{RAIN} {i}", source_path=f"shelf/{i}.txt")
     assert [d.title for d in engine.documents(q="100% r").documents] == ["100% Rain"]
@@ -198,7 +198,7 @@ def test_listing_has_pages_and_looks_for_words_as_they_are(engine: Engine) -> No
     assert ([d.title for d in page.documents], page.total) == (["Snowfall", "Été"], 5)
     assert engine.documents(limit=0).total == 5
     assert engine.documents(offset=100).documents == ()
-    for wrong in (
+    for arguments in (
         {"q": "\ud83d"},
         {"tag": "\ud83d"},
         {"limit": -1},
@@ -207,39 +207,39 @@ def test_listing_has_pages_and_looks_for_words_as_they_are(engine: Engine) -> No
         {"offset": "1"},
     ):
         with pytest.raises(QueryError):
-            engine.documents(**wrong)
+            engine.documents(**arguments)
 
 
-def test_a_deleted_document_is_nowhere(engine: Engine) -> None:
+def test_deleted_document_is_gone_from_search_and_reads(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA)
     assert engine.search("lava").results
     assert engine.delete_document(2) is True
     assert engine.delete_document(2) is False
     assert engine.search("lava and granite").results == []
-    for look in (engine.document, engine.chunks, engine.content):
+    for read in (engine.document, engine.chunks, engine.content):
         with pytest.raises(NotFoundError):
-            look(2)
+            read(2)
     again = engine.ingest(title="Volcanoes", content=LAVA)
     assert (again.id, again.duplicate) == (3, None)
 
 
-def test_what_is_deleted_makes_the_file_smaller(settings: Settings) -> None:
-    long = "\n\n".join(f"{RAIN} {i}\n\n{COURT} {i}" for i in range(300))
+def test_deletion_makes_the_file_smaller(settings: Settings) -> None:
+    long_text = "\n\n".join(f"{RAIN} {i}\n\n{COURT} {i}" for i in range(300))
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.ingest(title="Weather", content=RAIN)
-        engine.ingest(title="Long", content=long)
-    full = engine.database.path.stat().st_size
+        engine.ingest(title="Long", content=long_text)
+    full_size = engine.database.path.stat().st_size
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         engine.delete_document(2)
-    assert engine.database.path.stat().st_size < full / 2
+    assert engine.database.path.stat().st_size < full_size / 2
 
 
 @pytest.mark.parametrize("document_id", [0, -1, 2**63, 10**30])
-def test_ids_that_no_document_can_have_are_not_found(engine: Engine, document_id: int) -> None:
-    for look in (engine.document, engine.chunks, engine.content):
+def test_impossible_document_ids_are_not_found(engine: Engine, document_id: int) -> None:
+    for read in (engine.document, engine.chunks, engine.content):
         with pytest.raises(NotFoundError):
-            look(document_id)
+            read(document_id)
     with pytest.raises(NotFoundError):
         engine.set_tags(document_id, ["x"])
     assert engine.delete_document(document_id) is False
@@ -248,31 +248,31 @@ def test_ids_that_no_document_can_have_are_not_found(engine: Engine, document_id
 def test_pages_of_a_search_continue_each_other(engine: Engine) -> None:
     for i in range(12):
         engine.ingest(title=f"Weather {i}", content=f"{RAIN} Rain number {i}. Storm." + " Wind." * (i % 3))
-    whole = [result.chunk_id for result in engine.search("rain and wind", top_k=12).results]
-    pages = [
+    all_ids = [result.chunk_id for result in engine.search("rain and wind", top_k=12).results]
+    page_ids = [
         result.chunk_id
         for offset in (0, 5, 10)
         for result in engine.search("rain and wind", top_k=5, offset=offset).results
     ]
-    assert len(whole) == 12
-    assert pages[:12] == whole
+    assert len(all_ids) == 12
+    assert page_ids[:12] == all_ids
 
 
-def test_a_query_without_a_known_word_finds_nothing_and_says_why(engine: Engine) -> None:
+def test_query_without_a_known_word_finds_nothing_and_warns(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
-    for query, words in (
+    for query, message in (
         ("the and of", "common words"),
         ("1984 42", "common words or numbers"),
         ("qwertz asdf", "qwertz"),
         ("?!", "common words"),
     ):
-        reply = engine.search(query, mode="reef")
-        assert reply.results == []
-        assert words in reply.warnings[0], reply.warnings
-    reply = engine.search("rain qwertz")
-    assert reply.results
-    assert reply.query_info.unknown_words == ("qwertz",)
-    assert "qwertz" in reply.warnings[0]
+        response = engine.search(query, mode="reef")
+        assert response.results == []
+        assert message in response.warnings[0], response.warnings
+    response = engine.search("rain qwertz")
+    assert response.results
+    assert response.query_info.unknown_words == ("qwertz",)
+    assert "qwertz" in response.warnings[0]
 
 
 def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) -> None:
@@ -284,21 +284,21 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
         assert engine.status()["n_stale_chunks"] == 0
     with Engine(settings=settings, scorer=Newer()) as engine:
         lava = engine.ingest(title="Both", content="Rain and lava and storm.")
-        reply = engine.search("rain and storm", mode="reef")
-        assert {result.document_id for result in reply.results} == {lava.id}
-        assert "scored with other lagoon data" in reply.warnings[0]
+        response = engine.search("rain and storm", mode="reef")
+        assert {result.document_id for result in response.results} == {lava.id}
+        assert response.warnings[0] == "1 passage was scored with other lagoon data and left out"
         assert engine.status()["n_stale_chunks"] == 1
         target = engine.explain("rain", document_id=1, mode="reef").target
         assert target is not None
-        assert [one.reason for one in target.kept_out] == ["other data"]
-        # Its words can still be compared.
+        assert [exclusion.reason for exclusion in target.kept_out] == ["other data"]
+        # The lexical signal does not depend on the data.
         both = {r.document_id: r for r in engine.search("rain and storm", include_scores=True).results}
         assert set(both) == {1, lava.id}
         assert (both[1].scores.reef, both[1].n_shared_reefs, both[1].shared_reefs) == (0.0, 0, ())
         assert both[1].provenance == ("lexical",)
 
 
-def test_status_counts_what_is_there(engine: Engine) -> None:
+def test_status_counts_stored_data(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA, format="markdown")
     status = engine.status()
@@ -317,15 +317,15 @@ def test_reefs_count_their_chunks(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Courts", content=COURT)
     hierarchy = engine.reefs()
-    counted = {reef["name"]: reef["n_chunks"] for reef in hierarchy["reefs"] if reef["n_chunks"]}
-    assert sum(counted.values()) == engine.status()["n_chunks"]
-    assert set(counted) == {"weather and climate", "law and courts"}
+    n_chunks = {reef["name"]: reef["n_chunks"] for reef in hierarchy["reefs"] if reef["n_chunks"]}
+    assert sum(n_chunks.values()) == engine.status()["n_chunks"]
+    assert set(n_chunks) == {"weather and climate", "law and courts"}
     assert len(hierarchy["islands"]) == 6
     assert len(hierarchy["archipelagos"]) == 4
 
 
 def test_engines_in_many_threads_share_one_database(engine: Engine) -> None:
-    """Documents go in while others search; nobody fails, nothing is lost."""
+    """Threads ingest and search at the same time without errors or lost documents."""
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -345,21 +345,21 @@ def test_engines_in_many_threads_share_one_database(engine: Engine) -> None:
     assert n_documents(engine) == 24
 
 
-def test_a_started_engine_finds_what_others_store(settings: Settings) -> None:
+def test_started_engine_finds_documents_of_another_engine(settings: Settings) -> None:
     with (
-        Engine(settings=settings, scorer=FakeScorer()) as one,
-        Engine(settings=settings, scorer=FakeScorer()) as two,
+        Engine(settings=settings, scorer=FakeScorer()) as reader,
+        Engine(settings=settings, scorer=FakeScorer()) as writer,
     ):
-        one.start()
-        assert one.search("rain").results == []
-        two.ingest(title="Weather", content=RAIN)
-        assert one.status()["postings"] == {"n_chunks": 0, "bytes": 0}
-        assert len(one.search("rain").results) == 1
-        kept = one.status()["postings"]
-        assert kept["n_chunks"] == one.status()["n_chunks"]
-        assert 0 < kept["bytes"] < 10_000
-        two.delete_document(1)
-        assert one.search("rain").results == []
+        reader.start()
+        assert reader.search("rain").results == []
+        writer.ingest(title="Weather", content=RAIN)
+        assert reader.status()["postings"] == {"n_chunks": 0, "bytes": 0}
+        assert len(reader.search("rain").results) == 1
+        postings = reader.status()["postings"]
+        assert postings["n_chunks"] == reader.status()["n_chunks"]
+        assert 0 < postings["bytes"] < 10_000
+        writer.delete_document(1)
+        assert reader.search("rain").results == []
 
 
 def test_settings_come_from_the_environment_unless_given(
@@ -381,7 +381,7 @@ def test_settings_come_from_the_environment_unless_given(
         assert engine.settings.learning
 
 
-def test_a_database_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_unusable_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailableError, match="no folder"):
         Engine(db_path=tmp_path / "nowhere" / "shoal.db")
     (tmp_path / "letter.db").write_text("Dear Sir or Madam, " * 400)
@@ -392,8 +392,8 @@ def test_a_database_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 HEAVY = ("sqlalchemy", "alembic", "scipy", "marshmallow", "celery", "flask")
 
 
-def test_reading_imports_nothing_heavy(engine: Engine) -> None:
-    """What searches and look-ups from the command line wait for. Importing SQLAlchemy alone takes longer than the search."""
+def test_reading_imports_no_heavy_packages(engine: Engine) -> None:
+    """Searches from the command line wait for imports; SQLAlchemy alone takes longer than the search."""
     engine.ingest(title="Weather", content=RAIN)
     code = (
         "import sys; from shoal import Engine\n"
@@ -402,5 +402,5 @@ def test_reading_imports_nothing_heavy(engine: Engine) -> None:
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert process.stdout.strip() == "[]", process.stdout + process.stderr

@@ -1,4 +1,4 @@
-"""The commands on a database, as a person or a script runs them: output, exit codes, what is stored."""
+"""The commands on a database: output, exit codes, stored data."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shoal.cli.app import run
+from shoal.cli.app import MODULES, run
 from shoal.engine import Engine
 
 SAMPLES = Path(__file__).parents[3] / "shoal" / "sample_corpus"
 HOSTILE = (
-    "The volcano erupted [bold]loudly[/bold] and \x1b[31mlava\x1b[0m ran to the sea. It buried the town."
+    "The volcano erupted [bold]loudly[/bold] and \x1b[31mlava\x1b[0m result to the sea. It buried the town."
 )
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
     @property
     def json(self) -> Any:
-        """What was printed, which must be one JSON document and nothing else."""
+        """The output, which must be exactly one JSON document."""
         return json.loads(self.out)
 
 
-Shoal = Callable[..., Ran]
+Shoal = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -41,18 +41,18 @@ def shoal(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytes
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def run_shoal(*arguments: object) -> Ran:
+    def run_shoal(*arguments: object) -> CommandResult:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return run_shoal
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of three articles and one hostile note, made once."""
+    """A database of three articles and one hostile note, created once."""
     folder = tmp_path_factory.mktemp("library")
     texts = folder / "texts"
     texts.mkdir()
@@ -67,15 +67,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(library: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """A copy of the library that a test may change."""
     return Path(shutil.copy(library, tmp_path / "copy.db"))
 
 
-def test_without_arguments_the_help_is_shown(shoal: Shoal) -> None:
-    ran = shoal()
-    assert ran.code == 0
-    assert "ingest-dir" in ran.out
-    assert "shoal search" in ran.out
+def test_command_without_arguments_shows_the_help(shoal: Shoal) -> None:
+    result = shoal()
+    assert result.code == 0
+    assert "ingest-dir" in result.out
+    assert "shoal search" in result.out
 
 
 @pytest.mark.parametrize(
@@ -95,48 +95,48 @@ def test_without_arguments_the_help_is_shown(shoal: Shoal) -> None:
         ["ingest-dir", "no-such-folder"],
     ],
 )
-def test_wrong_usage_ends_with_2_and_a_reason_and_makes_no_database(
+def test_wrong_usage_exits_with_2_and_a_reason_and_creates_no_database(
     shoal: Shoal, arguments: list[str]
 ) -> None:
-    ran = shoal(*arguments)
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "Error: " in ran.err
-    assert "Traceback" not in ran.err
+    result = shoal(*arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert "Error: " in result.err
+    assert "Traceback" not in result.err
     assert list(Path.cwd().iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "message"),
     [
         (["--top-k", "1000"], "--top-k: must be between 1 and 100"),
         (["--mode", "dense"], "--mode: 'dense' is not one of"),
         (["--preset", "bold"], "--preset: 'bold' is not one of"),
     ],
 )
-def test_a_search_that_cannot_be_run_names_the_option(
-    shoal: Shoal, library: Path, arguments: list[str], named: str
+def test_invalid_search_names_the_option(
+    shoal: Shoal, library: Path, arguments: list[str], message: str
 ) -> None:
-    ran = shoal("--db", library, "search", "bees", *arguments)
-    assert ran.code == 2
-    assert named in ran.err
+    result = shoal("--db", library, "search", "bees", *arguments)
+    assert result.code == 2
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
     "command", [["search", "bees"], ["show", "1"], ["delete", "1"], ["tags", "1", "a"], ["export"]]
 )
-def test_a_database_that_is_not_there_is_not_made_by_looking(shoal: Shoal, command: list[str]) -> None:
-    ran = shoal("--db", "misspelt.db", *command)
-    assert ran.code == 1
-    assert "there is no database" in ran.err
-    assert "misspelt.db" in ran.err
+def test_reading_commands_do_not_create_a_database(shoal: Shoal, command: list[str]) -> None:
+    result = shoal("--db", "misspelt.db", *command)
+    assert result.code == 1
+    assert "there is no database" in result.err
+    assert "misspelt.db" in result.err
     assert not Path("misspelt.db").exists()
 
 
-def test_the_status_of_nothing_is_zeros(shoal: Shoal) -> None:
-    ran = shoal("status", "--json")
-    assert ran.code == 0
-    assert ran.json["n_documents"] == ran.json["n_chunks"] == 0
+def test_status_without_a_database_is_all_zeros(shoal: Shoal) -> None:
+    result = shoal("status", "--json")
+    assert result.code == 0
+    assert result.json["n_documents"] == result.json["n_chunks"] == 0
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -145,31 +145,31 @@ def test_ingest_reports_every_file_and_stores_the_good_ones(shoal: Shoal, tmp_pa
     good.write_text("# Bees\n\nA bee gathers nectar from flowers. The hive stores honey for the winter.\n")
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
-    ran = shoal(
+    result = shoal(
         "ingest", good, tmp_path / "empty.txt", tmp_path / "picture.txt", tmp_path / "gone.txt", tmp_path
     )
-    assert ran.code == 1
-    assert "1 stored, 0 duplicates, 4 failed" in ran.out
+    assert result.code == 1
+    assert "1 stored, 0 duplicates, 4 failed" in result.out
     for name in ("empty.txt", "picture.txt", "gone.txt"):
-        assert f"failed: {tmp_path / name}: " in ran.err
-    assert "ingest-dir" in ran.err
+        assert f"failed: {tmp_path / name}: " in result.err
+    assert "ingest-dir" in result.err
     assert shoal("status", "--json").json["n_documents"] == 1
 
 
-def test_a_file_stored_already_is_a_duplicate_and_passes_its_tags_on(shoal: Shoal, tmp_path: Path) -> None:
+def test_stored_file_is_a_duplicate_and_its_tags_are_added(shoal: Shoal, tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text("The jury heard the evidence. The judge explained the law to them.")
     first = shoal("ingest", note, "--tags", "law, court", "--title", "A Trial", "--json").json["results"][0]
     assert (first["title"], first["tags"], first["duplicate"]) == ("A Trial", ["law", "court"], None)
     again = shoal("ingest", note, "--tags", "jury")
     assert again.code == 0
-    assert f"stored already as document {first['id']}" in again.out
-    shown = shoal("show", first["id"], "--json").json
-    assert set(shown["document"]["tags"]) == {"law", "court", "jury"}
+    assert f"already stored as document {first['id']}" in again.out
+    detail = shoal("show", first["id"], "--json").json
+    assert set(detail["document"]["tags"]) == {"law", "court", "jury"}
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ingest_dir_takes_in_every_text_below_and_names_the_bad_file(
+def test_ingest_dir_stores_every_text_below_and_names_the_bad_file(
     shoal: Shoal, tmp_path: Path, workers: int
 ) -> None:
     folder = tmp_path / "texts"
@@ -184,158 +184,189 @@ def test_ingest_dir_takes_in_every_text_below_and_names_the_bad_file(
     (folder / "bad.md").write_bytes(b"\x00\x01\x02" * 50)
     (folder / ".git" / "hidden.txt").write_text("not to be read")
     (folder / "image.png").write_bytes(b"not a text")
-    ran = shoal("ingest-dir", folder, "--tags", "a,b", "--workers", workers, "--json")
-    assert ran.code == 1
-    assert (ran.json["stored"], ran.json["duplicates"], ran.json["failed"]) == (6, 0, 1)
-    by_name = {Path(result["path"]).name: result for result in ran.json["results"]}
+    result = shoal("ingest-dir", folder, "--tags", "a,b", "--workers", workers, "--json")
+    assert result.code == 1
+    assert (result.json["stored"], result.json["duplicates"], result.json["failed"]) == (6, 0, 1)
+    by_name = {Path(outcome["path"]).name: outcome for outcome in result.json["results"]}
     assert set(by_name) == {"0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "up.MARKDOWN", "bad.md"}
     assert by_name["bad.md"]["error"]
     assert by_name["0.txt"]["tags"] == ["a", "b"]
-    assert f"failed: {folder / 'bad.md'}: " in ran.err
-    assert "1 passed over: 1 .png" in ran.err
-    assert ran.json["passed_over"] == {".png": 1}
+    assert f"failed: {folder / 'bad.md'}: " in result.err
+    assert "1 passed over: 1 .png" in result.err
+    assert result.json["passed_over"] == {".png": 1}
     again = shoal("ingest-dir", folder, "--workers", workers, "--no-recursive")
     assert again.code == 1
     assert "0 stored, 0 duplicates, 1 failed" in again.out
     assert "0 stored, 5 duplicates" in shoal("ingest-dir", folder / "deep", "--no-recursive").out
 
 
-def test_a_folder_without_texts_is_an_error(shoal: Shoal) -> None:
+def test_folder_without_texts_is_an_error(shoal: Shoal) -> None:
     for name in ("a.pdf", "b.pdf", "c.DOCX", "LICENSE", ".hidden.pdf"):
         Path(name).write_bytes(b"not a text")
-    ran = shoal("ingest-dir", ".")
-    assert ran.code == 1
+    result = shoal("ingest-dir", ".")
+    assert result.code == 1
     assert (
-        "there is no .md, .markdown or .txt file in .; 4 passed over: 2 .pdf, 1 .docx, 1 without" in ran.err
+        "there is no .md, .markdown or .txt file in .; 4 passed over: 2 .pdf, 1 .docx, 1 without"
+        in result.err
     )
 
 
-def test_results_name_document_headings_lines_and_the_reef(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "search", "how bees pollinate flowers", "--top-k", "2")
-    assert ran.code == 0
-    assert ran.out.startswith("1. Bees and Pollination")
-    assert re.search(r", lines? \d+", ran.out)
-    assert "about " in ran.out
-    assert "The query is about:" in ran.out
-    assert "chunk z" not in ran.out
+def test_results_show_document_headings_lines_and_reef(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "search", "how bees pollinate flowers", "--top-k", "2")
+    assert result.code == 0
+    assert result.out.startswith("1. Bees and Pollination")
+    assert re.search(r", lines? \d+", result.out)
+    assert "about " in result.out
+    assert "The query is about:" in result.out
+    assert "passage z" not in result.out
 
 
-def test_scores_draw_both_z_scores_of_the_shared_reefs(shoal: Shoal, library: Path) -> None:
+def test_scores_show_both_z_scores_of_the_shared_reefs(shoal: Shoal, library: Path) -> None:
     arguments = ["--db", library, "search", "how bees pollinate flowers", "--top-k", "1"]
-    drawn = shoal(*arguments, "--scores").out
+    output = shoal(*arguments, "--scores").out
     result = shoal(*arguments, "--json").json["results"][0]
-    assert "chunk z" in drawn
-    assert "query z" in drawn
+    assert "passage z" in output
+    assert "query z" in output
     best = max(result["shared_reefs"], key=lambda reef: reef["chunk_z"] * reef["query_z"])
-    assert f"{best['chunk_z']:.1f}" in drawn
-    assert f"{best['query_z']:.1f}" in drawn
-    assert "█" in drawn
+    assert f"{best['chunk_z']:.1f}" in output
+    assert f"{best['query_z']:.1f}" in output
+    assert "█" in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "how bees pollinate flowers", "--scores", "--max-per-document", "1"],
+        ["explain", "how bees pollinate flowers", "--document", "1"],
+        ["show", "1"],
+        ["show", "1", "--text"],
+        ["list"],
+        ["status"],
+        ["doctor"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_output_for_people_says_passage_and_never_chunk(
+    shoal: Shoal, library: Path, arguments: list[str]
+) -> None:
+    result = shoal("--db", library, *arguments)
+    assert result.code == 0
+    assert "chunk" not in (result.out + result.err).lower()
+    assert "chunk" in shoal("--db", library, "status", "--json").out, "JSON keeps its field names"
+
+
+@pytest.mark.parametrize("command", [name for names in MODULES.values() for name in names])
+def test_help_says_chunk_only_in_names(shoal: Shoal, command: str) -> None:
+    text = shoal(command, "--help").out
+    assert "chunk" not in re.sub(r"--chunk(-id)?|`chunk_id`", "", text).lower()
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_json_stands_before_or_after_the_command(shoal: Shoal, library: Path, before: bool) -> None:
+def test_json_option_works_before_and_after_the_command(shoal: Shoal, library: Path, before: bool) -> None:
     options = ["--json", "--db", library]
     rest = ["search", "volcano", "--tags", "sample"]
-    ran = shoal(*options, *rest) if before else shoal(*rest, *options)
-    assert ran.code == 0
-    assert ran.json["results"]
-    assert {"results", "query_info", "trace_id", "took_ms", "warnings"} <= set(ran.json)
+    result = shoal(*options, *rest) if before else shoal(*rest, *options)
+    assert result.code == 0
+    assert result.json["results"]
+    assert {"results", "query_info", "trace_id", "took_ms", "warnings"} <= set(result.json)
 
 
-def test_a_search_cut_short_by_the_limit_of_a_document_says_so(shoal: Shoal, library: Path) -> None:
-    ask = ["--db", library, "search", "how bees pollinate flowers", "--top-k", "40"]
-    note = "at most 1 passage of a document; --max-per-document 0 lifts that"
-    cut, whole = shoal(*ask, "--max-per-document", "1").out, shoal(*ask, "--max-per-document", "0").out
-    assert note in cut
-    assert "at most" not in whole
-    assert shoal(*ask, "--max-per-document", "1", "--json").json["warnings"] == []
-    # As many as were asked for, and fewer for another reason: there is nothing to say.
-    assert "at most" not in shoal(*ask[:-1], "2", "--max-per-document", "1").out
-    assert "at most" not in shoal(*ask, "--max-per-document", "40").out
-    assert len(shoal(*ask, "--max-per-document", "0", "--json").json["results"]) > cut.count("document ")
+def test_search_limited_per_document_prints_a_note(shoal: Shoal, library: Path) -> None:
+    search = ["--db", library, "search", "how bees pollinate flowers", "--top-k", "40"]
+    note = "at most 1 passage per document; --max-per-document 0 removes the limit"
+    limited = shoal(*search, "--max-per-document", "1").out
+    unlimited = shoal(*search, "--max-per-document", "0").out
+    assert note in limited
+    assert "at most" not in unlimited
+    assert shoal(*search, "--max-per-document", "1", "--json").json["warnings"] == []
+    # No note if there are `top_k` results, or fewer for another reason.
+    assert "at most" not in shoal(*search[:-1], "2", "--max-per-document", "1").out
+    assert "at most" not in shoal(*search, "--max-per-document", "40").out
+    results = shoal(*search, "--max-per-document", "0", "--json").json["results"]
+    assert len(results) > limited.count("document ")
 
 
-def test_nothing_found_is_no_failure(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "search", "volcano", "--tags", "no such tag")
-    assert ran.code == 0
-    assert "Nothing found" in ran.out
+def test_search_without_results_succeeds(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "search", "volcano", "--tags", "no such tag")
+    assert result.code == 0
+    assert "Nothing found" in result.out
 
 
-def test_a_search_in_an_empty_database_says_that_it_is_empty(shoal: Shoal) -> None:
+def test_search_in_an_empty_database_prints_a_warning(shoal: Shoal) -> None:
     shoal("migrate")
-    ran = shoal("search", "volcano")
-    assert ran.code == 0
-    assert "the database holds no documents" in ran.err
+    result = shoal("search", "volcano")
+    assert result.code == 0
+    assert "the database holds no documents" in result.err
 
 
-def test_text_of_a_document_cannot_act_on_the_terminal(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "search", "volcano lava", "--top-k", "10", "--max-per-document", "10")
-    assert "[bold]loudly[/bold]" in ran.out.replace("\n   ", " ")
-    assert "\x1b" not in ran.out
+def test_search_output_has_no_escapes_of_the_document(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "search", "volcano lava", "--top-k", "10", "--max-per-document", "10")
+    assert "[bold]loudly[/bold]" in result.out.replace("\n   ", " ")
+    assert "\x1b" not in result.out
     assert "\\u001b" not in shoal("--db", library, "search", "volcano", "--json").out
 
 
-def test_a_reason_in_json_comes_on_both_streams(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "show", "999", "--json")
-    assert ran.code == 1
-    assert ran.json == {"error": "there is no document 999"}
-    assert ran.err == "error: there is no document 999\n"
+def test_error_with_json_is_printed_on_both_streams(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "show", "999", "--json")
+    assert result.code == 1
+    assert result.json == {"error": "there is no document 999"}
+    assert result.err == "error: there is no document 999\n"
 
 
-def test_explain_lists_the_words_and_what_became_of_them(shoal: Shoal, library: Path) -> None:
+def test_explain_lists_the_words_with_status_and_notes(shoal: Shoal, library: Path) -> None:
     query = "how do bees qqqwwweee"
-    ran = shoal("--db", library, "explain", query)
-    assert ran.code == 0
+    result = shoal("--db", library, "explain", query)
+    assert result.code == 0
     for word in ("bees", "qqqwwweee", "unknown", "Numbers: what the word adds"):
-        assert word in ran.out
+        assert word in result.out
     assert "Numbers:" not in shoal("--db", library, "explain", "qqqwwweee").out
     assert shoal("--db", library, "explain", query, "--json").json
 
 
-def test_explain_tells_where_a_document_ranks(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "explain", "bees", "--document", "1")
-    assert ran.code == 0
-    assert "document 1" in ran.out
+def test_explain_shows_the_rank_of_a_document(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "explain", "bees", "--document", "1")
+    assert result.code == 0
+    assert "document 1" in result.out
     missing = shoal("--db", library, "explain", "bees", "--document", "99")
     assert missing.code == 1
     assert "there is no document 99" in missing.err
 
 
 def test_show_lists_sections_lines_and_reefs(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "show", "1")
-    assert ran.code == 0
-    assert "Bees and Pollination" in ran.out
-    assert "#0" in ran.out
+    result = shoal("--db", library, "show", "1")
+    assert result.code == 0
+    assert "Bees and Pollination" in result.out
+    assert "#0" in result.out
     document = shoal("--db", library, "show", "1", "--json").json
     content = (SAMPLES / "bees-and-pollination.md").read_text()
     for chunk in document["chunks"]:
         assert content[chunk["start_char"] : chunk["end_char"]] == chunk["text"]
 
 
-def test_show_prints_the_text_of_all_passages_or_of_one(shoal: Shoal, library: Path) -> None:
+def test_show_prints_the_text_of_all_passages_or_one(shoal: Shoal, library: Path) -> None:
     chunks = shoal("--db", library, "show", "1", "--json").json["chunks"]
-    everything = shoal("--db", library, "show", "1", "--text").out
-    assert all(chunk["text"].rstrip() in everything for chunk in chunks)
-    one = shoal("--db", library, "show", "1", "--chunk", "2").out
-    assert [chunk["chunk_index"] for chunk in chunks if chunk["text"].rstrip() in one] == [2]
+    all_passages = shoal("--db", library, "show", "1", "--text").out
+    assert all(chunk["text"].rstrip() in all_passages for chunk in chunks)
+    single_passage = shoal("--db", library, "show", "1", "--chunk", "2").out
+    assert [chunk["chunk_index"] for chunk in chunks if chunk["text"].rstrip() in single_passage] == [2]
     assert shoal("--db", library, "show", "1", "--chunk", "2", "--json").json["chunks"] == [chunks[2]]
     missing = shoal("--db", library, "show", "1", "--chunk", len(chunks))
     assert missing.code == 1
     assert f"has {len(chunks)} passages, counted from #0; there is no #{len(chunks)}" in missing.err
 
 
-def test_shown_text_cannot_act_on_the_terminal(shoal: Shoal, tmp_path: Path) -> None:
+def test_show_output_has_no_escapes_of_the_document(shoal: Shoal, tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text(HOSTILE + " A turn of \u202ethe text is hidden in it.", encoding="utf-8")
     shoal("ingest", note)
     assert "\u202e" in shoal("show", "1", "--json").json["chunks"][0]["text"]
-    shown = shoal("show", "1", "--text").out
-    assert "[bold]loudly[/bold]" in shown
-    assert "A turn of the text" in shown
-    assert "\x1b" not in shown
+    output = shoal("show", "1", "--text").out
+    assert "[bold]loudly[/bold]" in output
+    assert "A turn of the text" in output
+    assert "\x1b" not in output
 
 
-def test_one_of_a_thing_is_singular(shoal: Shoal, tmp_path: Path) -> None:
+def test_quantity_of_one_is_singular(shoal: Shoal, tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text("The jury heard the evidence.")
     assert "(1 passage) from" in shoal("ingest", note).out
@@ -344,14 +375,14 @@ def test_one_of_a_thing_is_singular(shoal: Shoal, tmp_path: Path) -> None:
     assert "1 sentence · 1 passage ·" in shoal("show", "1").out
 
 
-def test_tags_are_replaced_and_removed(shoal: Shoal, db: Path) -> None:
+def test_all_tags_are_replaced_or_removed(shoal: Shoal, db: Path) -> None:
     assert shoal("--db", db, "tags", "1", "x, y").out == "document 1: tags x, y\n"
     assert shoal("--db", db, "show", "1", "--json").json["document"]["tags"] == ["x", "y"]
     assert shoal("--db", db, "tags", "1", "", "--json").json == {"id": 1, "tags": []}
     assert shoal("--db", db, "tags", "99", "x").code == 1
 
 
-def test_a_deleted_document_is_gone(shoal: Shoal, db: Path) -> None:
+def test_deleted_document_is_gone(shoal: Shoal, db: Path) -> None:
     before = shoal("--db", db, "status", "--json").json
     assert shoal("--db", db, "delete", "1").out == "document 1 is deleted\n"
     after = shoal("--db", db, "status", "--json").json
@@ -360,48 +391,47 @@ def test_a_deleted_document_is_gone(shoal: Shoal, db: Path) -> None:
     assert shoal("--db", db, "delete", "1").code == 1
 
 
-def test_status_reads_well_and_parses(shoal: Shoal, library: Path) -> None:
-    shown = shoal("--db", library, "status").out
-    assert "n documents" in shown
-    assert "postings" not in shown, "nobody asks what a command that is about to end keeps in memory"
-    state = shoal("--db", library, "status", "--json").json
-    assert state["n_documents"] == 4
-    assert state["db_path"] == str(library)
+def test_status_is_printed_as_text_and_as_json(shoal: Shoal, library: Path) -> None:
+    output = shoal("--db", library, "status").out
+    assert "n documents" in output
+    assert "n passages" in output
+    assert "postings" not in output, "the memory of a process that is about to end does not matter"
+    status = shoal("--db", library, "status", "--json").json
+    assert status["n_documents"] == 4
+    assert status["db_path"] == str(library)
 
 
-def test_export_goes_to_stdout_to_a_file_or_into_an_array(
+def test_export_writes_to_stdout_to_a_file_or_as_an_array(
     shoal: Shoal, library: Path, tmp_path: Path
 ) -> None:
     lines = shoal("--db", library, "export", "--canonical").out
     records = [json.loads(line) for line in lines.splitlines()]
     assert records
     target = tmp_path / "out.jsonl"
-    ran = shoal("--db", library, "export", "--canonical", target, "--json")
-    assert ran.json == {"file": str(target), "lines": len(records), "bytes": len(lines.encode())}
+    result = shoal("--db", library, "export", "--canonical", target, "--json")
+    assert result.json == {"file": str(target), "lines": len(records), "bytes": len(lines.encode())}
     assert target.read_text() == lines
     assert shoal("--db", library, "--json", "export", "--canonical").json == records
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_export_into_a_folder_that_is_not_there_is_an_error(
-    shoal: Shoal, library: Path, tmp_path: Path
-) -> None:
-    ran = shoal("--db", library, "export", tmp_path / "no" / "where.jsonl")
-    assert ran.code == 1
-    assert "cannot write to" in ran.err
+def test_export_to_a_missing_folder_is_an_error(shoal: Shoal, library: Path, tmp_path: Path) -> None:
+    result = shoal("--db", library, "export", tmp_path / "no" / "where.jsonl")
+    assert result.code == 1
+    assert "cannot write to" in result.err
 
 
-def test_migrate_makes_a_database_and_then_does_nothing(shoal: Shoal) -> None:
+def test_migrate_creates_a_database_and_then_does_nothing(shoal: Shoal) -> None:
     assert shoal("--db", "new.db", "migrate", "--json").json["changed"] is True
     assert shoal("--db", "sqlite:///new.db", "migrate", "--json").json["changed"] is False
-    assert "was ready already" in shoal("--db", "new.db", "migrate").out
+    assert "was already up to date" in shoal("--db", "new.db", "migrate").out
 
 
-def test_a_file_that_is_no_database_is_told(shoal: Shoal, tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_an_error(shoal: Shoal, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("this is a note, no database\n" * 200)
-    ran = shoal("--db", tmp_path / "note.txt", "status")
-    assert ran.code == 1
-    assert "not a Shoal database" in ran.err
+    result = shoal("--db", tmp_path / "note.txt", "status")
+    assert result.code == 1
+    assert "not a Shoal database" in result.err
 
 
 def test_settings_are_listed_with_value_default_and_meaning(
@@ -412,18 +442,17 @@ def test_settings_are_listed_with_value_default_and_meaning(
     assert (port["value"], port["default"]) == ("9001", "8000")
     assert "9001" in shoal("settings").out
     monkeypatch.setenv("SHOAL_PROT", "1")
-    ran = shoal("settings")
-    assert ran.code == 1
-    assert "did you mean SHOAL_PORT?" in ran.err
+    result = shoal("settings")
+    assert result.code == 1
+    assert "did you mean SHOAL_PORT?" in result.err
 
 
-def test_a_setting_that_is_refused_is_shown_as_it_was_written(
-    shoal: Shoal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_setting_is_shown_as_written(shoal: Shoal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_LEARNING", "perhaps")
     monkeypatch.setenv("SHOAL_PORT", "0x50")
-    assert "SHOAL_PORT='0x50': must be" in (refused := shoal("status").err)
-    assert "SHOAL_LEARNING='perhaps': must be 0 or 1" in refused
+    errors = shoal("status").err
+    assert "SHOAL_PORT='0x50': must be" in errors
+    assert "SHOAL_LEARNING='perhaps': must be 0 or 1" in errors
 
 
 def test_version_is_printed(shoal: Shoal) -> None:
@@ -431,20 +460,20 @@ def test_version_is_printed(shoal: Shoal) -> None:
     assert shoal("version", "--json").json["shoal"]
 
 
-def test_an_unforeseen_error_is_told_without_a_traceback_unless_asked_for(
+def test_internal_error_has_a_traceback_only_with_debug(
     shoal: Shoal, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("by surprise")
 
     monkeypatch.setattr(Engine, "status", broken)
-    ran = shoal("--db", library, "status")
-    assert ran.code == 1
-    assert ran.err == "error: internal error, ZeroDivisionError: by surprise; `--debug` shows where\n"
+    result = shoal("--db", library, "status")
+    assert result.code == 1
+    assert result.err == "error: internal error, ZeroDivisionError: by surprise; `--debug` shows where\n"
     assert "Traceback" in shoal("--db", library, "status", "--debug").err
 
 
-def test_ctrl_c_is_quiet(shoal: Shoal, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_nothing(shoal: Shoal, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -452,20 +481,20 @@ def test_ctrl_c_is_quiet(shoal: Shoal, library: Path, monkeypatch: pytest.Monkey
     assert shoal("--db", library, "status") == (130, "", "")
 
 
-def test_a_document_is_drawn_to_a_file(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "show", 1, "--svg", "topics.svg")
-    assert ran.code == 0
-    assert "topics.svg" in ran.out
+def test_document_is_drawn_to_a_file(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "show", 1, "--svg", "topics.svg")
+    assert result.code == 0
+    assert "topics.svg" in result.out
     picture = Path("topics.svg").read_text()
     assert picture.startswith("<svg ")
-    assert "chunks by island" in picture
+    assert "passages by island" in picture
     assert shoal("--db", library, "show", 1, "--svg", "topics.svg", "--json").json["document_id"] == 1
 
 
-def test_a_picture_that_cannot_be_written_says_so(shoal: Shoal, library: Path) -> None:
-    ran = shoal("--db", library, "show", 1, "--svg", "no/such/folder.svg")
-    assert ran.code == 1
-    assert "cannot write to" in ran.err
-    assert "Traceback" not in ran.err
+def test_picture_that_cannot_be_written_is_an_error(shoal: Shoal, library: Path) -> None:
+    result = shoal("--db", library, "show", 1, "--svg", "no/such/folder.svg")
+    assert result.code == 1
+    assert "cannot write to" in result.err
+    assert "Traceback" not in result.err
     assert shoal("--db", library, "show", 999, "--svg", "topics.svg").code == 1
     assert list(Path.cwd().iterdir()) == []

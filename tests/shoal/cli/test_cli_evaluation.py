@@ -1,4 +1,4 @@
-"""Judged queries on the command line."""
+"""`shoal evaluate`: judged queries on the command line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_presets_and_signals_are_compared(shoal: Shoal) -> None:
     assert "line 2: the library has no 'gone.md'" in err
 
 
-def test_ways_can_be_named_and_the_worst_queries_listed(shoal: Shoal) -> None:
+def test_named_ways_are_compared_and_the_worst_queries_listed(shoal: Shoal) -> None:
     code, out, _ = shoal("--way", "lexical", "--way", "lexical=0.6,reef=0.4", "--way", "rrf", "--show", "1")
     assert code == 0
     lines = out.splitlines()
@@ -58,24 +58,24 @@ def test_ways_can_be_named_and_the_worst_queries_listed(shoal: Shoal) -> None:
     assert "0.00" in lines[-1]
 
 
-def test_programs_get_every_query(shoal: Shoal) -> None:
+def test_json_has_every_query(shoal: Shoal) -> None:
     code, out, _ = shoal("--json", "--way", "lexical", "--depth", "3")
     assert code == 0
-    found = json.loads(out)
-    assert (found["n_queries"], found["depth"]) == (3, 3)
-    assert found["missing"] == [{"line": 2, "name": "gone.md"}]
-    assert found["queries"][0]["ndcg"] == {"lexical": 1.0}
-    assert found["configurations"][0]["recall"] == pytest.approx(2 / 3)
+    evaluation = json.loads(out)
+    assert (evaluation["n_queries"], evaluation["depth"]) == (3, 3)
+    assert evaluation["missing"] == [{"line": 2, "name": "gone.md"}]
+    assert evaluation["queries"][0]["ndcg"] == {"lexical": 1.0}
+    assert evaluation["ways"][0]["recall"] == pytest.approx(2 / 3)
 
 
-def test_more_results_than_a_search_gives_are_refused_by_the_option(shoal: Shoal) -> None:
+def test_depth_beyond_the_search_limit_is_refused(shoal: Shoal) -> None:
     code, _, err = shoal("--depth", "5000")
     assert code == 2
     assert "--depth: must be between 1 and 100" in err
 
 
 @pytest.mark.parametrize("way", ["nonsense", "lexical=much", "lexical=0.1,lexical=0.2"])
-def test_a_way_that_there_is_not_is_wrong_usage(shoal: Shoal, way: str) -> None:
+def test_unknown_way_is_wrong_usage(shoal: Shoal, way: str) -> None:
     code, _, err = shoal("--way", way)
     assert code == 2
     assert "--w" in err

@@ -1,4 +1,4 @@
-"""Ctrl-C: one line on what was stored and what was not, and the same command again does the rest."""
+"""Ctrl-C prints one line about what was stored; running the command again does the rest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scripted_service import JOB, scripted
 from waiting import DEADLINE_SECONDS, until
 
 N_FILES = 120
-"""So many that there is time to interrupt, however busy the machine is."""
+"""Enough files to interrupt the command before it ends, even on a busy machine."""
 BIG = 32_000_000
-"""Bytes of a file that no buffer of a connection holds."""
+"""Bytes; larger than any buffer of a connection."""
 UPLOAD = [sys.executable, "-m", "shoal.cli", "upload"]
 STORED = "SELECT COUNT(*) FROM documents"
-# Small steps, so that there is a moment between the first document and the last.
+# Small steps, so that the first document is stored well before the last.
 STEPS = {"SHOAL_WAVE_BYTES": "1", "SHOAL_BATCH_ITEMS": "1"}
 INTERRUPTED_AT_IMPORT = """
 import sys
@@ -37,16 +37,16 @@ main(["status"])
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "texts"
-    made.mkdir()
+    folder = tmp_path / "texts"
+    folder.mkdir()
     for i in range(N_FILES):
-        (made / f"{i}.txt").write_text(f"The bees carry pollen home, for the {i}. time. " * 20)
-    return made
+        (folder / f"{i}.txt").write_text(f"The bees carry pollen home, for the {i}. time. " * 20)
+    return folder
 
 
-def begun(program: list[str], **environment: str) -> subprocess.Popen[str]:
-    """A program that hears Ctrl-C, also where this one was started in the background, which passes on that it doesn't."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def start(program: list[str], **environment: str) -> subprocess.Popen[str]:
+    """Start a program that receives Ctrl-C, even if this process inherited an ignored SIGINT."""
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return subprocess.Popen(
             program,
@@ -56,7 +56,7 @@ def begun(program: list[str], **environment: str) -> subprocess.Popen[str]:
             text=True,
         )
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def n_stored(database: Path) -> int:
@@ -72,77 +72,77 @@ def n_stored(database: Path) -> int:
 
 
 @pytest.mark.parametrize("command", ["ingest", "ingest-dir", "sync"])
-def test_ctrl_c_tells_what_is_stored_and_running_it_again_goes_on(
+def test_ctrl_c_reports_stored_files_and_a_second_run_stores_the_rest(
     folder: Path, tmp_path: Path, command: str
 ) -> None:
     database = tmp_path / "shoal.db"
     paths = sorted(folder.iterdir()) if command == "ingest" else [folder]
     program = [sys.executable, "-m", "shoal.cli", "--db", str(database), command, *map(str, paths)]
-    running = begun(program, **STEPS)
+    process = start(program, **STEPS)
     until(lambda: n_stored(database) > 1)
-    running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
-    assert running.returncode == 130, told
-    (line,) = [line for line in told.splitlines() if line.startswith("interrupted")]
-    assert (found := re.search(rf"of {N_FILES} .*files? (\d+) (?:is|are) stored.*running it again", line))
-    # Files that are named are stored one by one, and one may be just stored and not yet counted.
-    assert 0 <= n_stored(database) - int(found[1]) <= (command == "ingest")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    (line,) = [line for line in errors.splitlines() if line.startswith("interrupted")]
+    assert (match := re.search(rf"of {N_FILES} .*files? (\d+) (?:is|are) stored.*running it again", line))
+    # `ingest` stores named files one by one: a file may be stored but not yet counted.
+    assert 0 <= n_stored(database) - int(match[1]) <= (command == "ingest")
     assert 1 < n_stored(database) < N_FILES
-    assert "Traceback" not in told
+    assert "Traceback" not in errors
     again = subprocess.run(program, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0
     assert n_stored(database) == N_FILES
 
 
-def test_ctrl_c_while_a_job_is_followed_tells_that_it_goes_on(folder: Path) -> None:
+def test_ctrl_c_while_waiting_for_a_job_says_that_it_continues(folder: Path) -> None:
     with scripted() as server:
         job = {**JOB, "status": "processing"}
         server.will_answer((202, {}, {"job": job}), (200, {}, job))
         program = [*UPLOAD, str(folder), "--wait", "--server", server.url]
-        running = begun(program)
+        process = start(program)
         until(lambda: len(server.asked) > 1)
-        running.send_signal(signal.SIGINT)
-        _, error = running.communicate(timeout=60)
-    told = (
-        f"interrupted: job 7 goes on: `shoal jobs 7 --server {server.url}` shows it, "
-        f"`shoal jobs 7 --cancel --server {server.url}` ends it\n"
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    expected = (
+        f"interrupted: job 7 continues: `shoal jobs 7 --server {server.url}` shows it, "
+        f"`shoal jobs 7 --cancel --server {server.url}` cancels it\n"
     )
-    assert (running.returncode, error) == (130, told)
+    assert (process.returncode, error) == (130, expected)
 
 
 @pytest.mark.parametrize(
-    ("last", "told"),
+    ("last_line", "expected"),
     [
         (b"HTTP/1.1\r\n", "interrupted: nothing was accepted; run it again\n"),
         (
             b"--\r\n",
-            "interrupted: all was sent, and whether it was accepted is not known; `shoal jobs --server ",
+            "interrupted: everything was sent, but it is unknown whether it was accepted; `shoal jobs --server ",
         ),
     ],
     ids=["begun", "sent"],
 )
-def test_ctrl_c_while_files_are_sent_tells_whether_they_are_accepted(
-    tmp_path: Path, last: bytes, told: str
+def test_ctrl_c_during_an_upload_says_whether_it_may_be_accepted(
+    tmp_path: Path, last_line: bytes, expected: str
 ) -> None:
     (tmp_path / "big.txt").write_bytes(b"A" * BIG)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         program = [*UPLOAD, str(tmp_path / "big.txt"), "--server", address]
-        running = begun(program)
-        listening.settimeout(DEADLINE_SECONDS)
-        connection, _ = listening.accept()
-        with connection, connection.makefile("rb") as arriving:
+        process = start(program)
+        listener.settimeout(DEADLINE_SECONDS)
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as request:
             connection.settimeout(DEADLINE_SECONDS)
-            while not arriving.readline().endswith(last):
+            while not request.readline().endswith(last_line):
                 pass
-            running.send_signal(signal.SIGINT)
-            _, error = running.communicate(timeout=60)
-    assert running.returncode == 130, told
-    assert error.startswith(told)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, expected
+    assert error.startswith(expected)
 
 
-def test_ctrl_c_while_the_program_starts_is_no_traceback() -> None:
-    ran = subprocess.run(
+def test_ctrl_c_while_the_program_starts_prints_no_traceback() -> None:
+    process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_AT_IMPORT], capture_output=True, text=True, timeout=60
     )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")

@@ -1,4 +1,4 @@
-"""Commands with API keys: making one, sending it, showing none."""
+"""Commands with API keys: making keys, sending them, hiding them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "writer-0123456789abcdef"
 
 
 class Guarded(http.server.ThreadingHTTPServer):
-    """A service that has KEY, and is asked too often the first `busy` times."""
+    """A service with the key KEY that answers 429 to the first `busy` requests."""
 
     daemon_threads = True
 
@@ -67,14 +67,14 @@ def service() -> Iterator[Guarded]:
     thread.join()
 
 
-def test_a_key_comes_from_the_option_or_from_the_environment(
+def test_key_comes_from_the_option_or_the_environment(
     service: Guarded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = ["jobs", "--server", service.url]
     assert run(jobs) == 1
-    refused = capsys.readouterr().err
-    assert "this service needs a key" in refused
-    assert "SHOAL_API_KEY or --key" in refused
+    errors = capsys.readouterr().err
+    assert "this service asks for a key" in errors
+    assert "SHOAL_API_KEY or --key" in errors
     assert run([*jobs, "--key", KEY]) == 0
     monkeypatch.setenv("SHOAL_API_KEY", KEY)
     assert run(jobs) == 0
@@ -83,13 +83,13 @@ def test_a_key_comes_from_the_option_or_from_the_environment(
 
 
 @pytest.mark.parametrize("key", ["ключ", "a\nb: c", "a\x00b"])
-def test_what_cannot_be_a_key_is_told_before_it_is_sent(service: Guarded, key: str) -> None:
+def test_malformed_key_is_refused_before_it_is_sent(service: Guarded, key: str) -> None:
     with pytest.raises(ClientError, match="no API key") as caught:
         Client(service.url, key=key)
     assert key not in str(caught.value)
 
 
-def test_whoever_follows_a_job_waits_as_long_as_he_is_told(service: Guarded) -> None:
+def test_waiting_for_a_job_retries_as_long_as_patience_allows(service: Guarded) -> None:
     service.busy = 1
     with Client(service.url, key=KEY) as client:
         assert client.wait_for_job(1).succeeded
@@ -100,13 +100,13 @@ def test_whoever_follows_a_job_waits_as_long_as_he_is_told(service: Guarded) -> 
     assert caught.value.is_away
 
 
-def test_a_new_key_is_told_as_it_is_set_and_as_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_key_is_printed_for_the_client_and_for_the_service(capsys: pytest.CaptureFixture[str]) -> None:
     for options, scope in (([], Scope.write), (["--read"], Scope.read)):
         assert run(["--json", "new-key", *options]) == 0
-        made = json.loads(capsys.readouterr().out)
-        (known,) = parse_keys(made["hashed"])
-        assert known.scope is scope
-        assert find_key([known], made["key"]) is known
+        new_key = json.loads(capsys.readouterr().out)
+        (parsed_key,) = parse_keys(new_key["hashed"])
+        assert parsed_key.scope is scope
+        assert find_key([parsed_key], new_key["key"]) is parsed_key
     assert run(["new-key"]) == 0
     printed = capsys.readouterr().out
     assert "in SHOAL_API_KEYS:" in printed
@@ -121,7 +121,7 @@ def test_settings_are_listed_without_keys_and_passwords(
     monkeypatch.setenv("SHOAL_BROKER_URL", "redis://:opensesame@127.0.0.1:6379/0")
     for options in (["settings"], ["settings", "--json"]):
         assert run(options) == 0
-        told = capsys.readouterr().out
-        assert KEY not in told
-        assert "opensesame" not in told
-        assert "(hidden)" in told
+        output = capsys.readouterr().out
+        assert KEY not in output
+        assert "opensesame" not in output
+        assert "(hidden)" in output

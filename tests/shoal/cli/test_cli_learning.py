@@ -1,4 +1,4 @@
-"""A library that learns, from the command line."""
+"""Learning of words from the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def shoal(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command in an empty folder, to a good end; what it printed."""
+    """Run a command in an empty folder, check its exit code and return its output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOAL_WAVE_BYTES", "2000")
 
@@ -40,7 +40,7 @@ def texts(tmp_path: Path) -> Path:
     return folder
 
 
-def test_any_number_of_processes_makes_the_same_library(shoal: Run, texts: Path) -> None:
+def test_number_of_processes_does_not_change_the_library(shoal: Run, texts: Path) -> None:
     shoal("--db", "one.db", "ingest-dir", texts, code=1)
     shoal("--db", "three.db", "ingest-dir", texts, "--workers", "3", code=1)
     exports = [shoal("--db", f"{name}.db", "export", "--canonical") for name in ("one", "three")]
@@ -53,10 +53,10 @@ def test_any_number_of_processes_makes_the_same_library(shoal: Run, texts: Path)
     assert words >= set(WORDS[:5])
 
 
-def test_a_learned_word_is_found_and_explained(shoal: Run, texts: Path) -> None:
+def test_learned_word_is_found_and_explained(shoal: Run, texts: Path) -> None:
     shoal("ingest", texts / "0-fire.txt")
-    found = json.loads(shoal("search", "zorblats", "--json"))
-    assert found["results"][0]["source_path"].endswith("0-fire.txt")
+    response = json.loads(shoal("search", "zorblats", "--json"))
+    assert response["results"][0]["source_path"].endswith("0-fire.txt")
     assert "learned" in shoal("explain", "a zorblat") or "custom" in shoal("explain", "a zorblat")
     assert json.loads(shoal("status", "--json"))["n_custom_words"] == 1
 
@@ -66,12 +66,12 @@ def test_rescore_brings_every_passage_up_to_date(shoal: Run, texts: Path) -> Non
     (texts / "later.txt").write_text(about("sea", "zorblat", 9))
     shoal("ingest", texts / "later.txt")
     assert json.loads(shoal("status", "--json"))["n_stale_chunks"] > 0
-    done = json.loads(shoal("rescore", "--json"))
-    assert (done["n_documents"], done["failed"], done["n_stale_chunks"]) == (2, [], 0)
+    result = json.loads(shoal("rescore", "--json"))
+    assert (result["n_documents"], result["failed"], result["n_stale_chunks"]) == (2, [], 0)
     assert json.loads(shoal("status", "--json"))["n_stale_chunks"] == 0
     assert "2 documents up to date" in shoal("rescore")
 
 
-def test_rescore_makes_no_database(shoal: Run) -> None:
+def test_rescore_does_not_create_a_database(shoal: Run) -> None:
     shoal("--db", "misspelt.db", "rescore", code=1)
     assert not Path("misspelt.db").exists()

@@ -1,4 +1,4 @@
-"""`shoal ingest --replace`: a file becomes the new content of a document."""
+"""`shoal ingest --replace`: replace the content of a document with a file."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ PLANT = "A flower grows from a seed. The root and the leaf feed the plant."
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fire.md").write_text(f"# Fire\n\n{FIRE}\n\n# Growth\n\n{PLANT}\n")
     return tmp_path
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> Any:
+def show_document(capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     assert run(["--json", "show", "1"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_file_becomes_the_new_content_of_a_document(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_replaces_the_content_of_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ingest", "fire.md", "--title", "Notes", "--tags", "a,b"]) == 0
-    before = {chunk["text"]: chunk["id"] for chunk in shown(capsys)["chunks"]}
-    (here / "fire.md").write_text(f"# Fire\n\n{FIRE} It burns.\n\n# Growth\n\n{PLANT}\n")
+    before = {chunk["text"]: chunk["id"] for chunk in show_document(capsys)["chunks"]}
+    (folder / "fire.md").write_text(f"# Fire\n\n{FIRE} It burns.\n\n# Growth\n\n{PLANT}\n")
     assert run(["ingest", "fire.md", "--replace", "1"]) == 0
     assert "document 1: Notes" in capsys.readouterr().out
-    detail = shown(capsys)
+    detail = show_document(capsys)
     after = {chunk["text"]: chunk["id"] for chunk in detail["chunks"]}
     assert after[PLANT] == before[PLANT]
     assert set(after) == {f"{FIRE} It burns.", PLANT}
     assert detail["document"]["tags"] == ["a", "b"]
 
 
-def test_what_cannot_be_replaced_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_replacement_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ingest", "fire.md", "--replace", "1"]) == 1
-    (here / "other.txt").write_text(PLANT)
+    (folder / "other.txt").write_text(PLANT)
     assert run(["ingest", "fire.md", "other.txt"]) == 0
     capsys.readouterr()
     assert run(["ingest", "other.txt", "--replace", "1"]) == 1

@@ -1,4 +1,4 @@
-"""A snippet shows the part of a chunk that the query's words stand in."""
+"""A snippet shows the part of a chunk that contains the query's words."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _text(pieces: list[tuple[str, bool]]) -> str:
     return "".join(text for text, _ in pieces)
 
 
-def test_short_text_is_shown_whole_in_one_line_with_its_highlights() -> None:
+def test_short_text_is_shown_whole_in_one_line_with_highlights() -> None:
     text = "The volcano\n  erupts  at dawn."
     pieces = snippet(text, [(4, 11)], 100)
     assert pieces == [("The ", False), ("volcano", True), (" erupts at dawn.", False)]
 
 
-def test_the_window_is_where_most_different_words_stand() -> None:
+def test_window_has_the_most_different_words() -> None:
     filler = "nothing of interest stands here at all. " * 20
     text = filler + "lava lava lava lava. " + filler + "The volcano threw lava and ash. " + filler
     pieces = snippet(text, _spans(text, "volcano|lava|ash"), 120)
@@ -32,13 +32,13 @@ def test_the_window_is_where_most_different_words_stand() -> None:
     assert pieces[0].text == pieces[-1].text == ELLIPSIS
 
 
-def test_a_text_without_highlights_shows_its_beginning_and_cuts_between_words() -> None:
+def test_text_without_highlights_shows_its_beginning_cut_between_words() -> None:
     shown = _text(snippet("word " * 200, [], 103))
     assert shown.startswith("word word")
     assert shown.endswith("word" + ELLIPSIS)
 
 
-def test_escapes_are_removed_also_within_highlights() -> None:
+def test_escapes_are_removed_also_in_highlights() -> None:
     assert snippet("a \x1b[31mlava\x1b[0m b", [(2, 15)], 50) == [("a ", False), ("lava", True), (" b", False)]
 
 
@@ -47,7 +47,7 @@ def test_escapes_are_removed_also_within_highlights() -> None:
     st.lists(st.tuples(st.integers(0, 300), st.integers(1, 30)), max_size=8),
     st.integers(1, 80),
 )
-def test_any_text_gives_one_line_of_about_the_length_asked_for(
+def test_any_text_gives_one_line_of_about_the_requested_length(
     text: str, starts: list[tuple[int, int]], length: int
 ) -> None:
     spans, at = [], 0

@@ -1,4 +1,4 @@
-"""Which documents there are, and how a person names one of them."""
+"""Commands on stored documents: listing, references to a document, tags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shoal.cli.app import run
 from shoal.engine import Engine
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
@@ -25,12 +25,12 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
-Shoal = Callable[..., Ran]
+Shoal = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four documents with relative paths, two with the same title, and one that is called like a number."""
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four documents with relative paths, two with the same title, and one with a number as title."""
     path = tmp_path_factory.mktemp("library") / "shoal.db"
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
         for title in ("Fire", "Weather", "Courts", "Garden"):
@@ -44,30 +44,30 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shoal(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Shoal:
-    shutil.copy(made, tmp_path / "shoal.db")
+    shutil.copy(library, tmp_path / "shoal.db")
     monkeypatch.chdir(tmp_path)
 
-    def run_shoal(*arguments: object) -> Ran:
+    def run_shoal(*arguments: object) -> CommandResult:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return run_shoal
 
 
-def test_documents_are_listed_with_what_tells_them_apart(shoal: Shoal) -> None:
+def test_list_shows_number_size_title_tags_and_path(shoal: Shoal) -> None:
     lines = shoal("list").out.splitlines()
     assert lines[0].split() == ["document", "passages", "bytes", "title", "tags", "path"]
     assert lines[5].split() == ["5", "1", "26", "Tides", "sea", "/far/tides.md"]
     assert len(lines) == 8
 
 
-def test_a_list_is_chosen_by_text_tag_and_page(shoal: Shoal) -> None:
+def test_list_filters_by_text_and_tag_and_has_pages(shoal: Shoal) -> None:
     def ids(*options: object) -> list[int]:
-        return [one["id"] for one in shoal("list", *options, "--json").json["documents"]]
+        return [document["id"] for document in shoal("list", *options, "--json").json["documents"]]
 
     assert ids("TIDES") == [5, 6]
     assert ids("far/t") == [5]
@@ -82,13 +82,13 @@ def test_a_list_is_chosen_by_text_tag_and_page(shoal: Shoal) -> None:
     ("reference", "number"),
     [("1", 1), ("Weather", 2), ("Weather.md", 2), ("/far/tides.md", 5), ("1984", 7)],
 )
-def test_a_document_is_named_by_number_path_or_title(shoal: Shoal, reference: str, number: int) -> None:
+def test_document_is_found_by_number_path_or_title(shoal: Shoal, reference: str, number: int) -> None:
     assert shoal("show", reference, "--json").json["document"]["id"] == number
     assert shoal("tags", reference, "new").out == f"document {number}: tags new\n"
     assert shoal("delete", reference).out == f"document {number} is deleted\n"
 
 
-def test_a_file_is_named_from_wherever_one_is(
+def test_document_is_found_by_a_path_relative_to_the_working_directory(
     shoal: Shoal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "notes").mkdir()
@@ -98,46 +98,93 @@ def test_a_file_is_named_from_wherever_one_is(
     assert shoal("--db", "../shoal.db", "show", "a.md", "--json").json["document"]["id"] == 8
 
 
-def test_of_several_candidates_none_is_taken(shoal: Shoal) -> None:
-    ran = shoal("delete", "Tides")
-    assert ran.code == 1
-    assert "2 documents are called 'Tides'" in ran.err
-    assert "5  Tides  /far/tides.md\n  6  Tides  /far/other.md" in ran.err
+def test_ambiguous_title_is_refused_with_the_candidates(shoal: Shoal) -> None:
+    result = shoal("delete", "Tides")
+    assert result.code == 1
+    assert "2 documents are called 'Tides'" in result.err
+    assert "5  Tides  /far/tides.md\n  6  Tides  /far/other.md" in result.err
     assert shoal("list", "--json").json["total"] == 7
 
 
 @pytest.mark.parametrize("reference", ["tide", "99", str(2**70), "²", "-1x"])
-def test_what_is_no_document_is_told(shoal: Shoal, reference: str) -> None:
-    ran = shoal("delete", "--", reference)
-    assert ran.code == 1
-    assert "there is no document" in ran.err
-    assert "internal" not in ran.err
+def test_unknown_document_is_an_error(shoal: Shoal, reference: str) -> None:
+    result = shoal("delete", "--", reference)
+    assert result.code == 1
+    assert "there is no document" in result.err
+    assert "internal" not in result.err
+
+
+def test_tags_are_added_and_removed(shoal: Shoal) -> None:
+    assert shoal("tags", 5, "--add", "moon", "--add", "tide,  high  water", "--remove", "sea").out == (
+        "document 5: tags high water, moon, tide\n"
+    )
+    assert shoal("tags", 5, "--remove", "tide", "--remove", "moon", "--json").json == {
+        "id": 5,
+        "tags": ["high water"],
+    }
+    assert shoal("tags", 5, "--add", "high water").out == "document 5: tags high water\n"
+    assert shoal("tags", 5, "--remove", "high water").out == "document 5: no tags\n"
+    assert shoal("tags", 5, "sea,moon").out == "document 5: tags moon, sea\n", "A,B replaces all tags"
+
+
+def test_removing_a_tag_that_a_document_does_not_have_prints_a_warning(shoal: Shoal) -> None:
+    result = shoal("tags", 5, "--remove", "salt", "--add", "moon")
+    assert (result.code, result.out) == (0, "document 5: tags moon, sea\n")
+    assert result.err == "warning: document 5 has no tag 'salt'\n"
+
+
+def test_unchanged_tags_do_not_update_the_document(shoal: Shoal) -> None:
+    before = shoal("show", 5, "--json").json["document"]
+    assert shoal("tags", 5, "--add", "sea", "--remove", "salt").code == 0
+    assert shoal("show", 5, "--json").json["document"] == before
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("serch", "search"), ("ls", "list"), ("docs", "list"), ("rm", "delete")]
+    ("arguments", "reason"),
+    [
+        ([], "name the new tags, or use --add or --remove"),
+        (["sea", "--add", "moon"], "cannot be combined with --add and --remove"),
+        (["", "--remove", "sea"], "cannot be combined with --add and --remove"),
+        (["--add", "moon", "--remove", "moon"], "'moon' is also in --add"),
+    ],
 )
-def test_a_word_that_is_no_command_suggests_one(shoal: Shoal, word: str, meant: str) -> None:
-    ran = shoal(word, "1")
-    assert ran.code == 2
-    assert f"'{meant}'" in ran.err
+def test_contradictory_tag_arguments_are_wrong_usage(shoal: Shoal, arguments: list[str], reason: str) -> None:
+    result = shoal("tags", 5, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert reason in result.err
+    assert shoal("show", 5, "--json").json["document"]["tags"] == ["sea"]
 
 
-def test_a_result_is_shown_and_explained_by_the_numbers_it_is_printed_with(
-    shoal: Shoal, tmp_path: Path
-) -> None:
+def test_tags_that_break_the_limits_are_refused(shoal: Shoal) -> None:
+    result = shoal("tags", 5, "--add", "x" * 65)
+    assert result.code == 1
+    assert "tags" in result.err
+    assert shoal("tags", 99, "--add", "x").code == 1
+    assert shoal("show", 5, "--json").json["document"]["tags"] == ["sea"]
+
+
+@pytest.mark.parametrize(
+    ("word", "suggestion"), [("serch", "search"), ("ls", "list"), ("docs", "list"), ("rm", "delete")]
+)
+def test_unknown_command_suggests_a_command(shoal: Shoal, word: str, suggestion: str) -> None:
+    result = shoal(word, "1")
+    assert result.code == 2
+    assert f"'{suggestion}'" in result.err
+
+
+def test_printed_passage_numbers_work_in_show_and_explain(shoal: Shoal, tmp_path: Path) -> None:
     sections = ("The bees gather nectar.", "The volcano throws lava.", "The jury hears a witness.")
     text = "".join(f"# Part {i}\n\n{sentence}\n\n" for i, sentence in enumerate(sections))
     (tmp_path / "parts.md").write_text(text)
     assert shoal("ingest", "parts.md").code == 0
     assert "document 8, passage #1\n" in shoal("search", "volcano lava").out
-    passage = shoal("show", "8", "--chunk", 1, "--json").json["chunks"]
-    assert [one["text"] for one in passage] == [sections[1]]
-    asked = ["explain", "volcano lava", "--document", "parts.md", "--chunk", 1]
-    assert "(document 8, passage #1)\nNumber 1 of the results" in shoal(*asked).out
-    by_id = ["explain", "volcano lava", "--chunk-id", passage[0]["id"], "--json"]
-    assert shoal(*asked, "--json").json["target"] == shoal(*by_id).json["target"]
-    missing = shoal(*asked[:-1], 3)
+    passages = shoal("show", "8", "--chunk", 1, "--json").json["chunks"]
+    assert [passage["text"] for passage in passages] == [sections[1]]
+    by_number = ["explain", "volcano lava", "--document", "parts.md", "--chunk", 1]
+    assert "(document 8, passage #1)\nNumber 1 of the results" in shoal(*by_number).out
+    by_id = ["explain", "volcano lava", "--chunk-id", passages[0]["id"], "--json"]
+    assert shoal(*by_number, "--json").json["target"] == shoal(*by_id).json["target"]
+    missing = shoal(*by_number[:-1], 3)
     assert (missing.code, missing.err) == (
         1, "error: document 8 has 3 passages, counted from #0; there is no #3\n",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Children are kept alive, and end with everything that they started."""
+"""The supervisor restarts dead children and stops them with all their processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PYTHON = [sys.executable, "-c"]
 
 
 def _alive(pid: int) -> bool:
-    # A zombie that init has not collected yet is dead.
+    # A zombie that init has not collected yet counts as dead.
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -47,19 +47,19 @@ def _supervise(children: dict[str, str], condition: Callable[[], object]) -> lis
     return log
 
 
-def test_a_child_that_dies_is_started_again_later_each_time(
+def test_dead_child_is_restarted_after_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.2)
     starts = tmp_path / "starts"
     code = f"open({str(starts)!r}, 'a').write('started '); raise SystemExit(3)"
     log = _supervise({"dying": code}, lambda: starts.exists() and len(starts.read_text().split()) >= 4)
-    pauses = [line.rpartition(" in ")[2] for line in log if "it is started again" in line]
+    pauses = [line.rpartition(" in ")[2] for line in log if "restart in" in line]
     assert pauses[:3] == ["0.2 s", "0.4 s", "0.8 s"]
-    assert "dying ended with code 3; it is started again in 0.2 s" in log
+    assert "dying ended with code 3; restart in 0.2 s" in log
 
 
-def test_what_a_dead_child_left_behind_is_ended_before_it_is_started_again(tmp_path: Path) -> None:
+def test_processes_of_a_dead_child_are_killed_before_its_restart(tmp_path: Path) -> None:
     left = tmp_path / "left"
     code = (
         "import os, subprocess, sys\n"
@@ -68,11 +68,11 @@ def test_what_a_dead_child_left_behind_is_ended_before_it_is_started_again(tmp_p
         "os.kill(os.getpid(), 9)\n"
     )
     log = _supervise({"parent": code}, lambda: left.exists() and len(left.read_text().split()) >= 2)
-    assert any("was ended by SIGKILL" in line for line in log)
+    assert any("was killed by SIGKILL" in line for line in log)
     until(lambda: not any(_alive(int(pid)) for pid in left.read_text().split()))
 
 
-def test_a_child_that_does_not_listen_to_sigterm_is_killed_with_its_own_children(
+def test_child_that_ignores_sigterm_is_killed_with_its_own_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOP_SECONDS", 0.5)
@@ -88,7 +88,7 @@ def test_a_child_that_does_not_listen_to_sigterm_is_killed_with_its_own_children
     until(lambda: not any(_alive(int(pid)) for pid in pids.read_text().split()))
 
 
-def test_work_in_hand_is_finished_before_the_end(tmp_path: Path) -> None:
+def test_children_finish_current_work_before_they_stop(tmp_path: Path) -> None:
     begun, finished = tmp_path / "begun", tmp_path / "finished"
     code = (
         "import signal, time, sys, pathlib\n"
@@ -101,7 +101,7 @@ def test_work_in_hand_is_finished_before_the_end(tmp_path: Path) -> None:
     assert finished.exists()
 
 
-def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+def test_children_die_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid()) + ' '); time.sleep(600)"
     code = (
@@ -117,7 +117,7 @@ def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     until(lambda: not _alive(int(pid.read_text())))
 
 
-def test_a_child_that_never_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_fails_when_a_child_keeps_dying(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
     log: list[str] = []
     supervisor = Supervisor({"api": [*PYTHON, "raise SystemExit(1)"]}, os.environ, log.append)
@@ -125,9 +125,9 @@ def test_a_child_that_never_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         supervisor.wait_until_ready("127.0.0.1", 9)
 
 
-def test_a_port_that_is_taken_is_refused_with_what_to_do() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_taken_port_is_refused_with_a_hint() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(PortTakenError, match=f"port {port} on 127.0.0.1 is taken.*--port"):
             reserve_port("127.0.0.1", port)
         assert not is_ready("127.0.0.1", 9)
@@ -135,12 +135,14 @@ def test_a_port_that_is_taken_is_refused_with_what_to_do() -> None:
     assert reserve_port("127.0.0.1", 0) > 0
 
 
-def test_an_address_of_another_machine_is_refused() -> None:
+def test_address_of_another_machine_is_refused() -> None:
     with pytest.raises(ShoalError, match="cannot listen on 192\\.0\\.2\\.1"):
         reserve_port("192.0.2.1", 0)
 
 
-def test_a_child_sees_exactly_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_a_child_has_exactly_the_settings_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SHOAL_PORT", "1")
     monkeypatch.setenv("SHOAL_TEST_SWITCH", "kept")
     environment = environment_of(Settings(workers=3))

@@ -1,4 +1,4 @@
-"""Strangers' text can't act on a terminal."""
+"""Untrusted text cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cli.terminal import ClosedPipeError, console, one_line, plain, shown_path
+from shoal.cli.terminal import ClosedPipeError, console, display_path, one_line, plain
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_escapes_and_controls_are_removed_and_nothing_else(text: str, shown: str
 
 
 @given(st.text(st.characters(codec=None), max_size=200))
-def test_no_text_keeps_a_character_that_acts(text: str) -> None:
+def test_no_control_character_is_left_in_any_text(text: str) -> None:
     shown = plain(text)
     assert not any(ord(c) < 32 and c not in "\t\n" for c in shown)
     assert not any(0x7F <= ord(c) <= 0x9F or 0xD800 <= ord(c) <= 0xDFFF for c in shown)
@@ -41,26 +41,26 @@ def test_no_text_keeps_a_character_that_acts(text: str) -> None:
     shown.encode()
 
 
-def test_markup_of_rich_is_shown_as_it_is_written() -> None:
+def test_rich_markup_is_printed_literally() -> None:
     stream = io.StringIO()
     console(stream).print("[bold]not bold[/bold] :smile:", "[/nonsense]")
     assert stream.getvalue() == "[bold]not bold[/bold] :smile: [/nonsense]\n"
 
 
-def test_a_reader_that_has_gone_is_noticed() -> None:
-    class Gone(io.StringIO):
+def test_closed_pipe_is_reported() -> None:
+    class ClosedPipe(io.StringIO):
         def write(self, _text: str) -> int:
             raise BrokenPipeError
 
     with pytest.raises(ClosedPipeError):
-        console(Gone()).print("anything")
+        console(ClosedPipe()).print("anything")
 
 
-def test_a_path_below_the_working_directory_is_shown_as_it_would_be_typed(
+def test_path_below_the_working_directory_is_shown_relative(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert shown_path(str(tmp_path / "notes" / "a.md")) == "notes/a.md"
-    assert shown_path(f"{tmp_path}er/a.md") == f"{tmp_path}er/a.md"
-    assert shown_path("notes/a.md") == "notes/a.md"
-    assert shown_path("/else/\x1b[31ma.md") == "/else/a.md"
+    assert display_path(str(tmp_path / "notes" / "a.md")) == "notes/a.md"
+    assert display_path(f"{tmp_path}er/a.md") == f"{tmp_path}er/a.md"
+    assert display_path("notes/a.md") == "notes/a.md"
+    assert display_path("/else/\x1b[31ma.md") == "/else/a.md"

@@ -1,4 +1,4 @@
-"""What a person reads of how a query was understood: one profile everywhere, and what the library lacks of it."""
+"""Output of `search` and `explain` about the analyzed query: its profile, coverage and missing words."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ QUERY = "how bees help flowers"
 HOPELESS = "Obadiah Quenby bees"
 
 
-class Ran(NamedTuple):
+class CommandOutput(NamedTuple):
     out: str
     err: str
 
 
-Shoal = Callable[..., Ran]
+Shoal = Callable[..., CommandOutput]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of three articles and a note of a word that no dictionary has."""
+    """A database of three articles and a note with an unknown word."""
     folder = tmp_path_factory.mktemp("understood")
     texts = folder / "texts"
     texts.mkdir()
@@ -45,35 +45,35 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shoal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, library: Path) -> Shoal:
-    """Run a command on the library, on a terminal wide enough that no line is broken."""
+    """Run a command on the library, on a terminal that is wide enough for unbroken lines."""
     monkeypatch.setenv("COLUMNS", "300")
 
-    def run_shoal(*arguments: object) -> Ran:
+    def run_shoal(*arguments: object) -> CommandOutput:
         capsys.readouterr()
         assert run(["--db", str(library), *map(str, arguments)]) == 0
         captured = capsys.readouterr()
-        return Ran(captured.out, captured.err)
+        return CommandOutput(captured.out, captured.err)
 
     return run_shoal
 
 
-def answer(shoal: Shoal, *arguments: object) -> Any:
+def json_of(shoal: Shoal, *arguments: object) -> Any:
     return json.loads(shoal(*arguments, "--json").out)
 
 
 def numbers_after(text: str, names: list[str]) -> list[float]:
-    """The last number of the first line that has each name and one."""
-    found = []
+    """The first number after each name, with nothing but a bar between them."""
+    numbers = []
     for name in names:
         match = re.search(rf"{re.escape(name)}[ █▉▊▋▌▍▎▏]+(-?\d+\.\d)", text)
         assert match is not None, (name, text)
-        found.append(float(match[1]))
-    return found
+        numbers.append(float(match[1]))
+    return numbers
 
 
-def test_search_scores_and_explain_tell_of_one_profile(shoal: Shoal) -> None:
-    searched = answer(shoal, "search", QUERY)
-    reefs = searched["query_info"]["top_reefs"][:4]
+def test_search_scores_and_explain_show_the_same_profile(shoal: Shoal) -> None:
+    response = json_of(shoal, "search", QUERY)
+    reefs = response["query_info"]["top_reefs"][:4]
     names, expected = [r["reef_name"] for r in reefs], [round(r["z_score"], 1) for r in reefs]
     assert any(r["own_z"] < r["z_score"] for r in reefs)
     printed = shoal("search", QUERY, "--top-k", "1", "--scores").out
@@ -81,34 +81,32 @@ def test_search_scores_and_explain_tell_of_one_profile(shoal: Shoal) -> None:
     assert numbers_after(line, names) == expected
     explained = shoal("explain", QUERY).out
     assert numbers_after(explained.split("the query is about")[1], names) == expected
-    compared = {reef["reef_name"]: reef["query_z"] for reef in searched["results"][0]["shared_reefs"]}
-    assert names[0] in compared
-    assert all(
-        round(compared[name], 1) == z for name, z in zip(names, expected, strict=True) if name in compared
-    )
+    shared = {reef["reef_name"]: reef["query_z"] for reef in response["results"][0]["shared_reefs"]}
+    assert names[0] in shared
+    assert all(round(shared[name], 1) == z for name, z in zip(names, expected, strict=True) if name in shared)
     lead = reefs[0]["z_score"] - reefs[1]["z_score"]
     assert f"the first reef leads by {lead:.1f}" in explained
 
 
-def test_what_the_query_has_of_its_company_is_told_where_its_profile_is(shoal: Shoal) -> None:
+def test_feedback_passages_are_named_with_the_profile(shoal: Shoal) -> None:
     printed = shoal("search", QUERY).out
     assert re.search(r"best: [^\n]*Bees and Pollination", printed)
     assert "by its words and by the passages that match them best" in printed
     explained = shoal("explain", QUERY).out
     assert "by its words" in explained
-    assert "the rest is what the passages that match its words best are about: " in explained
+    assert "the rest comes from the passages that match its words best: " in explained
     without = shoal("explain", QUERY, "--mode", "lexical").out
     assert "by its words" not in without
     assert "the passages that match" not in without
 
 
-def test_a_hopeless_query_does_not_look_good(shoal: Shoal) -> None:
-    ran = shoal("search", HOPELESS, "--top-k", "1")
-    assert ran.err.splitlines()[0] == "warning: in no passage of this library: Obadiah, Quenby"
-    assert "spelling" not in ran.err
-    assert re.search(r"holds \d\d?% of the query's words", ran.out)
-    assert "In no passage of this library: Obadiah, Quenby" in ran.out
-    best = answer(shoal, "search", HOPELESS)["results"][0]
+def test_query_without_good_results_shows_low_coverage_and_a_warning(shoal: Shoal) -> None:
+    output = shoal("search", HOPELESS, "--top-k", "1")
+    assert output.err.splitlines()[0] == "warning: in no passage of this library: Obadiah, Quenby"
+    assert "spelling" not in output.err
+    assert re.search(r"holds \d\d?% of the query's words", output.out)
+    assert "In no passage of this library: Obadiah, Quenby" in output.out
+    best = json_of(shoal, "search", HOPELESS)["results"][0]
     assert best["term_coverage"] < 0.5 < best["match_score"]
     explained = shoal("explain", HOPELESS, "--document", "1")
     assert "warning: in no passage of this library" in explained.err
@@ -124,25 +122,25 @@ def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) ->
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "note"),
     [
-        ("Zorblax", "not in the vocabulary; found by spelling alone"),
+        ("Zorblax", "not in the vocabulary; matched by spelling only"),
         ("Quenby", "in no passage and not in the vocabulary"),
         ("vulcano", "in no passage and not in the vocabulary; did you mean volcano, vulcan?"),
-        ("of", "too common to say anything"),
-        ("1987", "numbers are found by spelling alone"),
+        ("of", "too common to carry meaning"),
+        ("1987", "numbers are matched by spelling only"),
         ("1988", "in no passage"),
     ],
 )
-def test_every_word_says_what_becomes_of_it(shoal: Shoal, word: str, said: str) -> None:
+def test_every_word_has_a_note_how_it_is_searched(shoal: Shoal, word: str, note: str) -> None:
     (line,) = (
         line for line in shoal("explain", f"bees {word}").out.splitlines() if line.startswith(f"{word} ")
     )
-    assert line.rstrip().endswith(said)
+    assert line.rstrip().endswith(note)
 
 
-def test_in_a_search_by_reefs_nothing_is_said_to_be_found_by_spelling(shoal: Shoal) -> None:
+def test_reef_mode_does_not_mention_spelling(shoal: Shoal) -> None:
     explained = shoal("explain", "bees Zorblax 1987", "--mode", "reef").out
     assert "spelling" not in explained
-    assert "not in the vocabulary; without effect on a search by reefs" in explained
-    assert "numbers are without effect on a search by reefs" in explained
+    assert "not in the vocabulary; no effect on a search by reefs" in explained
+    assert "numbers have no effect on a search by reefs" in explained

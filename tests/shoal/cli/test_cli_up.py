@@ -1,4 +1,4 @@
-"""What `shoal up` says of a library that others work on."""
+"""The warning of `shoal up` about other services on the same library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cli.service import _tell_of_others
+from shoal.cli.service import _warn_of_other_services
 from shoal.cli.session import Session
 from shoal.engine import Engine
 from shoal.jobs.queue import statements
@@ -19,13 +19,13 @@ from shoal.settings import Settings
 
 
 def ended_process() -> int:
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    return done.pid
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 @pytest.mark.parametrize(
-    ("pid", "hostname", "is_told"),
+    ("pid", "hostname", "is_warned"),
     [
         (os.getpid(), socket.gethostname(), True),
         (None, socket.gethostname(), False),
@@ -33,16 +33,16 @@ def ended_process() -> int:
     ],
     ids=["this process", "an ended process", "another host"],
 )
-def test_a_second_service_on_a_library_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], pid: int | None, hostname: str, is_told: bool
+def test_second_service_on_a_library_prints_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pid: int | None, hostname: str, is_warned: bool
 ) -> None:
-    number = ended_process() if pid is None else pid
+    worker_pid = ended_process() if pid is None else pid
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}")
     with Engine(settings=settings) as engine, engine.database.write() as connection:
-        sign = {"name": "w", "hostname": hostname, "pid": number, "processes": 1, "version": "1"}
-        moments = {"started_at": "2026-01-31T00:00:00.000Z", "seen_at": time.time()}
-        connection.execute(statements.SIGN_OF_LIFE, {**sign, **moments})
-    _tell_of_others(Session(), settings)
-    told = capsys.readouterr().err
-    assert (f"another service works on {tmp_path / 'shoal.db'} already" in told) == is_told
-    assert (f"process {number} on {hostname}" in told) == is_told
+        worker = {"name": "w", "hostname": hostname, "pid": worker_pid, "processes": 1, "version": "1"}
+        times = {"started_at": "2026-01-31T00:00:00.000Z", "seen_at": time.time()}
+        connection.execute(statements.SIGN_OF_LIFE, {**worker, **times})
+    _warn_of_other_services(Session(), settings)
+    warnings = capsys.readouterr().err
+    assert (f"another service already uses {tmp_path / 'shoal.db'}" in warnings) == is_warned
+    assert (f"process {worker_pid} on {hostname}" in warnings) == is_warned

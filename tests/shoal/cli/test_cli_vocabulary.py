@@ -1,4 +1,4 @@
-"""The words that were learned, on the command line."""
+"""`shoal vocabulary`: learned words on the command line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_words_are_listed_with_their_reefs(shoal: Shoal) -> None:
     assert "no learned words" in out
 
 
-def test_one_word_is_shown_with_its_evidence(shoal: Shoal) -> None:
+def test_word_is_shown_with_its_evidence(shoal: Shoal) -> None:
     code, out, _ = shoal("vocabulary", "Zorblats")
     assert code == 0
     assert "learned from 6 occurrences in 1 document" in out
@@ -63,13 +63,13 @@ def test_one_word_is_shown_with_its_evidence(shoal: Shoal) -> None:
     assert (code, "compound" in out, "\x1b" in out) == (0, True, False)
 
 
-def test_a_word_that_was_not_learned_is_told_why(shoal: Shoal) -> None:
+def test_word_that_was_not_learned_is_an_error_with_the_reason(shoal: Shoal) -> None:
     code, out, err = shoal("vocabulary", "volcano")
     assert (code, out) == (1, "")
     assert "in the dictionary" in err
 
 
-def test_the_listing_for_machines_is_that_of_the_library(shoal: Shoal, library: Path) -> None:
+def test_json_is_the_same_as_from_the_library(shoal: Shoal, library: Path) -> None:
     _, out, _ = shoal("vocabulary", "--json", "--limit", "2")
     page = json.loads(out)
     with Engine(db_path=library) as engine:
@@ -81,7 +81,7 @@ def test_the_listing_for_machines_is_that_of_the_library(shoal: Shoal, library: 
     assert word["reefs"][0]["strength"] == 1.0
 
 
-def test_an_explanation_names_the_documents_that_taught_a_word(shoal: Shoal) -> None:
+def test_explanation_names_the_documents_a_word_was_learned_from(shoal: Shoal) -> None:
     _, out, _ = shoal("explain", "a zorblat and a volcano")
     assert "zorblat was learned from 6 occurrences in 1 document: About fire (document 1)" in out
     _, out, _ = shoal("explain", "a volcano")
