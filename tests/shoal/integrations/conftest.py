@@ -1,4 +1,4 @@
-"""A library, and a service that has it."""
+"""A library, and a service for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def address(engine: Engine) -> Iterator[str]:
 
 @pytest.fixture(params=["library", "service"])
 def searcher(request: pytest.FixtureRequest, engine: Engine) -> Iterator[Engine | Client]:
-    """What retrievers search with."""
+    """What retrievers search: the library itself, or a client of the service."""
     if request.param == "library":
         yield engine
         return

@@ -1,4 +1,4 @@
-"""The retriever for LangChain, in chains of LangChain."""
+"""The retriever for LangChain, used in chains."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def shown(documents: list[Document]) -> str:
 
 
 def chain_of(retriever: ShoalRetriever) -> Any:
-    """Retrieval, prompt and a model that says again what it was asked."""
-    asked = {"passages": retriever | shown, "question": RunnablePassthrough()}
-    return asked | PROMPT | ParrotFakeChatModel() | StrOutputParser()
+    """Retrieval, prompt, and a model that repeats its prompt."""
+    inputs = {"passages": retriever | shown, "question": RunnablePassthrough()}
+    return inputs | PROMPT | ParrotFakeChatModel() | StrOutputParser()
 
 
 def test_documents_have_their_citation(searcher: Engine | Client, engine: Engine) -> None:
@@ -47,13 +47,13 @@ def test_documents_have_their_citation(searcher: Engine | Client, engine: Engine
     json.dumps(metadata)
 
 
-def test_a_chain_puts_passages_before_a_model(searcher: Engine | Client) -> None:
+def test_chain_gives_passages_to_a_model(searcher: Engine | Client) -> None:
     answer = chain_of(ShoalRetriever(searcher=searcher, arguments={"top_k": 1})).invoke("what is lava")
     assert "Passages:\nVolcano: Lava rose" in answer
     assert answer.endswith("Question: what is lava")
 
 
-def test_a_chain_can_be_batched_and_awaited(searcher: Engine | Client) -> None:
+def test_chain_can_be_batched_and_awaited(searcher: Engine | Client) -> None:
     chain = chain_of(ShoalRetriever(searcher=searcher, arguments={"top_k": 1}))
     lava, law = chain.batch(["lava", "law"])
     assert "Volcano: " in lava
@@ -62,7 +62,7 @@ def test_a_chain_can_be_batched_and_awaited(searcher: Engine | Client) -> None:
     assert asyncio.run(chain.abatch(["lava", "law"])) == [lava, law]
 
 
-def test_an_awaited_client_serves_chains_that_are_awaited(address: str) -> None:
+def test_async_client_works_in_awaited_chains(address: str) -> None:
     async def ask() -> list[str]:
         async with AsyncClient(address) as client:
             retriever = ShoalRetriever(searcher=client, arguments={"top_k": 1})
@@ -75,36 +75,36 @@ def test_an_awaited_client_serves_chains_that_are_awaited(address: str) -> None:
     assert "Law: " in law
 
 
-def test_filters_and_limits_hold_and_a_call_may_have_its_own(searcher: Engine | Client) -> None:
+def test_arguments_apply_and_a_call_may_override_them(searcher: Engine | Client) -> None:
     retriever = ShoalRetriever(searcher=searcher, arguments={"filters": {"tags": ["hot"]}})
     assert {d.metadata["document_title"] for d in retriever.invoke("lava law")} == {"Volcano"}
-    found = retriever.invoke("lava law", filters=None, top_k=1, mode="lexical")
-    assert len(found) == 1
+    documents = retriever.invoke("lava law", filters=None, top_k=1, mode="lexical")
+    assert len(documents) == 1
     both = {d.metadata["document_title"] for d in retriever.invoke("lava law", filters=None)}
     assert both == {"Volcano", "Law"}
     assert asyncio.run(retriever.ainvoke("lava law", filters={"tags": ["cold"]})) == []
     assert ShoalRetriever(searcher=searcher, min_score=2.0).invoke("lava") == []
 
 
-def test_callbacks_see_what_was_found_and_what_went_wrong(engine: Engine) -> None:
-    class Seen(BaseCallbackHandler):
-        found: list[Document] | None = None
+def test_callbacks_get_documents_and_errors(engine: Engine) -> None:
+    class Recorder(BaseCallbackHandler):
+        documents: list[Document] | None = None
         error: BaseException | None = None
 
         def on_retriever_end(self, documents: Any, **_: Any) -> None:
-            self.found = list(documents)
+            self.documents = list(documents)
 
         def on_retriever_error(self, error: BaseException, **_: Any) -> None:
             self.error = error
 
-    seen = Seen()
+    recorder = Recorder()
     retriever = ShoalRetriever(searcher=engine)
-    documents = retriever.invoke("lava", {"callbacks": [seen]})
-    assert seen.found == documents
+    documents = retriever.invoke("lava", {"callbacks": [recorder]})
+    assert recorder.documents == documents
     with pytest.raises(QueryError):
-        retriever.invoke("lava", {"callbacks": [seen]}, mode="odd")
-    assert isinstance(seen.error, QueryError)
+        retriever.invoke("lava", {"callbacks": [recorder]}, mode="odd")
+    assert isinstance(recorder.error, QueryError)
 
 
-def test_an_empty_question_finds_nothing(engine: Engine) -> None:
+def test_blank_query_finds_nothing(engine: Engine) -> None:
     assert ShoalRetriever(searcher=engine).invoke("  ") == []

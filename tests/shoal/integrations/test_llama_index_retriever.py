@@ -1,4 +1,4 @@
-"""The retriever for LlamaIndex, in query engines of LlamaIndex."""
+"""The retriever for LlamaIndex, used in query engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shoal.engine import Engine
 from shoal.integrations.llama_index import ShoalRetriever
 
 
-def test_nodes_come_with_scores_in_order(searcher: Engine | Client, engine: Engine) -> None:
+def test_nodes_have_scores_in_descending_order(searcher: Engine | Client, engine: Engine) -> None:
     nodes = ShoalRetriever(searcher, {"mode": "reef"}).retrieve("lava and ash")
     metadata = nodes[0].node.metadata
     assert metadata["document_title"] == "Volcano"
@@ -29,7 +29,7 @@ def test_nodes_come_with_scores_in_order(searcher: Engine | Client, engine: Engi
     assert ShoalRetriever(searcher).retrieve(QueryBundle("law"))[0].node.metadata["document_title"] == "Law"
 
 
-def test_a_model_sees_where_a_node_is_from_and_none_of_the_numbers(engine: Engine) -> None:
+def test_model_sees_the_citation_and_no_scores(engine: Engine) -> None:
     (node,) = ShoalRetriever(engine, {"top_k": 1}).retrieve("lava")
     shown = node.node.get_content(metadata_mode=MetadataMode.LLM)
     assert "notes/volcano.txt" in shown
@@ -39,17 +39,17 @@ def test_a_model_sees_where_a_node_is_from_and_none_of_the_numbers(engine: Engin
     assert node.node.get_content(metadata_mode=MetadataMode.EMBED) == node.node.get_content()
 
 
-def test_a_query_engine_answers_from_the_passages(searcher: Engine | Client) -> None:
-    """The model says again what it was asked."""
-    made = RetrieverQueryEngine.from_args(ShoalRetriever(searcher, {"top_k": 1}), llm=MockLLM())
-    answer = made.query("what is lava")
+def test_query_engine_answers_from_the_passages(searcher: Engine | Client) -> None:
+    """The mock model repeats its prompt."""
+    query_engine = RetrieverQueryEngine.from_args(ShoalRetriever(searcher, {"top_k": 1}), llm=MockLLM())
+    answer = query_engine.query("what is lava")
     assert "Lava rose in the volcano." in str(answer)
     assert [node.node.metadata["document_title"] for node in answer.source_nodes] == ["Volcano"]
-    again = asyncio.run(made.aquery("what is lava"))
-    assert str(again) == str(answer)
+    awaited = asyncio.run(query_engine.aquery("what is lava"))
+    assert str(awaited) == str(answer)
 
 
-def test_a_citing_engine_and_a_postprocessor_take_the_nodes(engine: Engine) -> None:
+def test_citation_engine_and_postprocessor_accept_the_nodes(engine: Engine) -> None:
     citing = CitationQueryEngine.from_args(
         None, retriever=ShoalRetriever(engine, {"top_k": 1}), llm=MockLLM()
     )
@@ -62,7 +62,7 @@ def test_a_citing_engine_and_a_postprocessor_take_the_nodes(engine: Engine) -> N
     assert strict.query("what is lava").source_nodes == []
 
 
-def test_an_awaited_client_serves_engines_that_are_awaited(address: str) -> None:
+def test_async_client_works_in_awaited_engines(address: str) -> None:
     async def ask() -> str:
         async with AsyncClient(address) as client:
             retriever = ShoalRetriever(client, {"top_k": 1})
@@ -73,28 +73,28 @@ def test_an_awaited_client_serves_engines_that_are_awaited(address: str) -> None
     assert "Lava rose in the volcano." in asyncio.run(ask())
 
 
-def test_an_event_loop_goes_on_while_a_library_is_searched(engine: Engine) -> None:
-    """The search ends only after something else has had its turn."""
+def test_search_in_a_library_does_not_block_the_event_loop(engine: Engine) -> None:
+    """The search ends only after other code has run on the event loop."""
 
     async def ask() -> list[str]:
-        turn = asyncio.Event()
+        loop_has_run = asyncio.Event()
         loop = asyncio.get_running_loop()
         search = engine.search
 
-        def waits_for_its_turn(query: str, **arguments: object) -> object:
-            asyncio.run_coroutine_threadsafe(turn.wait(), loop).result(60)
+        def search_after_the_loop(query: str, **arguments: object) -> object:
+            asyncio.run_coroutine_threadsafe(loop_has_run.wait(), loop).result(60)
             return search(query, **arguments)  # type: ignore[arg-type]
 
-        engine.search = waits_for_its_turn  # type: ignore[assignment, method-assign]
+        engine.search = search_after_the_loop  # type: ignore[assignment, method-assign]
         searching = asyncio.ensure_future(ShoalRetriever(engine).aretrieve("lava"))
         await asyncio.sleep(0)
-        turn.set()
+        loop_has_run.set()
         return [node.node.metadata["document_title"] for node in await searching]
 
     assert "Volcano" in asyncio.run(ask())
 
 
-def test_filters_hold_and_little_is_left_out(searcher: Engine | Client) -> None:
+def test_filters_and_min_score_apply(searcher: Engine | Client) -> None:
     hot = ShoalRetriever(searcher, {"filters": {"tags": ["hot"]}})
     assert {node.node.metadata["document_title"] for node in hot.retrieve("lava law")} == {"Volcano"}
     assert ShoalRetriever(searcher, min_score=2.0).retrieve("lava") == []

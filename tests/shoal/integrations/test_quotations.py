@@ -1,4 +1,4 @@
-"""Quotations of a model are found where they are, and nowhere else."""
+"""Quotations are found in a document, and only where they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT = (
 
 
 @pytest.mark.parametrize(
-    ("quotation", "found", "lines"),
+    ("quotation", "text", "lines"),
     [
         ("A flower is an invitation", "A flower is an invitation", (3, 3)),
         ("a  flower is\nan invitation", "A flower is an invitation", (3, 3)),
@@ -28,12 +28,12 @@ CONTENT = (
         ("Party parts are art.", "Party parts are art.", (6, 6)),
     ],
 )  # fmt: skip
-def test_a_quotation_is_found_however_it_is_set(
-    quotation: str, found: str | None, lines: tuple[int, int]
+def test_quotation_is_found_despite_typography(
+    quotation: str, text: str | None, lines: tuple[int, int]
 ) -> None:
     place = find_quotation(quotation, CONTENT)
     assert place is not None
-    assert found is None or CONTENT[place.start_char : place.end_char] == found
+    assert text is None or CONTENT[place.start_char : place.end_char] == text
     assert (place.start_line, place.end_line) == lines
     assert place.lines == (f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]}-{lines[1]}")
 
@@ -51,13 +51,13 @@ def test_a_quotation_is_found_however_it_is_set(
         '""',
     ],
 )
-def test_what_is_not_said_is_not_found(quotation: str) -> None:
+def test_altered_quotation_is_not_found(quotation: str) -> None:
     assert find_quotation(quotation, CONTENT) is None
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1), st.integers(0, 20), st.integers(1, 20))
-def test_every_stretch_of_whole_words_is_found_in_its_text(content: str, first: int, many: int) -> None:
-    quotation = " ".join(content.split()[first : first + many])
+def test_any_run_of_whole_words_is_found_in_its_text(content: str, first: int, n_words: int) -> None:
+    quotation = " ".join(content.split()[first : first + n_words])
     if not any(character.isalnum() for character in quotation) or ".." in quotation or "…" in quotation:
         return
     place = find_quotation(quotation, content)

@@ -1,4 +1,4 @@
-"""With the audit log on, every search leaves a line that its ranking can be had from again."""
+"""The audit log: every search writes a line from which its ranking can be reproduced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(settings: Settings, path: Path) -> Iterator[Open]:
-    """Engines on one library, each with audit settings of its own."""
+    """Opens engines on one library with different audit settings."""
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         for i, words in enumerate(REEF_WORDS.values()):
             engine.ingest(
@@ -57,28 +57,28 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_nothing_is_noted_unless_asked_for(
-    opened: Open, path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_log_is_off_by_default(opened: Open, path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert Settings().audit == "off"
     opened("off").search(SECRET)
     assert lines(path) == []
     assert capfd.readouterr().err == ""
 
 
-def test_a_summary_tells_nothing_that_was_typed_but_its_hash(opened: Open, path: Path) -> None:
+def test_summary_contains_only_a_hash_of_the_query(opened: Open, path: Path) -> None:
     reply = opened("summary").search(SECRET)
     text = path.read_text()
     assert not any(word in text for word in ("nectar", "qwertz", "hive"))
     (entry,) = lines(path)
     assert entry["query_sha256"] == hashlib.sha256(SECRET.encode()).hexdigest()
     assert entry["trace_id"] == reply.trace_id
-    assert [one["chunk_id"] for one in entry["results"]] == [one.chunk_id for one in reply.results]
+    assert [result["chunk_id"] for result in entry["results"]] == [
+        result.chunk_id for result in reply.results
+    ]
     assert entry["candidates"]["lexical"]["n"] > 0
     assert entry["library"]["n_chunks"] == 24
 
 
-ASKED: list[dict[str, Any]] = [
+SEARCHES: list[dict[str, Any]] = [
     {},
     {"mode": "lexical", "top_k": 3},
     {"mode": "reef", "offset": 2},
@@ -99,54 +99,61 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_a_ranking_can_be_had_again_from_its_line(opened: Open, path: Path, asked: dict[str, Any]) -> None:
-    reply = opened("full").search("honey of a volcano, a bee and a judge", **asked)
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_full_line_reproduces_the_ranking(opened: Open, path: Path, search: dict[str, Any]) -> None:
+    reply = opened("full").search("honey of a volcano, a bee and a judge", **search)
     (entry,) = lines(path)
-    again = opened("off").search(**arguments_of(entry))
-    noted = [(one["rank"], one["chunk_id"], one["document_id"], one["score"]) for one in entry["results"]]
-    first = asked.get("offset", 0) + 1
-    for found in (reply, again):
-        assert noted == [
-            (rank, one.chunk_id, one.document_id, one.match_score)
-            for rank, one in enumerate(found.results, start=first)
-        ]
-    parts = [(one["lexical"], one["reef"], one["field_boost"]) for one in entry["results"]]
-    assert parts == [
-        (one.scores.lexical or 0.0, one.scores.reef or 0.0, one.scores.field_boost) for one in again.results
+    repeated = opened("off").search(**arguments_of(entry))
+    logged = [
+        (result["rank"], result["chunk_id"], result["document_id"], result["score"])
+        for result in entry["results"]
     ]
-    assert entry["weights"] == again.weights
+    first = search.get("offset", 0) + 1
+    for response in (reply, repeated):
+        assert logged == [
+            (rank, result.chunk_id, result.document_id, result.match_score)
+            for rank, result in enumerate(response.results, start=first)
+        ]
+    scores = [(result["lexical"], result["reef"], result["field_boost"]) for result in entry["results"]]
+    assert scores == [
+        (result.scores.lexical or 0.0, result.scores.reef or 0.0, result.scores.field_boost)
+        for result in repeated.results
+    ]
+    assert entry["weights"] == repeated.weights
     assert entry["data_checksum"] == FakeScorer().data_checksum
 
 
-def test_scores_follow_from_what_a_line_holds(opened: Open, path: Path) -> None:
-    """Without the library: parts from raw scores and the best of each signal, the score from parts and weights."""
+def test_scores_can_be_computed_from_a_line(opened: Open, path: Path) -> None:
+    """Normalized scores from raw scores and the best of each signal; final scores from them and the
+    weights."""
     opened("full").search("honey of a volcano, a bee and a judge", top_k=100, max_per_document=None)
     (entry,) = lines(path)
     signals = entry["candidates"]
     scores = []
-    for one in entry["results"]:
+    for result in entry["results"]:
         for name in ("lexical", "reef"):
-            assert one[name] == pytest.approx(one[f"{name}_raw"] / signals[name]["best"], rel=1e-12)
-        parts = (one["lexical"], one["reef"], one["field_boost"])
+            assert result[name] == pytest.approx(result[f"{name}_raw"] / signals[name]["best"], rel=1e-12)
+        normalized = (result["lexical"], result["reef"], result["field_boost"])
         weights = (entry["weights"][name] for name in ("lexical", "reef", "field_boost"))
-        scores.append(sum(part * weight for part, weight in zip(parts, weights, strict=True)))
-        assert one["score"] == pytest.approx(scores[-1], rel=1e-12)
+        scores.append(sum(score * weight for score, weight in zip(normalized, weights, strict=True)))
+        assert result["score"] == pytest.approx(scores[-1], rel=1e-12)
     assert scores == sorted(scores, reverse=True)
     for name in ("lexical", "reef"):
         raw = dict(signals[name]["first"])
-        assert raw == {one["chunk_id"]: one[f"{name}_raw"] for one in entry["results"] if one[f"{name}_raw"]}
+        assert raw == {
+            result["chunk_id"]: result[f"{name}_raw"] for result in entry["results"] if result[f"{name}_raw"]
+        }
         assert len(raw) == signals[name]["n"]
 
 
-def test_lines_go_to_stderr_where_no_file_is_named(opened: Open, capfd: pytest.CaptureFixture[str]) -> None:
+def test_lines_go_to_stderr_without_a_file(opened: Open, capfd: pytest.CaptureFixture[str]) -> None:
     opened("summary", None).search("rain", trace_id="of-the-request")
     out, err = capfd.readouterr()
     assert out == ""
     assert json.loads(err)["trace_id"] == "of-the-request"
 
 
-def test_a_file_is_its_owners_alone_and_may_be_rotated(opened: Open, path: Path) -> None:
+def test_file_is_private_to_its_owner_and_may_be_rotated(opened: Open, path: Path) -> None:
     engine = opened("full")
     engine.search("rain")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -155,7 +162,7 @@ def test_a_file_is_its_owners_alone_and_may_be_rotated(opened: Open, path: Path)
     assert [entry["query"] for entry in lines(path)] == ["honey"]
 
 
-def test_searches_at_once_write_whole_lines(opened: Open, path: Path) -> None:
+def test_concurrent_searches_write_whole_lines(opened: Open, path: Path) -> None:
     engines = [opened("full"), opened("full")]
     threads = [
         threading.Thread(
@@ -171,7 +178,7 @@ def test_searches_at_once_write_whole_lines(opened: Open, path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
-def test_a_line_that_cannot_be_written_does_not_cost_the_answer(
+def test_search_succeeds_when_a_line_cannot_be_written(
     opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply = opened("summary", Path("/dev/full")).search("rain")
@@ -184,7 +191,7 @@ def test_a_line_that_cannot_be_written_does_not_cost_the_answer(
     ("name", "value"),
     [("SHOAL_AUDIT", "yes"), ("SHOAL_AUDIT_FILE", "/no/such/folder/a.jsonl"), ("SHOAL_AUDIT_FILE", "/")],
 )
-def test_a_setting_that_would_lose_lines_is_an_error_at_the_start(
+def test_setting_that_would_lose_lines_is_an_error_at_startup(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)

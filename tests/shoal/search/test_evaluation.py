@@ -1,4 +1,4 @@
-"""Judged queries measure the ranking quality of search configurations."""
+"""Evaluation: judged queries measure the quality of search settings."""
 
 from __future__ import annotations
 
@@ -35,96 +35,91 @@ def judged_queries(*lines: dict[str, Any]) -> Any:
     return read_judged_queries(json.dumps(line) for line in lines)
 
 
-def only(engine: Engine, relevant: Any, query: str = "tide", **options: Any) -> Any:
-    """The quality of the lexical configuration with one judged query."""
-    return evaluate(
-        engine, judged_queries({"query": query, "relevant": relevant}), [LEXICAL], **options
-    ).configurations[0]
+def quality(engine: Engine, relevant: Any, query: str = "tide", **arguments: Any) -> Any:
+    """The quality of one lexical search with one judged query."""
+    return evaluate(engine, judged({"query": query, "relevant": relevant}), [WORDS], **arguments).ways[0]
 
 
-def test_ndcg_discounts_relevant_results_by_rank(engine: Engine) -> None:
+def test_ndcg_depends_on_the_rank_of_relevant_documents(engine: Engine) -> None:
     first, second = (result.source_path for result in engine.search("tide", mode="lexical").results)
-    assert only(engine, [first]).ndcg == 1
-    assert only(engine, [second]).ndcg == pytest.approx(1 / math.log2(3))
-    assert only(engine, [first, second]).ndcg == 1
-    assert (only(engine, [second], depth=1).ndcg, only(engine, [second], depth=1).n_missed) == (0, 1)
+    assert quality(engine, [first]).ndcg == 1
+    assert quality(engine, [second]).ndcg == pytest.approx(1 / math.log2(3))
+    assert quality(engine, [first, second]).ndcg == 1
+    assert (quality(engine, [second], depth=1).ndcg, quality(engine, [second], depth=1).n_missed) == (0, 1)
 
 
-def test_ndcg_is_highest_for_descending_grades(engine: Engine) -> None:
+def test_ndcg_wants_higher_grades_first(engine: Engine) -> None:
     first, second = (result.source_path for result in engine.search("tide", mode="lexical").results)
-    assert only(engine, {first: 3, second: 1}).ndcg == 1
+    assert quality(engine, {first: 3, second: 1}).ndcg == 1
     reversed_gain = (1 + 7 / math.log2(3)) / (7 + 1 / math.log2(3))
-    assert only(engine, {first: 1, second: 3}).ndcg == pytest.approx(reversed_gain)
-    assert only(engine, {first: 1, second: 0}).ndcg == 1
+    assert quality(engine, {first: 1, second: 3}).ndcg == pytest.approx(reversed_gain)
+    assert quality(engine, {first: 1, second: 0}).ndcg == 1
 
 
-def test_recall_is_the_share_of_relevant_documents_in_the_results(engine: Engine) -> None:
-    quality = only(engine, ["tides.md", "other/bread.md"])
-    assert quality.recall == 0.5
-    assert quality.n_missed == 0
-    assert only(engine, ["other/bread.md"]).n_missed == 1
+def test_recall_is_the_share_of_relevant_documents_found(engine: Engine) -> None:
+    lexical = quality(engine, ["tides.md", "other/bread.md"])
+    assert lexical.recall == 0.5
+    assert lexical.n_missed == 0
+    assert quality(engine, ["other/bread.md"]).n_missed == 1
 
 
 @pytest.mark.parametrize("name", ["notes/tides.md", "tides.md", "Tides"])
-def test_documents_are_named_by_path_end_of_path_or_title(engine: Engine, name: str) -> None:
-    assert only(engine, [name]).recall == 1
+def test_document_is_named_by_path_end_of_path_or_title(engine: Engine, name: str) -> None:
+    assert quality(engine, [name]).recall == 1
 
 
-def test_shared_title_names_all_its_documents(engine: Engine) -> None:
-    assert only(engine, ["Bread"], query="flour").recall == 0.5
-    assert only(engine, ["Bread"], query="bread").recall == 1
+def test_name_shared_by_documents_names_all_of_them(engine: Engine) -> None:
+    assert quality(engine, ["Bread"], query="flour").recall == 0.5
+    assert quality(engine, ["Bread"], query="bread").recall == 1
 
 
-def test_part_of_a_file_name_matches_no_document(engine: Engine) -> None:
+def test_part_of_a_file_name_names_no_document(engine: Engine) -> None:
     with pytest.raises(JudgementError, match="none of the judged documents"):
-        only(engine, ["ides.md"])
+        quality(engine, ["ides.md"])
 
 
-def test_configurations_are_compared_with_the_first_per_query(engine: Engine) -> None:
-    queries = judged_queries(
+def test_ways_are_compared_with_the_first_query_by_query(engine: Engine) -> None:
+    questions = judged(
         {"query": "tide", "relevant": ["tides.md", "shore.md"]},
         {"query": "flour", "relevant": ["bread.md"]},
         {"query": "winter", "relevant": ["Shore"]},
     )
-    empty = Configuration("empty", {"mode": "lexical", "tags": ["no such tag"]})
-    evaluation = evaluate(engine, queries, [LEXICAL, empty])
-    lexical, empty_quality = evaluation.configurations
-    assert (lexical.configuration, lexical.n_better, lexical.n_worse) == ("lexical", 0, 0)
-    assert (empty_quality.n_better, empty_quality.n_worse, empty_quality.n_missed) == (0, 2, 3)
-    assert evaluate(engine, queries, [empty, LEXICAL]).configurations[1].n_better == 2
+    nothing = Way("nothing", {"mode": "lexical", "tags": ["no such tag"]})
+    evaluation = evaluate(engine, questions, [WORDS, nothing])
+    words, none = evaluation.ways
+    assert (words.way, words.n_better, words.n_worse) == ("lexical", 0, 0)
+    assert (none.n_better, none.n_worse, none.n_missed) == (0, 2, 3)
+    assert evaluate(engine, questions, [nothing, WORDS]).ways[1].n_better == 2
     assert [query.query for query in evaluation.queries] == ["tide", "flour", "winter"]
-    assert [query.ndcg["empty"] for query in evaluation.queries] == [0, 0, 0]
-    assert lexical.ndcg == pytest.approx(sum(query.ndcg["lexical"] for query in evaluation.queries) / 3)
+    assert [query.ndcg["nothing"] for query in evaluation.queries] == [0, 0, 0]
+    assert words.ndcg == pytest.approx(sum(query.ndcg["lexical"] for query in evaluation.queries) / 3)
 
 
 def test_missing_documents_are_reported_and_left_out(engine: Engine) -> None:
-    queries = judged_queries(
+    questions = judged(
         {"query": "tide", "relevant": ["tides.md", "gone.md"]}, {"query": "salt", "relevant": ["gone.md"]}
     )
-    evaluation = evaluate(engine, queries, [LEXICAL])
-    assert [(document.line, document.name) for document in evaluation.missing] == [
-        (1, "gone.md"),
-        (2, "gone.md"),
-    ]
+    evaluation = evaluate(engine, questions, [WORDS])
+    missing = [(document.line, document.name) for document in evaluation.missing]
+    assert missing == [(1, "gone.md"), (2, "gone.md")]
     assert evaluation.n_queries == 1
-    assert evaluation.configurations[0].recall == 1
+    assert evaluation.ways[0].recall == 1
 
 
-def test_passages_of_one_document_count_once(tmp_path: Path) -> None:
+def test_several_chunks_of_a_document_count_as_one_document(tmp_path: Path) -> None:
     long = "\n\n".join(f"# Part {i}\n\nThe tide of part {i} rises at the shore." for i in range(12))
     with Engine(db_path=tmp_path / "shoal.db", learning=False) as library:
         library.ingest(title="Long", content=long, format="markdown")
         library.ingest(title="Short", content="A tide is a slow wave, and much else may be said of the sea.")
-        evaluation = evaluate(
-            library, judged_queries({"query": "tide", "relevant": ["Long", "Short"]}), [LEXICAL], depth=2
-        )
-    assert evaluation.configurations[0].recall == 1
+        questions = judged({"query": "tide", "relevant": ["Long", "Short"]})
+        evaluation = evaluate(library, questions, [WORDS], depth=2)
+    assert evaluation.ways[0].recall == 1
 
 
-def test_invalid_search_arguments_are_an_error(engine: Engine) -> None:
-    with pytest.raises(QueryError) as caught:
-        only(engine, ["tides.md"], depth=5000)
-    assert caught.value.field == "top_k"
+def test_invalid_search_raises_query_error(engine: Engine) -> None:
+    with pytest.raises(QueryError) as error:
+        quality(engine, ["tides.md"], depth=5000)
+    assert error.value.field == "top_k"
 
 
 @pytest.mark.parametrize(
@@ -144,10 +139,10 @@ def test_invalid_search_arguments_are_an_error(engine: Engine) -> None:
         ('{"query": "a", "relevant": []}', "line 2: no document is relevant"),
     ],
 )
-def test_error_names_the_invalid_line(line: str, reason: str) -> None:
-    with pytest.raises(JudgementError) as caught:
-        read_judged_queries(['{"query": "tide", "relevant": ["tides.md"]}', line])
-    assert reason in str(caught.value)
+def test_invalid_line_is_named(line: str, reason: str) -> None:
+    with pytest.raises(JudgementError) as error:
+        read_judged(['{"query": "tide", "relevant": ["tides.md"]}', line])
+    assert reason in str(error.value)
 
 
 def test_empty_lines_are_skipped_but_counted(engine: Engine) -> None:

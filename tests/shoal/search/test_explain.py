@@ -1,4 +1,4 @@
-"""An explanation says what a search does, and agrees with it."""
+"""Explanations agree with the search that they explain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
         yield opened
 
 
-def test_words_are_told_apart(engine: Engine) -> None:
+def test_words_have_the_right_status(engine: Engine) -> None:
     query = "The storm of 1987 brought qwertz rains"
     words = engine.explain(query).words
     assert [(word.text, word.status, word.word) for word in words] == [
@@ -42,14 +42,14 @@ def test_words_are_told_apart(engine: Engine) -> None:
     assert [reef.reef_name for reef in words[1].reefs] == ["weather and climate", "metals and glass"]
 
 
-def test_the_profile_is_that_of_the_search(engine: Engine) -> None:
+def test_profile_is_that_of_the_search(engine: Engine) -> None:
     explanation = engine.explain("rain and courts")
     reply = engine.search("rain and courts", include_scores=True)
     assert explanation.query_info == reply.query_info
-    searched = {reef.reef_id: reef.z_score for reef in explanation.reefs}
+    query_z = {reef.reef_id: reef.z_score for reef in explanation.reefs}
     shared = [reef for result in reply.results for reef in result.shared_reefs or ()]
     assert shared
-    assert all(searched[reef.reef_id] == reef.query_z for reef in shared)
+    assert all(query_z[reef.reef_id] == reef.query_z for reef in shared)
     assert explanation.target is None
 
 
@@ -65,7 +65,7 @@ def test_ranks_are_those_of_the_search(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason", "words"),
+    ("search", "reason", "words"),
     [
         ({"tags": ["dry"]}, "filter", "tags"),
         ({"filters": {"min_confidence": 1000}}, "filter", "min_confidence"),
@@ -73,24 +73,29 @@ def test_ranks_are_those_of_the_search(engine: Engine) -> None:
         ({"top_k": 1}, "top_k", "only the first 1 "),
     ],
 )
-def test_it_names_what_kept_a_document_out(engine: Engine, asked: dict, reason: str, words: str) -> None:
+def test_explanation_names_what_kept_a_document_out(
+    engine: Engine, search: dict, reason: str, words: str
+) -> None:
     last = engine.search("rain", max_per_document=1).results[-1]
-    assert last.document_id not in [r.document_id for r in engine.search("rain", **asked).results]
-    target = engine.explain("rain", document_id=last.document_id, **asked).target
+    assert last.document_id not in [r.document_id for r in engine.search("rain", **search).results]
+    target = engine.explain("rain", document_id=last.document_id, **search).target
     assert target is not None
-    assert [one.reason for one in target.kept_out] == [reason]
+    assert [kept_out.reason for kept_out in target.kept_out] == [reason]
     assert words in target.kept_out[0].message
     assert (target.rank is None) == (reason == "filter")
 
 
-def test_it_says_when_better_chunks_of_the_same_document_come_first(settings: Settings) -> None:
+def test_explanation_names_the_limit_per_document(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain falls.\n\n# Storm\n\nRain and a jury fall.\n"
         engine.ingest(title="Two", content=content, format="markdown")
         best, other = engine.search("rain", max_per_document=None).results
         target = engine.explain("rain", chunk_id=other.chunk_id, max_per_document=1).target
         assert target is not None
-        assert (target.rank, [one.reason for one in target.kept_out]) == (None, ["max_per_document"])
+        assert (target.rank, [kept_out.reason for kept_out in target.kept_out]) == (
+            None,
+            ["max_per_document"],
+        )
         target = engine.explain("rain", chunk_id=other.chunk_id, max_per_document=2).target
         assert target is not None
         assert (target.rank, target.kept_out) == (2, ())
@@ -99,52 +104,54 @@ def test_it_says_when_better_chunks_of_the_same_document_come_first(settings: Se
         assert (target.chunk_id, target.rank) == (best.chunk_id, 1)
 
 
-def test_it_says_when_nothing_is_shared(engine: Engine) -> None:
+def test_explanation_says_that_no_reef_is_shared(engine: Engine) -> None:
     for query in ("qwertz", "nectar of the hive"):
         target = engine.explain(query, document_id=5, mode="reef").target
         assert target is not None
         assert (target.rank, target.score, target.shared_reefs) == (None, 0.0, ())
-        assert [one.reason for one in target.kept_out] == ["no shared reef"]
+        assert [kept_out.reason for kept_out in target.kept_out] == ["no shared reef"]
 
 
-def test_targets_must_exist_and_belong_together(engine: Engine) -> None:
+def test_document_and_chunk_must_exist_and_belong_together(engine: Engine) -> None:
     with pytest.raises(NotFoundError, match="document 77"):
         engine.explain("rain", document_id=77)
     with pytest.raises(NotFoundError, match="chunk 77"):
         engine.explain("rain", chunk_id=77)
-    with pytest.raises(QueryError) as caught:
+    with pytest.raises(QueryError) as error:
         engine.explain("rain", document_id=5, chunk_id=1)
-    assert caught.value.field == "chunk_id"
-    for wrong in (0, True, "1", 2**63):
+    assert error.value.field == "chunk_id"
+    for invalid_id in (0, True, "1", 2**63):
         with pytest.raises(QueryError):
-            engine.explain("rain", document_id=wrong)  # type: ignore[arg-type]
+            engine.explain("rain", document_id=invalid_id)  # type: ignore[arg-type]
 
 
-def test_it_names_the_words_that_a_query_demands_or_leaves_out(engine: Engine) -> None:
-    asked = engine.explain('rain -snow -"cold season" -thunder', document_id=1)
-    assert asked.excluded == ("snow", '"cold season"', "thunder")
-    assert asked.target is not None
-    (reason,) = asked.target.kept_out
+def test_explanation_names_required_and_excluded_words(engine: Engine) -> None:
+    explanation = engine.explain('rain -snow -"cold season" -thunder', document_id=1)
+    assert explanation.excluded == ("snow", '"cold season"', "thunder")
+    assert explanation.target is not None
+    (reason,) = explanation.target.kept_out
     assert (reason.reason, reason.message) == (
         "excluded",
-        'it holds what the query leaves out: snow, "cold season"',
+        'it contains what the query excludes: snow, "cold season"',
     )
-    asked = engine.explain('"rain and storm" "storm and rain" title:courts', document_id=1)
-    assert asked.required == ('"rain and storm"', '"storm and rain"', "title:courts")
-    assert asked.target is not None
-    told = {one.reason: one.message for one in asked.target.kept_out}
-    assert told["phrase"].endswith(': "storm and rain"')
-    assert told["title"] == "its title does not hold what the query demands: title:courts"
+    explanation = engine.explain('"rain and storm" "storm and rain" title:courts', document_id=1)
+    assert explanation.required == ('"rain and storm"', '"storm and rain"', "title:courts")
+    assert explanation.target is not None
+    messages = {kept_out.reason: kept_out.message for kept_out in explanation.target.kept_out}
+    assert messages["phrase"].endswith(': "storm and rain"')
+    assert messages["title"] == "its title does not contain what the query requires: title:courts"
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
-def test_in_every_mode_ranks_and_parts_are_those_of_the_search(engine: Engine, mode: str) -> None:
+def test_ranks_and_scores_are_those_of_the_search_in_every_mode(engine: Engine, mode: str) -> None:
     reply = engine.search("rain storm jury", mode=mode, max_per_document=2, include_scores=True)
     assert len(reply.results) > 3
     for rank, result in enumerate(reply.results, start=1):
-        asked = engine.explain("rain storm jury", chunk_id=result.chunk_id, mode=mode, max_per_document=2)
-        assert asked.weights == reply.weights
-        target = asked.target
+        explanation = engine.explain(
+            "rain storm jury", chunk_id=result.chunk_id, mode=mode, max_per_document=2
+        )
+        assert explanation.weights == reply.weights
+        target = explanation.target
         assert target is not None
         assert (target.rank, target.score, target.kept_out) == (rank, result.match_score, ())
         assert target.scores == result.scores
@@ -153,14 +160,14 @@ def test_in_every_mode_ranks_and_parts_are_those_of_the_search(engine: Engine, m
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
-def test_it_says_when_nothing_matches(engine: Engine, mode: str) -> None:
+def test_explanation_says_that_nothing_matches(engine: Engine, mode: str) -> None:
     target = engine.explain("nectar of the hive", document_id=5, mode=mode).target
     assert target is not None
     assert (target.rank, target.would_rank, target.matched_terms) == (None, None, ())
-    assert [one.reason for one in target.kept_out] == ["no match"]
+    assert [kept_out.reason for kept_out in target.kept_out] == ["no match"]
 
 
-def test_it_says_where_a_document_would_rank_without_the_filter(engine: Engine) -> None:
+def test_would_rank_is_the_rank_without_the_filter(engine: Engine) -> None:
     everything = [result.document_id for result in engine.search("rain", max_per_document=1).results]
     target = engine.explain("rain", document_id=everything[0], tags=["dry"]).target
     assert target is not None
@@ -169,12 +176,12 @@ def test_it_says_where_a_document_would_rank_without_the_filter(engine: Engine) 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
 @pytest.mark.parametrize("limit", [1, 2, None])
-def test_its_rank_without_a_filter_is_that_of_the_search_without_it(
+def test_would_rank_equals_the_rank_in_the_unfiltered_search(
     engine: Engine, mode: str, limit: int | None
 ) -> None:
-    found = engine.search("rain storm jury", mode=mode, max_per_document=limit, top_k=50).results
-    assert len(found) > 3
-    for rank, result in enumerate(found, start=1):
+    results = engine.search("rain storm jury", mode=mode, max_per_document=limit, top_k=50).results
+    assert len(results) > 3
+    for rank, result in enumerate(results, start=1):
         for query, filters in (
             ("rain storm jury", {"min_confidence": 1e9}),
             ("rain storm jury", {"document_ids": [result.document_id + 1]}),
@@ -189,14 +196,14 @@ def test_its_rank_without_a_filter_is_that_of_the_search_without_it(
             assert (target.rank, target.would_rank) == (None, rank), query
 
 
-def test_of_a_document_the_chunk_is_explained_that_no_filter_keeps_out(settings: Settings) -> None:
+def test_document_is_explained_by_a_chunk_that_meets_the_filters(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         content = "# Rain\n\nRain drops and rain rains.\n\n# Storm\n\nRain and a jury fall. Frost stays.\n"
         engine.ingest(title="Two", content=content, format="markdown")
         best = engine.search("rain", max_per_document=None).results[0]
-        without = "rain -frost" if "Frost" in best.text else "rain -drops"
-        target = engine.explain(without, document_id=1).target
-        found = engine.search(without).results
+        query = "rain -frost" if "Frost" in best.text else "rain -drops"
+        target = engine.explain(query, document_id=1).target
+        results = engine.search(query).results
         assert target is not None
-        assert [result.chunk_id for result in found] == [target.chunk_id]
+        assert [result.chunk_id for result in results] == [target.chunk_id]
         assert target.rank == 1

@@ -1,4 +1,4 @@
-"""Queries that keep the company of the passages that match their words: in searches and explanations, and the arithmetic."""
+"""Pseudo-relevance feedback, in searches, in explanations and in its arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.support.clock import timestamp
 
-# To the scorer, a state is a government; here it is one of glass.
+# The scorer knows "state" as a government; in this library it is a state of matter.
 LIBRARY = {
     "Glass": "Silica in a molten state is glass. Another state of glass is sand. The furnace keeps that state.",
     "Steel": "Iron and copper alloy in the furnace. Steel for a bridge and a cable.",
@@ -32,7 +32,7 @@ METALS = "metals and glass"
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """With what a library teaches, to which company belongs."""
+    """With learning, which feedback needs."""
     return dataclasses.replace(settings, learning=True)
 
 
@@ -45,17 +45,15 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def aloof(settings: Settings, engine: Engine) -> Iterator[Engine]:
-    """Over the same library, without company."""
+def engine_without_feedback(settings: Settings, engine: Engine) -> Iterator[Engine]:
+    """On the same library, without feedback."""
     with Engine(settings=dataclasses.replace(settings, feedback_weight=0.0), scorer=FakeScorer()) as opened:
         yield opened
 
 
-def test_who_wants_nothing_learned_from_the_library_gets_no_company(
-    settings: Settings, engine: Engine
-) -> None:
-    unlearned = dataclasses.replace(settings, learning=False)
-    with Engine(settings=unlearned, scorer=FakeScorer()) as opened:
+def test_learning_off_turns_feedback_off(settings: Settings, engine: Engine) -> None:
+    without_learning = dataclasses.replace(settings, learning=False)
+    with Engine(settings=without_learning, scorer=FakeScorer()) as opened:
         assert "Steel" not in titles(opened.search("state", mode="reef"))
         assert opened.explain("state").feedback == ()
 
@@ -64,8 +62,10 @@ def titles(reply: SearchResponse) -> list[str]:
     return [result.document_title for result in reply.results]
 
 
-def test_a_query_finds_what_its_words_mean_in_this_library(engine: Engine, aloof: Engine) -> None:
-    assert "Steel" not in titles(aloof.search("state", mode="reef"))
+def test_feedback_finds_what_words_mean_in_this_library(
+    engine: Engine, engine_without_feedback: Engine
+) -> None:
+    assert "Steel" not in titles(engine_without_feedback.search("state", mode="reef"))
     reply = engine.search("state", mode="reef", include_scores=True)
     steel = reply.results[titles(reply).index("Steel")]
     assert steel.shared_reefs is not None
@@ -73,92 +73,91 @@ def test_a_query_finds_what_its_words_mean_in_this_library(engine: Engine, aloof
     assert sum(reef.share for reef in steel.shared_reefs) == pytest.approx(steel.match_score)
 
 
-def test_the_query_s_own_words_stay_what_they_were(engine: Engine, aloof: Engine) -> None:
-    own = {reef.reef_id: reef.z_score for reef in aloof.explain("state").reefs}
+def test_feedback_does_not_change_the_own_reefs_of_a_query(
+    engine: Engine, engine_without_feedback: Engine
+) -> None:
+    own = {reef.reef_id: reef.z_score for reef in engine_without_feedback.explain("state").reefs}
     moved = engine.explain("state").reefs
     assert {reef.reef_id: reef.own_z for reef in moved if reef.own_z} == own
     assert titles(engine.search("state", mode="lexical")) == ["Glass"]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef", "lexical"])
-def test_an_answer_says_that_the_query_is_about_what_its_results_were_compared_with(
-    engine: Engine, mode: str
-) -> None:
+def test_response_shows_the_profile_used_for_ranking(engine: Engine, mode: str) -> None:
     reply = engine.search("state", mode=mode, include_scores=True)
-    told = {reef.reef_id: reef.z_score for reef in reply.query_info.top_reefs}
-    compared = {reef.reef_id: reef.query_z for result in reply.results for reef in result.shared_reefs or ()}
-    assert compared
-    assert compared == {reef_id: z for reef_id, z in told.items() if reef_id in compared}
+    shown = {reef.reef_id: reef.z_score for reef in reply.query_info.top_reefs}
+    used = {reef.reef_id: reef.query_z for result in reply.results for reef in result.shared_reefs or ()}
+    assert used
+    assert used == {reef_id: z for reef_id, z in shown.items() if reef_id in used}
     first, second = reply.query_info.top_reefs[:2]
     assert reply.query_info.top_reef == first.reef_name
     assert reply.query_info.confidence == pytest.approx(first.z_score - second.z_score, abs=1e-5)
-    assert [one.document_title for one in reply.query_info.feedback] == (
+    assert [chunk.document_title for chunk in reply.query_info.feedback] == (
         [] if mode == "lexical" else ["Glass"]
     )
 
 
-def test_explanations_name_the_company(engine: Engine, aloof: Engine) -> None:
+def test_explanations_name_the_feedback_chunks(engine: Engine, engine_without_feedback: Engine) -> None:
     explanation = engine.explain("state")
-    (companion,) = explanation.feedback
-    found = engine.search("state", mode="lexical").results[0]
-    assert (companion.document_title, companion.chunk_id) == ("Glass", found.chunk_id)
-    assert companion.share == 1.0
+    (feedback_chunk,) = explanation.feedback
+    result = engine.search("state", mode="lexical").results[0]
+    assert (feedback_chunk.document_title, feedback_chunk.chunk_id) == ("Glass", result.chunk_id)
+    assert feedback_chunk.share == 1.0
     (metals,) = (reef for reef in explanation.reefs if reef.reef_name == METALS)
     assert metals.own_z == 0 < metals.z_score
     assert explanation.query_info.top_reefs == explanation.reefs[:10]
     assert explanation.query_info.feedback == explanation.feedback
-    alone = aloof.explain("state")
-    assert (alone.feedback, alone.reefs) == ((), alone.query_info.top_reefs)
-    assert all(reef.own_z == reef.z_score for reef in alone.reefs)
+    own = engine_without_feedback.explain("state")
+    assert (own.feedback, own.reefs) == ((), own.query_info.top_reefs)
+    assert all(reef.own_z == reef.z_score for reef in own.reefs)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "reef"])
-def test_a_filtered_search_keeps_the_same_company(engine: Engine, mode: str) -> None:
-    among_all = engine.explain("state", mode=mode)
-    assert engine.explain("state", mode=mode, tags=["steel"]).reefs == among_all.reefs
-    everything, filtered = (
+def test_filters_do_not_change_the_feedback(engine: Engine, mode: str) -> None:
+    unfiltered = engine.explain("state", mode=mode)
+    assert engine.explain("state", mode=mode, tags=["steel"]).reefs == unfiltered.reefs
+    all_scores, filtered_scores = (
         {
             result.chunk_id: result.match_score
             for result in engine.search("state", mode=mode, top_k=100, tags=tags).results
         }
         for tags in (None, ["steel"])
     )
-    assert filtered
-    assert filtered.items() <= everything.items()
+    assert filtered_scores
+    assert filtered_scores.items() <= all_scores.items()
 
 
-def test_what_a_query_excludes_is_no_company(engine: Engine) -> None:
+def test_excluded_chunks_are_no_feedback_chunks(engine: Engine) -> None:
     explanation = engine.explain("state -silica", mode="reef")
     assert explanation.feedback == ()
     assert METALS not in [reef.reef_name for reef in explanation.reefs]
 
 
-def test_company_has_the_phrases_of_a_query_in_every_mode(engine: Engine) -> None:
+def test_feedback_chunks_contain_the_phrases_of_the_query_in_every_mode(engine: Engine) -> None:
     engine.ingest(title="Many", content="State, state, state and state! The law of the court is the state.")
     for mode in ("hybrid", "reef"):
-        assert [one.document_title for one in engine.explain('state "molten state"', mode=mode).feedback] == [
-            "Glass"
-        ]
+        feedback = engine.explain('state "molten state"', mode=mode).feedback
+        assert [chunk.document_title for chunk in feedback] == ["Glass"]
 
 
-def test_a_query_without_reefs_stays_without(engine: Engine) -> None:
+def test_query_without_reefs_gets_no_feedback(engine: Engine) -> None:
     explanation = engine.explain("molten", mode="reef")
     assert (explanation.feedback, explanation.reefs) == ((), ())
     assert titles(engine.search("molten", mode="reef")) == []
     assert titles(engine.search("molten", mode="hybrid")) == ["Glass"]
 
 
-def test_passages_scored_with_other_data_are_no_company(engine: Engine) -> None:
-    strange = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
+def test_chunks_scored_with_other_data_are_no_feedback_chunks(engine: Engine) -> None:
+    scored = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
     with engine.database.write() as connection:
-        document_writer.insert_document(connection, strange, now=timestamp())
-    assert [one.document_title for one in engine.explain("state").feedback] == ["Glass"]
+        document_writer.insert_document(connection, scored, now=timestamp())
+    assert [chunk.document_title for chunk in engine.explain("state").feedback] == ["Glass"]
 
 
-def test_company_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
+def test_feedback_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
     def rankings() -> list[list[tuple[int, float]]]:
         return [
-            [(one.chunk_id, one.match_score) for one in engine.search("state", mode=mode).results]
+            [(result.chunk_id, result.match_score) for result in engine.search("state", mode=mode).results]
             for mode in ("hybrid", "reef")
         ]
 
@@ -167,9 +166,9 @@ def test_company_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
     assert rankings() == in_sql
 
 
-def test_company_ends_with_its_documents(engine: Engine) -> None:
-    (companion,) = engine.explain("state").feedback
-    engine.delete_document(companion.document_id)
+def test_deleted_documents_give_no_feedback(engine: Engine) -> None:
+    (feedback_chunk,) = engine.explain("state").feedback
+    engine.delete_document(feedback_chunk.document_id)
     assert engine.explain("state").feedback == ()
 
 
@@ -177,7 +176,7 @@ scores = st.lists(st.integers(1, 10**13) | st.sampled_from([7, 10**12]), min_siz
 
 
 @given(scores)
-def test_companions_are_the_best_matches_whatever_their_ids(drawn: list[int]) -> None:
+def test_feedback_chunks_are_the_best_matches_whatever_their_ids(drawn: list[int]) -> None:
     ids = np.arange(1, len(drawn) + 1)
     shares = choose(Matches(ids, np.array(drawn)))
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -186,24 +185,24 @@ def test_companions_are_the_best_matches_whatever_their_ids(drawn: list[int]) ->
     assert [share for _, share in by_share] == sorted(shares.values(), reverse=True)
     assert len(shares) >= min(N_COMPANIONS, len(drawn))
     reverse = choose(Matches(ids, np.array(drawn[::-1])))
-    turned = sorted(((drawn[::-1][i - 1], share) for i, share in reverse.items()), reverse=True)
-    assert turned == by_share
+    reversed_by_share = sorted(((drawn[::-1][i - 1], share) for i, share in reverse.items()), reverse=True)
+    assert reversed_by_share == by_share
 
 
-def test_equal_matches_are_all_companions_up_to_a_limit() -> None:
+def test_equal_matches_are_all_feedback_chunks_up_to_a_limit() -> None:
     def n_chosen(n: int) -> int:
         return len(choose(Matches(np.arange(n), np.full(n, 5))))
 
     assert [n_chosen(n) for n in (1, 3, 10, 1000)] == [1, 3, 10, MAX_TIED]
-    far_behind = choose(Matches(np.arange(3), np.array([100, 10, 10])))
-    assert far_behind[0] > 0.99
+    shares = choose(Matches(np.arange(3), np.array([100, 10, 10])))
+    assert shares[0] > 0.99
 
 
 profiles = st.dictionaries(st.integers(0, 99), st.floats(0.5, 20.0), min_size=1, max_size=20)
 
 
 @given(profiles, profiles, st.floats(0.1, 3.0))
-def test_a_profile_moves_by_a_share_of_its_length(
+def test_profile_moves_by_a_share_of_its_length(
     own: dict[int, float], other: dict[int, float], share: float
 ) -> None:
     names = {reef_id: f"reef {reef_id}" for reef_id in own | other}
@@ -215,7 +214,7 @@ def test_a_profile_moves_by_a_share_of_its_length(
     assert all(abs(moved[i]) < 1e-5 for i in own.keys() - other.keys())
 
 
-def test_a_profile_keeps_its_strongest_reefs() -> None:
+def test_profile_keeps_its_strongest_reefs() -> None:
     own = [QueryReef(i, "own", 1.0 + i) for i in range(38)]
     profile = adapt(
         own, dict.fromkeys(range(100, 200), 1.0), dict.fromkeys(range(100, 200), "new"), share=1.0

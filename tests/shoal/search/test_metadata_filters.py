@@ -1,4 +1,4 @@
-"""What a document was handed in with comes back with its passages, and says which of them may be results."""
+"""Metadata and source paths: returned with results, and used as filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shoal.support.clock import timestamp
 
 RAIN = "Rain and storm. Wind and rain. Snow in the cold season, and heat."
 
-# Few keys and values, some of which read alike as JSON and are not: the type tells, and the level.
+# Few keys and values, some of which look alike in JSON but differ in type or level.
 keys = st.sampled_from(["a", "b", '"', "\\", 'a":1,"b', "ä\u2028", ""]) | st.text(max_size=3)
 scalars = st.sampled_from(
     [0, 1, 1.0, -0.5, 0.1, True, False, None, "", "1", "true", "null", '"a":1', "ä", "\x01"]
@@ -52,14 +52,16 @@ def engine(settings: Settings) -> Iterator[Engine]:
         yield opened
 
 
-def equal(stored: Any, wanted: Any) -> bool:
-    """As JSON has it: numbers are of one type, truth values of another."""
-    numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (stored, wanted)]
-    return stored == wanted and (all(numbers) or type(stored) is type(wanted))
+def equal(stored: Any, required: Any) -> bool:
+    """Equality as in JSON: numbers are one type, booleans another."""
+    are_numbers = [
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (stored, required)
+    ]
+    return stored == required and (all(are_numbers) or type(stored) is type(required))
 
 
-def let_through(snapshot: Snapshot, wanted: dict[str, Any]) -> set[int]:
-    compiled_filters = compile_filters(make_filters({"metadata": wanted}, Settings()), SCORER)
+def eligible_chunks(snapshot: Snapshot, metadata: dict[str, Any]) -> set[int]:
+    compiled_filters = compile_filters(make_filters({"metadata": metadata}, Settings()), SCORER)
     if not compiled_filters:
         return {row[0] for row in snapshot.rows("SELECT id FROM chunks")}
     return {row[0] for row in snapshot.rows(compiled_filters.eligible, compiled_filters.parameters)}
@@ -70,17 +72,17 @@ def let_through(snapshot: Snapshot, wanted: dict[str, Any]) -> set[int]:
     stored=st.lists(st.dictionaries(keys, values, max_size=4), min_size=1, max_size=4),
     drawn=st.data(),
 )
-def test_metadata_are_equal_as_json_has_it_at_their_top_level(
+def test_metadata_filter_compares_top_level_values_like_json(
     stored: list[dict[str, Any]], drawn: st.DataObject
 ) -> None:
-    there = [
+    stored_pairs = [
         (key, value)
         for metadata in stored
         for key, value in metadata.items()
         if not isinstance(value, list | dict)
     ]
-    pairs = st.tuples(keys, scalars) | (st.sampled_from(there) if there else st.nothing())
-    wanted = dict(drawn.draw(st.lists(pairs, max_size=2)))
+    pairs = st.tuples(keys, scalars) | (st.sampled_from(stored_pairs) if stored_pairs else st.nothing())
+    required = dict(drawn.draw(st.lists(pairs, max_size=2)))
     with a_library([]) as database:
         with database.write() as connection:
             for i, metadata in enumerate(stored):
@@ -90,13 +92,13 @@ def test_metadata_are_equal_as_json_has_it_at_their_top_level(
             expected = {
                 i
                 for i, metadata in enumerate(stored, start=1)
-                if all(key in metadata and equal(metadata[key], value) for key, value in wanted.items())
+                if all(key in metadata and equal(metadata[key], value) for key, value in required.items())
             }
-            assert let_through(snapshot, wanted) == expected
+            assert eligible_chunks(snapshot, required) == expected
 
 
-def test_metadata_are_looked_for_beside_one_another() -> None:
-    """By the index of those who have any: no document is read."""
+def test_metadata_filter_uses_the_index_of_documents_with_metadata() -> None:
+    """No document row is read."""
     compiled_filters = compile_filters(SearchFilters(metadata={"lang": "de", "year": 1}), SCORER)
     with a_library([]) as database, database.snapshot() as snapshot:
         plan = snapshot.rows(f"EXPLAIN QUERY PLAN {compiled_filters.eligible}", compiled_filters.parameters)
@@ -107,9 +109,9 @@ def test_metadata_are_looked_for_beside_one_another() -> None:
         assert any("idx_documents_source_path" in row["detail"] for row in plan)
 
 
-def test_results_bring_the_metadata_of_their_documents(engine: Engine) -> None:
-    found = {result.document_title: result.metadata for result in engine.search("rain and storm").results}
-    assert found == {
+def test_results_have_the_metadata_of_their_documents(engine: Engine) -> None:
+    metadata = {result.document_title: result.metadata for result in engine.search("rain and storm").results}
+    assert metadata == {
         "Rain 0": {"lang": "de", "year": 2026},
         "Rain 1": {"lang": "en", "year": "2026"},
         "Rain 2": {},
@@ -131,7 +133,7 @@ def test_results_bring_the_metadata_of_their_documents(engine: Engine) -> None:
         ({"source_path": "notes/0.txt", "metadata": {"lang": "de"}}, ["Rain 0"]),
     ],
 )
-def test_only_documents_that_meet_the_filter_have_results(
+def test_results_are_from_documents_that_meet_the_filter(
     engine: Engine, filters: dict[str, Any], titles: list[str]
 ) -> None:
     for mode in ("hybrid", "lexical", "reef"):
@@ -139,11 +141,11 @@ def test_only_documents_that_meet_the_filter_have_results(
         assert sorted(result.document_title for result in reply.results) == titles
 
 
-def test_an_explanation_names_the_key_that_kept_a_document_out(engine: Engine) -> None:
+def test_explanation_names_the_metadata_key_that_kept_a_document_out(engine: Engine) -> None:
     filters = {"metadata": {"lang": "en", "year": 2026}, "source_path": ["elsewhere"]}
     target = engine.explain("rain", document_id=1, filters=filters).target
     assert target is not None
-    assert [one.message for one in target.kept_out] == [
+    assert [kept_out.message for kept_out in target.kept_out] == [
         "it does not meet the filter source_path",
         "it does not meet the filter metadata.lang",
     ]

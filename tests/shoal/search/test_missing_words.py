@@ -1,4 +1,4 @@
-"""What a search says of words that the library lacks, and how much of a query each passage holds."""
+"""Warnings about words that are not in the library, and the term coverage of results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from shoal.search import term_statistics
 from shoal.search.query_language import parse_query
 from shoal.settings import Settings
 
-STANDING = ("Rain falls on Wickham.", "Rain and storm.", "A judge and a jury.", "Lava of 1987.")
-"""`wickham` is unknown to the scorer; `crater` and `flower`, which it knows, stand nowhere, nor does `good`."""
+TEXTS = ("Rain falls on Wickham.", "Rain and storm.", "A judge and a jury.", "Lava of 1987.")
+"""The scorer does not know `wickham`. It knows `crater` and `flower`, which are in no text; nor is `good`."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     path = tmp_path_factory.mktemp("missing") / "shoal.db"
     settings = Settings(database_url=f"sqlite:///{path}", learning=False)
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
-        for i, content in enumerate(STANDING):
+        for i, content in enumerate(TEXTS):
             opened.ingest(title=f"Text {i}", content=content)
         yield opened
 
@@ -35,7 +35,7 @@ def first_warning(engine: Engine, query: str, mode: str = "hybrid") -> str:
     return next(iter(engine.search(query, mode=mode).warnings), "")
 
 
-def test_words_that_stand_nowhere_are_told_before_all_else(engine: Engine) -> None:
+def test_missing_words_are_the_first_warning(engine: Engine) -> None:
     reply = engine.search("rain crater qwertz wickham good")
     assert reply.results
     assert reply.query_info.missing_terms == ("crater", "qwertz", "good")
@@ -45,38 +45,38 @@ def test_words_that_stand_nowhere_are_told_before_all_else(engine: Engine) -> No
     )
 
 
-def test_a_query_without_any_word_of_the_library_says_so(engine: Engine) -> None:
+def test_query_without_any_word_of_the_library_gets_a_warning(engine: Engine) -> None:
     by_reefs = engine.search("flower crater")
     assert by_reefs.results
     assert by_reefs.warnings[0] == (
-        "no passage of this library holds a word of the query (flower, crater); what is found shares reefs with it"
+        "no passage of this library contains a word of the query (flower, crater); the results share reefs with it"
     )
     for query, mode in (("qwertz blorb", "hybrid"), ("flower crater", "lexical")):
-        nothing = engine.search(query, mode=mode)
-        assert not nothing.results
+        reply = engine.search(query, mode=mode)
+        assert not reply.results
         words = query.replace(" ", ", ")
-        assert nothing.warnings == (
-            f"no passage of this library holds a word of the query ({words}), so nothing can be found",
+        assert reply.warnings == (
+            f"no passage of this library contains a word of the query ({words}), so there are no results",
         )
 
 
-def test_what_is_demanded_and_stands_nowhere_is_named(engine: Engine) -> None:
-    for query, demanded in (
+def test_missing_required_terms_are_named(engine: Engine) -> None:
+    for query, required in (
         ('rain "judge and storm"', '"judge and storm"'),
         ("rain title:qwertz", "title:qwertz"),
     ):
         reply = engine.search(query)
         assert not reply.results
         assert reply.warnings[0] == (
-            f"no passage of this library holds what the query demands ({demanded}), so nothing can be found"
+            f"no passage of this library contains what the query requires ({required}), so there are no results"
         )
 
 
-def test_a_known_word_that_is_missing_among_others_is_no_reason_to_worry(engine: Engine) -> None:
+def test_single_missing_known_word_gets_no_warning(engine: Engine) -> None:
     reply = engine.search("rain storm judge jury lava crater")
     assert reply.query_info.missing_terms == ("crater",)
     assert not any("no passage" in warning for warning in reply.warnings)
-    # One that nobody knows has no effect at all; where spelling alone counts, no missing one has; half a query is much.
+    # But an unknown word does, as do missing words in mode lexical, and half of the query.
     assert (
         first_warning(engine, "rain storm judge jury lava qwertz") == "in no passage of this library: qwertz"
     )
@@ -85,31 +85,32 @@ def test_a_known_word_that_is_missing_among_others_is_no_reason_to_worry(engine:
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_numbers_and_inflected_words_are_looked_up_as_words_are(engine: Engine, mode: str) -> None:
+def test_numbers_and_inflected_words_are_looked_up_like_words(engine: Engine, mode: str) -> None:
     info = engine.search("rains storming 1987 1988 RAINED judges", mode=mode).query_info
     assert info.missing_terms == ("1988",)
 
 
-def test_in_an_empty_library_every_word_is_missing_and_none_is_worth_a_word(settings: Settings) -> None:
+def test_empty_library_gives_no_warning_about_missing_words(settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as empty:
         reply = empty.search("rain crater")
     assert reply.query_info.missing_terms == ("rain", "crater")
     assert not any("no passage" in warning for warning in reply.warnings)
 
 
-def test_the_more_and_rarer_words_a_passage_holds_the_more_of_the_query_it_holds(engine: Engine) -> None:
-    held = {one.text: one.term_coverage for one in engine.search("rain storm wickham", top_k=100).results}
-    # Rain stands in two passages of four, the others in one.
+def test_term_coverage_weights_words_by_rarity(engine: Engine) -> None:
+    results = engine.search("rain storm wickham", top_k=100).results
+    coverage = {result.text: result.term_coverage for result in results}
+    # "rain" is in two chunks of four, the others in one.
     common, rare = math.log1p(2.5 / 2.5), math.log1p(3.5 / 1.5)
     whole = common + 2 * rare
-    assert held["Rain falls on Wickham."] == pytest.approx((common + rare) / whole, abs=1e-6)
-    assert held["Rain and storm."] == pytest.approx((common + rare) / whole, abs=1e-6)
+    assert coverage["Rain falls on Wickham."] == pytest.approx((common + rare) / whole, abs=1e-6)
+    assert coverage["Rain and storm."] == pytest.approx((common + rare) / whole, abs=1e-6)
     assert engine.search("storm and rain").results[0].term_coverage == 1.0
-    reefs_alone = engine.search("crater").results[0]
-    assert (reefs_alone.text, reefs_alone.term_coverage) == ("Lava of 1987.", 0.0)
+    by_reefs = engine.search("crater").results[0]
+    assert (by_reefs.text, by_reefs.term_coverage) == ("Lava of 1987.", 0.0)
 
 
-def test_a_query_of_common_words_says_nothing_of_what_is_held(engine: Engine) -> None:
+def test_query_of_common_words_has_no_term_coverage(engine: Engine) -> None:
     target = engine.explain("the and of", document_id=1).target
     assert target is not None
     assert target.term_coverage is None
@@ -120,7 +121,7 @@ WORDS = " ".join(REEF_WORDS.values()).split()
 
 @given(words=st.lists(st.sampled_from([*WORDS, "wickham", "1987", "qwertz"]), min_size=1, max_size=8))
 @given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, words: list[str]) -> None:
+def test_term_coverage_is_the_sum_of_the_weights_of_matched_terms(engine: Engine, words: list[str]) -> None:
     query = " ".join(words)
     terms = parse_query(query, max_words=64).terms
     with engine.database.snapshot() as snapshot:
@@ -129,30 +130,31 @@ def test_what_is_held_are_the_matched_terms_by_their_weights(engine: Engine, wor
     assert math.fsum(by_text.values()) == pytest.approx(1.0)
 
     def expected(result: SearchResult) -> float:
-        return math.fsum(by_text[one.term] for one in result.matched_terms or ())
+        return math.fsum(by_text[match.term] for match in result.matched_terms or ())
 
     results = engine.search(query, include_scores=True, top_k=100).results
-    assert [one.term_coverage for one in results] == pytest.approx(
-        [expected(one) for one in results], abs=1e-5
+    assert [result.term_coverage for result in results] == pytest.approx(
+        [expected(result) for result in results], abs=1e-5
     )
 
 
-@pytest.mark.parametrize("looked_up", [0, 100])
-def test_what_is_held_is_the_same_by_whichever_way_it_is_read(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_up: int
+@pytest.mark.parametrize("reads_per_lookup", [0, 100])
+def test_term_coverage_is_the_same_however_it_is_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, reads_per_lookup: int
 ) -> None:
-    def held() -> list[float | None]:
-        return [one.term_coverage for one in engine.search("rain storm wickham lava", top_k=100).results]
+    def coverage() -> list[float | None]:
+        results = engine.search("rain storm wickham lava", top_k=100).results
+        return [result.term_coverage for result in results]
 
-    expected = held()
-    monkeypatch.setattr(term_statistics, "READS_PER_LOOKUP", looked_up)
-    assert held() == expected
-    assert len(expected) == len(STANDING) - 1
+    expected = coverage()
+    monkeypatch.setattr(term_statistics, "READS_PER_LOOKUP", reads_per_lookup)
+    assert coverage() == expected
+    assert len(expected) == len(TEXTS) - 1
 
 
-def test_filters_change_nothing_in_what_is_missing_or_held(engine: Engine) -> None:
-    query, only = "rain storm crater", {"document_ids": [2]}
-    whole, part = engine.search(query), engine.search(query, filters=only)
-    assert part.query_info == whole.query_info
-    (result,) = part.results
-    assert result in whole.results
+def test_filters_change_neither_missing_terms_nor_term_coverage(engine: Engine) -> None:
+    query, filters = "rain storm crater", {"document_ids": [2]}
+    unfiltered, filtered = engine.search(query), engine.search(query, filters=filters)
+    assert filtered.query_info == unfiltered.query_info
+    (result,) = filtered.results
+    assert result in unfiltered.results

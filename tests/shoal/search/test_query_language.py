@@ -1,4 +1,4 @@
-"""What people type is read as they mean it, and nothing they type is an error."""
+"""The query language: every text can be parsed, and none is an error."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def shown(terms: tuple[Term, ...]) -> list[str]:
         ("日本語 हिन्दी", ["日本語", "हिन्दी"], [], []),
     ],
 )
-def test_queries_are_read_as_they_are_meant(
+def test_query_is_parsed_as_intended(
     query: str, ranking: list[str], required: list[str], excluded: list[str]
 ) -> None:
     parsed = parse(query)
@@ -80,14 +80,14 @@ def test_queries_are_read_as_they_are_meant(
     assert shown(parsed.terms) == ranking
 
 
-def test_what_the_query_is_about_keeps_its_places() -> None:
+def test_about_keeps_the_positions_of_the_query() -> None:
     query = 'selection -lamarck title:origin "of species" -"use and disuse"'
     about = parse(query).about
     assert about.split() == ["selection", "origin", '"of', 'species"']
-    assert all(one in (" ", other) for one, other in zip(about, query, strict=True))
+    assert all(kept in (" ", typed) for kept, typed in zip(about, query, strict=True))
 
 
-def test_in_a_long_text_nothing_is_a_sign() -> None:
+def test_long_text_has_no_operators() -> None:
     words = " ".join(f"word{i}" for i in range(MAX_WORDS_WITH_OPERATORS))
     short = parse(f'{words} "natural selection" -lamarck')
     assert (shown(short.required), shown(short.excluded)) == (["natural selection"], ["lamarck"])
@@ -96,7 +96,7 @@ def test_in_a_long_text_nothing_is_a_sign() -> None:
     assert shown(long.terms)[-4:] == ["plain", "natural", "selection", "lamarck"]
 
 
-def test_of_very_many_words_the_first_are_searched_for() -> None:
+def test_number_of_terms_is_limited_to_the_first() -> None:
     parsed = parse_query(" ".join(f"w{i}x" for i in range(30)), max_words=10)
     assert (len(parsed.terms), parsed.n_ignored) == (10, 20)
 
@@ -109,14 +109,14 @@ def test_of_very_many_words_the_first_are_searched_for() -> None:
         max_size=30,
     ),
 )
-def test_the_words_that_are_searched_for_are_limited(max_words: int, pieces: list[tuple[str, int]]) -> None:
-    typed = [
-        sign
-        + ("-" if sign == "1-" else " ").join(f"w{n}x{i}" for i in range(length))
-        + '"' * sign.endswith('"')
-        for n, (sign, length) in enumerate(pieces)
+def test_number_of_words_searched_for_is_limited(max_words: int, pieces: list[tuple[str, int]]) -> None:
+    texts = [
+        operator
+        + ("-" if operator == "1-" else " ").join(f"w{n}x{i}" for i in range(length))
+        + '"' * operator.endswith('"')
+        for n, (operator, length) in enumerate(pieces)
     ]
-    parsed = parse_query(" ".join(typed), max_words=max_words)
+    parsed = parse_query(" ".join(texts), max_words=max_words)
     for terms in (parsed.terms, parsed.excluded):
         assert sum(len(term.tokens) for term in terms) <= max_words
         assert all(len(term.tokens) <= MAX_PHRASE_WORDS for term in terms)
@@ -129,7 +129,7 @@ LONG_PHRASE = " ".join(f"w{i}x" for i in range(200))
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "warning"),
     [
         (f'"{LONG_PHRASE}"', "only the first 32 words of a phrase are searched for"),
         (f'rain -"{LONG_PHRASE}"', "only the first 32 words of a phrase are searched for"),
@@ -152,28 +152,28 @@ LONG_PHRASE = " ".join(f"w{i}x" for i in range(200))
         ),
     ],
 )
-def test_words_beyond_a_limit_are_not_searched_for_which_a_warning_says(
-    engine: Engine, query: str, said: str
-) -> None:
-    expressions: list[str] = []
+def test_words_beyond_a_limit_are_ignored_with_a_warning(engine: Engine, query: str, warning: str) -> None:
+    statements: list[str] = []
     with engine.database.snapshot():
         pass
     (connection,) = engine.database._readers
-    connection.set_trace_callback(expressions.append)
+    connection.set_trace_callback(statements.append)
     try:
         reply, _ = engine.search_and_explain(query, include_scores=True)
         engine.explain(query, chunk_id=1)
     finally:
         connection.set_trace_callback(None)
-    assert said in reply.warnings
-    asked = [re.findall(r"\bMATCH '([^']*)'", one) for one in expressions]
-    words = [len(re.findall(r"w\d+x|\b[ab]\b", one)) for found in asked for one in found]
-    assert words
-    assert max(words) <= 64
+    assert warning in reply.warnings
+    expressions = [
+        expression for statement in statements for expression in re.findall(r"\bMATCH '([^']*)'", statement)
+    ]
+    n_words = [len(re.findall(r"w\d+x|\b[ab]\b", expression)) for expression in expressions]
+    assert n_words
+    assert max(n_words) <= 64
 
 
 @pytest.mark.parametrize(
-    ("query", "marked"),
+    ("query", "highlighted"),
     [
         ("rains", ["Rain", "rain", "RAINS"]),
         ('"heavy rain"', ["heavy, rain"]),
@@ -185,20 +185,20 @@ def test_words_beyond_a_limit_are_not_searched_for_which_a_warning_says(
         ("the and", []),
     ],
 )
-def test_phrases_are_marked_as_one(query: str, marked: list[str]) -> None:
+def test_phrases_are_highlighted_as_one_span(query: str, highlighted: list[str]) -> None:
     text = "Rain: the heavy, rain and wind. RAINS, a B-17 and Cafés"
     (spans,) = find_highlights([text], make_highlighter(parse(query), SearchMode.hybrid))
-    assert [text[start:end] for start, end in spans] == marked
+    assert [text[start:end] for start, end in spans] == highlighted
 
 
 CONTENT = "# Weather\n\nRain and storm in the café. Wind AND rain NEAR the sea.\n\n# Lava\n\nA volcano throws lava.\n"
 
-SIGNS = """ " ' * ^ ( ) { } : - + NEAR AND OR NOT title: headings: rain “ ” \\ ; -- % _ chunk_fts rowid $ ?1 :weights """
-signs = st.sampled_from([*SIGNS.split(), " ", "\0", "\u0301", "ǅ"])
+SPECIAL = """ " ' * ^ ( ) { } : - + NEAR AND OR NOT title: headings: rain “ ” \\ ; -- % _ chunk_fts rowid $ ?1 :weights """
+special = st.sampled_from([*SPECIAL.split(), " ", "\0", "\u0301", "ǅ"])
 anything = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60),
-    st.lists(signs, min_size=1, max_size=12).map("".join),
-    st.lists(signs, min_size=1, max_size=12).map(" ".join),
+    st.lists(special, min_size=1, max_size=12).map("".join),
+    st.lists(special, min_size=1, max_size=12).map(" ".join),
 )
 
 
@@ -213,11 +213,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(query=anything.filter(str.strip), mode=st.sampled_from(SearchMode))
-def test_no_text_is_an_error(engine: Engine, query: str, mode: SearchMode) -> None:
+def test_any_text_is_a_valid_query(engine: Engine, query: str, mode: SearchMode) -> None:
     reply = engine.search(query, mode=mode, include_scores=True)
     for result in reply.results:
         assert all(0 <= start < end <= len(result.text) for start, end in result.highlights)
-        assert all(one[1] <= other[0] for one, other in itertools.pairwise(result.highlights))
+        assert all(span[1] <= following[0] for span, following in itertools.pairwise(result.highlights))
     if reply.results:
         engine.explain(query, mode=mode, chunk_id=reply.results[0].chunk_id)
     else:
@@ -247,55 +247,59 @@ def test_no_text_is_an_error(engine: Engine, query: str, mode: SearchMode) -> No
     ],
 )
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_longest_query_of_one_kind_is_no_error(engine: Engine, piece: str, mode: SearchMode) -> None:
+def test_longest_query_of_one_repeated_piece_is_valid(engine: Engine, piece: str, mode: SearchMode) -> None:
     query = (piece * 4096)[:4095] + "z"
     engine.search(query, mode=mode)
-    many = " ".join(f"{piece}{i}" for i in range(1000))[:4096]
-    engine.search(many, mode=mode)
+    numbered = " ".join(f"{piece}{i}" for i in range(1000))[:4096]
+    engine.search(numbered, mode=mode)
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_excluded_words_keep_passages_out_in_every_mode(engine: Engine, mode: SearchMode) -> None:
-    def found(query: str) -> set[str]:
+def test_excluded_words_exclude_chunks_in_every_mode(engine: Engine, mode: SearchMode) -> None:
+    def first_words(query: str) -> set[str]:
         return {result.text.split()[0] for result in engine.search(query, mode=mode).results}
 
-    assert found("rain lava volcano") == {"Rain", "A"}
-    assert found("rain lava volcano -storms") == {"A"}
-    assert found('rain lava volcano -"wind and rain"') == {"A"}
-    assert found("rain lava volcano -title:cafe") == set()
+    assert first_words("rain lava volcano") == {"Rain", "A"}
+    assert first_words("rain lava volcano -storms") == {"A"}
+    assert first_words('rain lava volcano -"wind and rain"') == {"A"}
+    assert first_words("rain lava volcano -title:cafe") == set()
     target = engine.explain("rain lava -storm", document_id=1, chunk_id=1, mode=mode).target
     assert target is not None
-    assert [one.reason for one in target.kept_out] == ["excluded"]
+    assert [kept_out.reason for kept_out in target.kept_out] == ["excluded"]
 
 
 @pytest.mark.parametrize("mode", [SearchMode.hybrid, SearchMode.lexical])
-def test_phrases_and_titles_are_demanded_where_words_rank(engine: Engine, mode: SearchMode) -> None:
-    def found(query: str) -> list[str]:
+def test_phrases_and_title_terms_are_required_in_lexical_and_hybrid_mode(
+    engine: Engine, mode: SearchMode
+) -> None:
+    def first_words(query: str) -> list[str]:
         return [result.text.split()[0] for result in engine.search(query, mode=mode).results]
 
-    assert found('lava "wind and rain"') == ["Rain"]
-    assert found('lava "rain and wind"') == []
-    assert found("rain judge title:courts") == ["A"]
+    assert first_words('lava "wind and rain"') == ["Rain"]
+    assert first_words('lava "rain and wind"') == []
+    assert first_words("rain judge title:courts") == ["A"]
     target = engine.explain('lava "rain and wind"', chunk_id=2, mode=mode).target
     assert target is not None
-    assert [one.reason for one in target.kept_out] == ["phrase"]
+    assert [kept_out.reason for kept_out in target.kept_out] == ["phrase"]
 
 
-def test_a_query_that_asks_for_nothing_says_so(engine: Engine) -> None:
-    for query, said in (("-rain", "only says what to leave out"), ("the and of", "only common words")):
+def test_query_without_search_terms_gets_a_warning(engine: Engine) -> None:
+    for query, warning in (("-rain", "only says what to leave out"), ("the and of", "only common words")):
         for mode in SearchMode:
             reply = engine.search(query, mode=mode)
             assert reply.results == []
-            assert said in reply.warnings[0]
-    many = " ".join(f"w{i}x" for i in range(100))
-    assert any("first 64 different words" in said for said in engine.search(many).warnings)
+            assert warning in reply.warnings[0]
+    many_words = " ".join(f"w{i}x" for i in range(100))
+    assert any("first 64 different words" in warning for warning in engine.search(many_words).warnings)
     text = f'{" ".join(f"w{i}x" for i in range(20))} "rain"'
-    assert any("long text" in said for said in engine.search(text).warnings)
+    assert any("long text" in warning for warning in engine.search(text).warnings)
 
 
 @pytest.mark.parametrize("fusion", ["blend", "rrf"])
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_parts_of_a_score_add_up_to_it(engine: Engine, mode: SearchMode, fusion: str) -> None:
+def test_weighted_scores_of_the_signals_add_up_to_the_score(
+    engine: Engine, mode: SearchMode, fusion: str
+) -> None:
     reply = engine.search(
         "rain storms cafe lava wet", mode=mode, fusion=fusion, include_scores=True, max_per_document=None
     )
@@ -313,19 +317,19 @@ def test_the_parts_of_a_score_add_up_to_it(engine: Engine, mode: SearchMode, fus
             assert shares == pytest.approx(result.match_score)
             assert scores.reef_raw == result.match_score
         else:
-            parts = (
+            other_signals = (
                 reply.weights["lexical"] * (scores.lexical or 0)
                 + reply.weights["field_boost"] * scores.field_boost
             )
             assert shares == pytest.approx(reply.weights["reef"] * (scores.reef or 0))
-            assert shares + parts == pytest.approx(result.match_score)
+            assert shares + other_signals == pytest.approx(result.match_score)
         assert len(result.shared_reefs) == result.n_shared_reefs
 
 
-def test_words_in_title_and_headings_and_tags_earn_a_bonus(engine: Engine) -> None:
+def test_words_in_title_headings_and_tags_get_a_field_boost(engine: Engine) -> None:
     def field_boost(query: str) -> list[float]:
         return [result.scores.field_boost for result in engine.search(query, max_per_document=None).results]
 
-    assert field_boost("volcano cafes")[0] == 0.5, "the title, in another form"
+    assert field_boost("volcano cafes")[0] == 0.5, "the title, in another inflection"
     assert sorted(field_boost("storm weather wets")) == [0.0, pytest.approx(1 / 3)], "one heading"
     assert sorted(field_boost("storm Wet")) == [0.5, 0.5], "the tag of the document, in another case"

@@ -1,4 +1,4 @@
-"""Every part of a score comes with its reason, and the parts add up to it."""
+"""Results explain every part of their score, and the parts add up to it."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield opened
 
 
-def matched(engine: Engine, query: str, section: str, **asked: object) -> dict[str, tuple[str, ...]]:
-    results = engine.search(query, include_scores=True, max_per_document=None, **asked).results  # type: ignore[arg-type]
-    (result,) = (result for result in results if section in result.section_path[-1:])
+def matched(engine: Engine, query: str, section: str, **search: object) -> dict[str, tuple[str, ...]]:
+    response = engine.search(query, include_scores=True, max_per_document=None, **search)  # type: ignore[arg-type]
+    (result,) = (result for result in response.results if section in result.section_path[-1:])
     assert result.matched_terms is not None
-    return {one.term: one.places for one in result.matched_terms}
+    return {match.term: match.places for match in result.matched_terms}
 
 
-def test_a_result_says_which_words_it_holds_and_where(engine: Engine) -> None:
-    found = matched(engine, "storms, rains and monsoon judge coast", "Storms and Rain")
-    assert found == {
+def test_result_names_its_matched_terms_and_their_places(engine: Engine) -> None:
+    terms = matched(engine, "storms, rains and monsoon judge coast", "Storms and Rain")
+    assert terms == {
         "storms": ("headings",),
         "rains": ("headings", "text"),
         "monsoon": ("text",),
@@ -66,38 +66,38 @@ def test_a_result_says_which_words_it_holds_and_where(engine: Engine) -> None:
     assert matched(engine, "the île in summer", "Storms and Rain") == {"île": ("text",), "summer": ("text",)}
 
 
-def test_phrases_and_title_words_are_told_as_they_were_typed(engine: Engine) -> None:
-    found = matched(engine, '"natural selection" title:weather judge', "Courts of law")
-    assert found == {
+def test_matched_phrases_and_title_terms_are_shown_as_typed(engine: Engine) -> None:
+    terms = matched(engine, '"natural selection" title:weather judge', "Courts of law")
+    assert terms == {
         '"natural selection"': ("text",),
         "title:weather": ("title",),
         "judge": ("text",),
     }
 
 
-def test_words_that_do_not_stand_side_by_side_are_no_phrase() -> None:
+def test_words_apart_do_not_match_a_phrase() -> None:
     terms = parse_query("B-17", max_words=10).terms
     apart = ChunkTexts("Planes", ["Flight"], "Group 17 had a plan B, and 17 planes.", [])
     together = ChunkTexts("Planes", ["Flight B", "17 planes"], "The B-17 flew.", [])
     of_apart, of_together = find_matched_terms(terms, {}, [apart, together])
     assert of_apart == (MatchedTerm("17", ("text",)),)
-    # In the index headings follow one another.
+    # The index holds the headings as one text.
     assert of_together[0] == MatchedTerm('"B 17"', ("headings", "text"))
 
 
-def test_a_tag_counts_in_another_case_too(engine: Engine) -> None:
+def test_tag_matches_in_another_case(engine: Engine) -> None:
     assert matched(engine, "rain", "Courts of law") == {"rain": ("headings", "tag")}
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_bonus_is_the_share_of_terms_in_title_headings_or_tags(engine: Engine, query: str) -> None:
+def test_field_boost_is_the_share_of_terms_in_title_headings_or_tags(engine: Engine, query: str) -> None:
     terms = parse_query(query, max_words=engine.settings.max_query_terms).terms
     for result in engine.search(query, include_scores=True, max_per_document=None, top_k=100).results:
-        held = result.matched_terms or ()
-        placed = [one for one in held if BOOSTED_PLACES.intersection(one.places)]
-        assert result.scores.field_boost == pytest.approx(len(placed) / len(terms) if terms else 0.0)
-        # By words a chunk is found exactly if it holds one of them.
-        in_index = [one for one in held if set(one.places) != {"tag"}]
+        matches = result.matched_terms or ()
+        boosted = [match for match in matches if BOOSTED_PLACES.intersection(match.places)]
+        assert result.scores.field_boost == pytest.approx(len(boosted) / len(terms) if terms else 0.0)
+        # The lexical signal matches a chunk exactly if it contains a term.
+        in_index = [match for match in matches if set(match.places) != {"tag"}]
         assert bool(in_index) == ("lexical" in result.provenance)
 
 
@@ -113,7 +113,7 @@ WORDS = " ".join(REEF_WORDS.values()).split()
     fusion=st.sampled_from(["blend", "rrf"]),
 )
 @given_settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_lexical_part_shares_and_bonus_add_up_to_the_score(
+def test_weighted_scores_and_reef_shares_add_up_to_the_score(
     engine: Engine, words: list[str], weights: dict[str, float] | None, fusion: str
 ) -> None:
     reply = engine.search(" ".join(words), include_scores=True, weights=weights, fusion=fusion)
@@ -125,7 +125,7 @@ def test_lexical_part_shares_and_bonus_add_up_to_the_score(
         assert shares == pytest.approx(reply.weights["reef"] * (result.scores.reef or 0.0), abs=1e-9)
 
 
-def test_reasons_are_left_out_unless_asked_for(engine: Engine) -> None:
+def test_matched_terms_are_left_out_by_default(engine: Engine) -> None:
     assert all(result.matched_terms is None for result in engine.search("rain").results)
     assert engine.search("rain", include_scores=True, mode="reef").results[0].matched_terms == (
         MatchedTerm("rain", ("headings", "text", "tag")),

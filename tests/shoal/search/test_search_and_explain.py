@@ -1,4 +1,4 @@
-"""A search and its explanation at once are the search and the explanation, of a query that was read once."""
+"""`search_and_explain` gives the results of `search` and `explain`, and analyzes the query once."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ def engine(tmp_path: Path) -> Engine:
 
 @pytest.mark.parametrize("query", ["lava and the law", '"ash fell" -bee', "zzyzx", "the of and"])
 @pytest.mark.parametrize("mode", ["hybrid", "lexical", "reef"])
-def test_both_are_what_they_are_alone(engine: Engine, query: str, mode: str) -> None:
+def test_search_and_explain_equals_search_and_explain_alone(engine: Engine, query: str, mode: str) -> None:
     response, explanation = engine.search_and_explain(
         query, mode=mode, include_scores=True, trace_id="t" * 32
     )
-    searched = engine.search(query, mode=mode, include_scores=True, trace_id="t" * 32)
-    assert dataclasses.replace(response, took_ms=0.0) == dataclasses.replace(searched, took_ms=0.0)
-    explained = engine.explain(query, mode=mode)
+    search_alone = engine.search(query, mode=mode, include_scores=True, trace_id="t" * 32)
+    assert dataclasses.replace(response, took_ms=0.0) == dataclasses.replace(search_alone, took_ms=0.0)
+    explain_alone = engine.explain(query, mode=mode)
     assert explanation.trace_id == "t" * 32
     assert dataclasses.replace(explanation, took_ms=0.0, trace_id="") == dataclasses.replace(
-        explained, took_ms=0.0, trace_id=""
+        explain_alone, took_ms=0.0, trace_id=""
     )
 
 
-def test_the_query_is_understood_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_query_is_analyzed_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
     original = query_analysis.analyze_query
 
     def counted(*args: object) -> object:
-        asked.append("once")
+        calls.append("call")
         return original(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(searching, "analyze_query", counted)
     monkeypatch.setattr("shoal.search.explain.explanation.analyze_query", counted)
     engine.search_and_explain("lava")
-    assert asked == ["once"]
+    assert calls == ["call"]
 
 
-def test_what_cannot_be_asked_is_named(engine: Engine) -> None:
-    with pytest.raises(QueryError) as refused:
+def test_invalid_argument_is_named(engine: Engine) -> None:
+    with pytest.raises(QueryError) as error:
         engine.search_and_explain("lava", filters={"archipelago": 9})
-    assert refused.value.field == "filters.archipelago"
+    assert error.value.field == "filters.archipelago"

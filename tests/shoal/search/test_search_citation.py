@@ -1,4 +1,4 @@
-"""A result cites: text, place, highlights, neighbours, shared reefs."""
+"""Results have a citation, highlights, neighbours and shared reefs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
         yield opened
 
 
-def test_a_result_can_be_found_in_its_document(engine: Engine) -> None:
+def test_result_can_be_located_in_its_document(engine: Engine) -> None:
     result = engine.search("lava of volcanoes").results[0]
     content = engine.content(result.document_id)
     assert content[result.start_char : result.end_char] == result.text
@@ -49,12 +49,12 @@ def test_a_result_can_be_found_in_its_document(engine: Engine) -> None:
     assert result.top_reef_name == "volcanoes and rocks"
 
 
-def test_highlights_are_the_words_of_the_query_in_any_form(engine: Engine) -> None:
+def test_highlights_are_the_words_of_the_query_in_any_inflection(engine: Engine) -> None:
     result = engine.search("the volcanoes, the rocks").results[0]
     assert [result.text[start:end] for start, end in result.highlights] == ["volcano", "rock"]
 
 
-def test_neighbours_come_with_a_result_on_request(engine: Engine) -> None:
+def test_result_has_neighbours_on_request(engine: Engine) -> None:
     chunks = engine.chunks(1).chunks
     middle = engine.search("volcano lava", context=1).results[0]
     i = middle.chunk_index
@@ -66,7 +66,7 @@ def test_neighbours_come_with_a_result_on_request(engine: Engine) -> None:
     assert engine.search("volcano lava").results[0].before == ()
 
 
-def test_shared_reefs_add_up_to_the_score_of_a_search_by_reefs(engine: Engine) -> None:
+def test_shared_reefs_add_up_to_the_score_in_mode_reef(engine: Engine) -> None:
     reply = engine.search("rain and lava", mode="reef", include_scores=True, max_per_document=None)
     norms = {chunk.id: sum(r.z_score**2 for r in chunk.reefs) ** 0.5 for chunk in engine.chunks(1).chunks}
     assert len(reply.results) > 1
@@ -80,7 +80,7 @@ def test_shared_reefs_add_up_to_the_score_of_a_search_by_reefs(engine: Engine) -
         assert result.provenance == ("reef",)
 
 
-def test_shared_reefs_are_left_out_unless_asked_for(engine: Engine) -> None:
+def test_shared_reefs_are_left_out_by_default(engine: Engine) -> None:
     assert engine.search("rain").results[0].shared_reefs is None
 
 
@@ -88,12 +88,12 @@ texts = st.lists(st.text(alphabet="abs -'.\nRÉé🌧", max_size=30), max_size=6
 
 
 @given(texts=texts, query=st.text(alphabet="abs RÉé", max_size=10))
-def test_highlights_lie_on_whole_words_of_their_own_text(texts: list[str], query: str) -> None:
-    marked = make_highlighter(parse_query(query, max_words=9), SearchMode.reef)
-    found = find_highlights(texts, marked)
-    assert len(found) == len(texts)
-    for text, spans in zip(texts, found, strict=True):
-        assert spans == find_highlights([text], marked)[0]
+def test_highlights_cover_words_of_their_own_text(texts: list[str], query: str) -> None:
+    highlighter = make_highlighter(parse_query(query, max_words=9), SearchMode.reef)
+    highlights = find_highlights(texts, highlighter)
+    assert len(highlights) == len(texts)
+    for text, spans in zip(texts, highlights, strict=True):
+        assert spans == find_highlights([text], highlighter)[0]
         for start, end in spans:
             assert 0 <= start < end <= len(text)
             assert not text[start:end].isspace()

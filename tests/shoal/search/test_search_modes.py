@@ -1,4 +1,4 @@
-"""Rankings by words, and by words and reefs together, against the same computed chunk by chunk in plain Python."""
+"""Lexical and hybrid rankings equal those computed chunk by chunk in plain Python."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from shoal.search.request import Fusion
 from shoal.search.term_statistics import find_term_statistics
 from shoal.storage.database import Snapshot
 
-K1, B = 1.2, 0.75  # of SQLite's BM25
+K1, B = 1.2, 0.75
+"""Parameters of SQLite's BM25."""
 
-# Plain words for the most part: what is demanded soon leaves no result.
+# Mostly plain words, because many required terms leave no results.
 pieces = st.one_of(
     *[st.sampled_from(WORDS)] * 6,
     st.sampled_from(WORDS).map("title:{}".format),
     st.sampled_from(WORDS).map("-{}".format),
     st.lists(st.sampled_from(WORDS), min_size=2, max_size=3).map(lambda words: f'"{" ".join(words)}"'),
 )
-typed = st.lists(pieces, min_size=1, max_size=5).map(" ".join)
+query_texts = st.lists(pieces, min_size=1, max_size=5).map(" ".join)
 weights = st.builds(
     Weights,
     *[st.sampled_from([0.0, 0.1, 0.3, 1.0, 5.0])] * 3,  # type: ignore[arg-type]
@@ -47,39 +48,40 @@ modes = st.sampled_from(SearchMode)
 fusions = st.sampled_from(Fusion)
 
 
-def analyzed_query(
-    query: str, reefs: Sequence[QueryReef], mode: SearchMode, chosen: Weights
+def analyze(
+    query: str, reefs: Sequence[QueryReef], mode: SearchMode, hybrid_weights: Weights
 ) -> AnalyzedQuery:
     info = QueryInfo(None, 0.0, 1.0, tuple(reefs), ())
     profile = QueryProfile(tuple(reefs), info, matched_words=1)
     parsed = parse_query(query, max_words=64)
-    return AnalyzedQuery(parsed, profile, None, ONE_SIGNAL.get(mode, chosen), None, ())
+    return AnalyzedQuery(parsed, profile, None, ONE_SIGNAL.get(mode, hybrid_weights), None, ())
 
 
 def load(snapshot: Snapshot) -> postings.Postings | None:
-    kept = postings.PostingsCache()
-    kept.load(snapshot, N_REEFS)
-    return kept.of(snapshot, N_REEFS)
+    cache = postings.PostingsCache()
+    cache.load(snapshot, N_REEFS)
+    return cache.of(snapshot, N_REEFS)
 
 
 def ranking_of(
     snapshot: Snapshot,
-    what: AnalyzedQuery,
+    query: AnalyzedQuery,
     mode: SearchMode,
     fusion: Fusion = Fusion.blend,
-    asked: SearchFilters = SearchFilters(),  # noqa: B008 - frozen
+    search_filters: SearchFilters = SearchFilters(),  # noqa: B008 - frozen
     *,
     in_memory: bool = False,
 ) -> Ranking:
-    demands = compile_filters(asked, SCORER).and_of_query(
-        what.parsed, with_required=mode is not SearchMode.reef
+    compiled_filters = compile_filters(search_filters, SCORER).and_of_query(
+        query.parsed, with_required=mode is not SearchMode.reef
     )
-    what = dataclasses.replace(what, term_statistics=find_term_statistics(snapshot, what.parsed.terms))
-    return rank(snapshot, what, demands, load(snapshot) if in_memory else None, mode=mode, fusion=fusion)
+    query = dataclasses.replace(query, term_statistics=find_term_statistics(snapshot, query.parsed.terms))
+    loaded = load(snapshot) if in_memory else None
+    return rank(snapshot, query, compiled_filters, loaded, mode=mode, fusion=fusion)
 
 
 class Stored(NamedTuple):
-    """A chunk with its columns as lists of words, the tags of its document, and its profile."""
+    """A stored chunk: its columns as lists of words, the tags of its document, and its profile."""
 
     id: int
     document_id: int
@@ -88,8 +90,8 @@ class Stored(NamedTuple):
     reefs: dict[int, float]
 
 
-def everything(snapshot: Snapshot) -> list[Stored]:
-    found = []
+def all_chunks(snapshot: Snapshot) -> list[Stored]:
+    chunks = []
     for row in snapshot.rows("SELECT * FROM chunk_texts ORDER BY chunk_id"):
         columns = (row["title"], " ".join(json.loads(row["headings"])), row["text"])
         tags = snapshot.rows(
@@ -99,7 +101,7 @@ def everything(snapshot: Snapshot) -> list[Stored]:
             "SELECT reef_id, z_score FROM chunk_reefs WHERE chunk_id = :id", {"id": row["chunk_id"]}
         )
         words = [column.lower().split() for column in columns]
-        found.append(
+        chunks.append(
             Stored(
                 row["chunk_id"],
                 row["document_id"],
@@ -108,11 +110,11 @@ def everything(snapshot: Snapshot) -> list[Stored]:
                 dict(map(tuple, reefs)),
             )
         )
-    return found
+    return chunks
 
 
 def counts(chunk: Stored, term: Term) -> tuple[int, ...]:
-    """How often a term stands in each column."""
+    """How often a term occurs in each column."""
     n = len(term.tokens)
     runs = [sum(tuple(words[i : i + n]) == term.tokens for i in range(len(words))) for words in chunk.columns]
     return (runs[0], 0, 0) if term.in_title else tuple(runs)
@@ -128,11 +130,11 @@ def bm25(chunks: Sequence[Stored], terms: Sequence[Term]) -> dict[int, float]:
     mean = sum(lengths.values()) / max(1, len(chunks))
     scores: dict[int, float] = defaultdict(float)
     for term in terms:
-        holding = {chunk.id: counts(chunk, term) for chunk in chunks if any(counts(chunk, term))}
-        n = len(holding)
+        by_chunk = {chunk.id: counts(chunk, term) for chunk in chunks if any(counts(chunk, term))}
+        n = len(by_chunk)
         idf = max(1e-6, math.log((len(chunks) - n + 0.5) / (n + 0.5)))
-        for chunk_id, found in holding.items():
-            tf = sum(weight * count for weight, count in zip(column_weights, found, strict=True))
+        for chunk_id, term_counts in by_chunk.items():
+            tf = sum(weight * count for weight, count in zip(column_weights, term_counts, strict=True))
             scores[chunk_id] += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * lengths[chunk_id] / mean))
     return scores
 
@@ -143,19 +145,19 @@ def overlap(chunk: Stored, reefs: Sequence[QueryReef]) -> float:
 
 
 def field_boost(chunk: Stored, terms: Sequence[Term]) -> float:
-    placed = [
+    is_boosted = [
         any(counts(chunk, term)[:2]) or (term.text in chunk.tags and not term.in_title) for term in terms
     ]
-    return sum(placed) / len(terms) if terms else 0.0
+    return sum(is_boosted) / len(terms) if terms else 0.0
 
 
-def of_best(scores: dict[int, float]) -> dict[int, float]:
+def relative_to_best(scores: dict[int, float]) -> dict[int, float]:
     best = max(scores.values(), default=0.0)
     return {chunk_id: score / best if best else 0.0 for chunk_id, score in scores.items()}
 
 
-def demanded(chunk: Stored, parsed: ParsedQuery, mode: SearchMode) -> bool:
-    """Whether a chunk has what the query demands."""
+def meets_query(chunk: Stored, parsed: ParsedQuery, mode: SearchMode) -> bool:
+    """Whether a chunk has the required terms of the query and none of the excluded ones."""
     required = parsed.required if mode is not SearchMode.reef else ()
     return all(any(counts(chunk, term)) for term in required) and not any(
         any(counts(chunk, term)) for term in parsed.excluded
@@ -163,122 +165,138 @@ def demanded(chunk: Stored, parsed: ParsedQuery, mode: SearchMode) -> bool:
 
 
 @MANY
-@given(library=libraries, query=typed, reefs=queries, chosen=weights)
-def test_a_hybrid_score_is_the_weighted_sum_of_its_parts_over_every_chunk(
+@given(library=libraries, query=query_texts, reefs=queries, chosen=weights)
+def test_hybrid_score_is_the_weighted_sum_of_the_normalized_scores(
     library: Library, query: str, reefs: list[QueryReef], chosen: Weights
 ) -> None:
-    what = analyzed_query(query, reefs, SearchMode.hybrid, chosen)
-    terms = what.parsed.terms
+    analyzed = analyze(query, reefs, SearchMode.hybrid, chosen)
+    terms = analyzed.parsed.terms
     with a_library(library) as database, database.snapshot() as snapshot:
-        chunks = everything(snapshot)
+        chunks = all_chunks(snapshot)
         raw = bm25(chunks, terms)
-        by_words = of_best(raw)
-        by_reefs = of_best({chunk.id: overlap(chunk, reefs) for chunk in chunks})
+        by_words = relative_to_best(raw)
+        by_reefs = relative_to_best({chunk.id: overlap(chunk, reefs) for chunk in chunks})
         expected = {}
         for chunk in chunks:
-            parts = (by_words.get(chunk.id, 0.0), by_reefs[chunk.id], field_boost(chunk, terms))
-            final = sum(weight * part for weight, part in zip(chosen, parts, strict=True))
+            normalized = (by_words.get(chunk.id, 0.0), by_reefs[chunk.id], field_boost(chunk, terms))
+            final = sum(weight * score for weight, score in zip(chosen, normalized, strict=True))
             is_found = chunk.id in raw or by_reefs[chunk.id] > 0
-            if is_found and final > 1e-12 and demanded(chunk, what.parsed, SearchMode.hybrid):
-                expected[chunk.id] = (final, *parts)
-        found = ranking_of(snapshot, what, SearchMode.hybrid).first(1000, None)
-        assert {one.chunk_id for one in found} == set(expected)
-        for one in found:
-            parts = (one.score, one.lexical, one.reef, one.field_boost if chosen.field_boost else 0.0)
-            wanted = expected[one.chunk_id]
-            assert parts == pytest.approx((*wanted[:3], wanted[3] if chosen.field_boost else 0.0), abs=1e-4)
-            assert one.lexical_raw == pytest.approx(raw.get(one.chunk_id, 0.0), rel=1e-4)
-        in_order = [(-one.score, one.chunk_id) for one in found]
+            if is_found and final > 1e-12 and meets_query(chunk, analyzed.parsed, SearchMode.hybrid):
+                expected[chunk.id] = (final, *normalized)
+        results = ranking_of(snapshot, analyzed, SearchMode.hybrid).first(1000, None)
+        assert {result.chunk_id for result in results} == set(expected)
+        for result in results:
+            boost = result.field_boost if chosen.field_boost else 0.0
+            *scores, expected_boost = expected[result.chunk_id]
+            expected_boost = expected_boost if chosen.field_boost else 0.0
+            assert (result.score, result.lexical, result.reef, boost) == pytest.approx(
+                (*scores, expected_boost), abs=1e-4
+            )
+            assert result.lexical_raw == pytest.approx(raw.get(result.chunk_id, 0.0), rel=1e-4)
+        in_order = [(-result.score, result.chunk_id) for result in results]
         assert in_order == sorted(in_order)
 
 
 @MANY
-@given(library=libraries, query=typed)
-def test_a_lexical_ranking_is_bm25(library: Library, query: str) -> None:
-    what = analyzed_query(query, (), SearchMode.lexical, Weights(1.0, 0.0, 0.0))
+@given(library=libraries, query=query_texts)
+def test_lexical_ranking_is_bm25(library: Library, query: str) -> None:
+    analyzed = analyze(query, (), SearchMode.lexical, Weights(1.0, 0.0, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
-        chunks = everything(snapshot)
-        raw = bm25(chunks, what.parsed.terms)
-        found = ranking_of(snapshot, what, SearchMode.lexical).first(1000, None)
-        wanted = {
-            one.id for one in chunks if one.id in raw and demanded(one, what.parsed, SearchMode.lexical)
+        chunks = all_chunks(snapshot)
+        raw = bm25(chunks, analyzed.parsed.terms)
+        results = ranking_of(snapshot, analyzed, SearchMode.lexical).first(1000, None)
+        expected = {
+            chunk.id
+            for chunk in chunks
+            if chunk.id in raw and meets_query(chunk, analyzed.parsed, SearchMode.lexical)
         }
-        assert {one.chunk_id for one in found} == wanted
-        assert [one.score for one in found] == pytest.approx([raw[one.chunk_id] for one in found], rel=1e-4)
-        in_order = [(-one.score, one.chunk_id) for one in found]
+        assert {result.chunk_id for result in results} == expected
+        assert [result.score for result in results] == pytest.approx(
+            [raw[result.chunk_id] for result in results], rel=1e-4
+        )
+        in_order = [(-result.score, result.chunk_id) for result in results]
         assert in_order == sorted(in_order)
 
 
 @MANY
 @given(
     library=libraries,
-    query=typed,
+    query=query_texts,
     reefs=queries,
     chosen=weights,
     mode=modes,
     fusion=fusions,
-    asked=filters,
-    most=st.none() | st.integers(1, 3),
+    search_filters=filters,
+    limit=st.none() | st.integers(1, 3),
     n=st.integers(1, 9),
 )
-def test_filters_and_pages_cut_a_ranking_and_change_nothing_else(
+def test_filters_and_pages_select_from_the_same_ranking(
     library: Library,
     query: str,
     reefs: list[QueryReef],
     chosen: Weights,
     mode: SearchMode,
     fusion: Fusion,
-    asked: SearchFilters,
-    most: int | None,
+    search_filters: SearchFilters,
+    limit: int | None,
     n: int,
 ) -> None:
-    """In every mode and fusion, excluded and demanded terms included; in memory and in SQL."""
-    what = analyzed_query(query, reefs, mode, chosen)
+    """In every mode and fusion, with excluded and required terms, in memory and in SQL."""
+    analyzed = analyze(query, reefs, mode, chosen)
     plain = AnalyzedQuery(
-        ParsedQuery(what.parsed.about, what.parsed.terms, (), ()), what.profile, None, what.weights, None, ()
+        ParsedQuery(analyzed.parsed.about, analyzed.parsed.terms, (), ()),
+        analyzed.profile,
+        None,
+        analyzed.weights,
+        None,
+        (),
     )
     with a_library(library) as database, database.snapshot() as snapshot:
-        chunks = {chunk.id: chunk for chunk in everything(snapshot)}
-        demands = compile_filters(asked, SCORER)
+        chunks = {chunk.id: chunk for chunk in all_chunks(snapshot)}
+        compiled_filters = compile_filters(search_filters, SCORER)
         eligible = set(chunks)
-        if demands:
-            eligible = {row[0] for row in snapshot.rows(demands.eligible, demands.parameters)}
-        left = [
-            one
-            for one in ranking_of(snapshot, plain, mode, fusion).first(1000, None)
-            if one.chunk_id in eligible and demanded(chunks[one.chunk_id], what.parsed, mode)
+        if compiled_filters:
+            rows = snapshot.rows(compiled_filters.eligible, compiled_filters.parameters)
+            eligible = {row[0] for row in rows}
+        remaining = [
+            chunk
+            for chunk in ranking_of(snapshot, plain, mode, fusion).first(1000, None)
+            if chunk.chunk_id in eligible and meets_query(chunks[chunk.chunk_id], analyzed.parsed, mode)
         ]
-        expected = at_most(most, left)
+        expected = at_most(limit, remaining)
         for in_memory in (False, True):
-            found = ranking_of(snapshot, what, mode, fusion, asked, in_memory=in_memory)
-            assert found.first(n, most) == expected[:n]
-            pages = [found.first(end, most)[end - 3 :] for end in range(3, len(expected) + 3, 3)]
+            ranking = ranking_of(snapshot, analyzed, mode, fusion, search_filters, in_memory=in_memory)
+            assert ranking.first(n, limit) == expected[:n]
+            pages = [ranking.first(end, limit)[end - 3 :] for end in range(3, len(expected) + 3, 3)]
             assert list(itertools.chain(*pages)) == expected
-            for rank, one in enumerate(expected, start=1):
-                assert found.rank_of(one.chunk_id, most) == rank
-                assert found.of(one.chunk_id, one.document_id) == one
+            for rank, chunk in enumerate(expected, start=1):
+                assert ranking.rank_of(chunk.chunk_id, limit) == rank
+                assert ranking.of(chunk.chunk_id, chunk.document_id) == chunk
 
 
-def at_most(per_document: int | None, found: list[Ranked]) -> list[Ranked]:
-    seen: dict[int, int] = defaultdict(int)
+def at_most(per_document: int | None, ranked: list[Ranked]) -> list[Ranked]:
+    counts: dict[int, int] = defaultdict(int)
     kept = []
-    for one in found:
-        seen[one.document_id] += 1
-        if per_document is None or seen[one.document_id] <= per_document:
-            kept.append(one)
+    for chunk in ranked:
+        counts[chunk.document_id] += 1
+        if per_document is None or counts[chunk.document_id] <= per_document:
+            kept.append(chunk)
     return kept
 
 
 @MANY
-@given(library=libraries, query=typed, reefs=queries, chosen=weights, mode=modes, most=st.integers(1, 2))
-def test_what_a_document_has_too_much_of_has_no_rank(
-    library: Library, query: str, reefs: list[QueryReef], chosen: Weights, mode: SearchMode, most: int
+@given(
+    library=libraries, query=query_texts, reefs=queries, chosen=weights, mode=modes, limit=st.integers(1, 2)
+)
+def test_chunks_beyond_the_limit_per_document_have_no_rank(
+    library: Library, query: str, reefs: list[QueryReef], chosen: Weights, mode: SearchMode, limit: int
 ) -> None:
     with a_library(library) as database, database.snapshot() as snapshot:
-        found = ranking_of(snapshot, analyzed_query(query, reefs, mode, chosen), mode)
-        every, kept = found.first(1000, None), {one.chunk_id for one in found.first(1000, most)}
-        for one in every:
-            assert (found.rank_of(one.chunk_id, most) is not None) == (one.chunk_id in kept)
+        ranking = ranking_of(snapshot, analyze(query, reefs, mode, chosen), mode)
+        within_limit = {chunk.chunk_id for chunk in ranking.first(1000, limit)}
+        for chunk in ranking.first(1000, None):
+            has_rank = ranking.rank_of(chunk.chunk_id, limit) is not None
+            assert has_rank == (chunk.chunk_id in within_limit)
 
 
 raws = st.lists(st.tuples(*[st.integers(0, 50)] * 2, st.integers(0, 4)), min_size=1, max_size=12)
@@ -292,7 +310,7 @@ raws = st.lists(st.tuples(*[st.integers(0, 50)] * 2, st.integers(0, 4)), min_siz
     place=st.integers(0, 11),
     more=st.integers(1, 60),
 )
-def test_more_of_one_part_never_ranks_lower(
+def test_higher_score_of_one_signal_never_lowers_the_rank(
     raw: list[tuple[int, int, int]], chosen: Weights, fusion: Fusion, which: int, place: int, more: int
 ) -> None:
     place %= len(raw)
@@ -319,10 +337,10 @@ def test_reciprocal_ranks_give_equal_scores_equal_ranks() -> None:
     assert parts.tolist() == [61 / 62, 0.0, 1.0, 61 / 62, 61 / 64]
 
 
-def test_weights_follow_what_is_known_of_the_query() -> None:
-    def reef_weight(strength: float, **asked: Any) -> float:
-        given = {"preset": fusion_module.Preset.balanced, "given": None, "fusion": Fusion.blend} | asked
-        chosen = fusion_module.choose_weights(**given, strength=strength)
+def test_weights_follow_the_strength_of_the_profile() -> None:
+    def reef_weight(strength: float, **arguments: Any) -> float:
+        defaults = {"preset": fusion_module.Preset.balanced, "given": None, "fusion": Fusion.blend}
+        chosen = fusion_module.choose_weights(**(defaults | arguments), strength=strength)
         assert sum(chosen) == pytest.approx(1.0)
         return chosen.reef
 
@@ -332,12 +350,12 @@ def test_weights_follow_what_is_known_of_the_query() -> None:
     assert by_strength[-1] <= fusion_module.PRESETS[fusion_module.Preset.balanced].reef
     presets = [reef_weight(5, preset=preset) for preset in ("precise", "balanced", "conceptual")]
     assert presets == sorted(presets)
-    assert reef_weight(1, given={"reef": 1, "lexical": 3}) == 0.25, "given weights are taken as they are"
+    assert reef_weight(1, given={"reef": 1, "lexical": 3}) == 0.25, "given weights are used as they are"
     assert reef_weight(1, fusion=Fusion.rrf) == 0.5
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_long_document_does_not_crowd_out_the_others(
+def test_long_document_does_not_crowd_out_the_others(
     mode: SearchMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "FIRST_DEPTH", 2)
@@ -352,24 +370,24 @@ def test_a_long_document_does_not_crowd_out_the_others(
         "",
     )
     others = [([({5: 1.0}, 1.0, flat, "lava")] * 80, set(), 1.0, DocFormat.plaintext, "")]
-    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
+    analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
     with a_library([long, short, *others]) as database, database.snapshot() as snapshot:  # type: ignore[list-item]
         for in_memory in (True, False):
-            found = ranking_of(snapshot, what, mode, in_memory=in_memory).first(5, 2)
-            assert [one.document_id for one in found] == [1, 1, 2, 2]
+            results = ranking_of(snapshot, analyzed, mode, in_memory=in_memory).first(5, 2)
+            assert [result.document_id for result in results] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("fusion", Fusion)
-def test_what_only_one_signal_finds_is_a_result_too(fusion: Fusion) -> None:
+def test_chunk_matched_by_one_signal_is_a_result(fusion: Fusion) -> None:
     flat = (0.0, 0.0, 0.0, 0.0)
     profiles = [({1: 1.0}, "rain"), ({1: 1.0}, "lava"), ({5: 1.0}, "rain"), ({5: 1.0}, "lava")]
     chunks = [(reefs, 1.0, flat, text) for reefs, text in profiles]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "")]
-    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
+    analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
         for in_memory in (True, False):
-            found = ranking_of(snapshot, what, SearchMode.hybrid, fusion, in_memory=in_memory).first(9, None)
-            assert [(one.chunk_id, one.score) for one in found] == [
+            ranking = ranking_of(snapshot, analyzed, SearchMode.hybrid, fusion, in_memory=in_memory)
+            assert [(result.chunk_id, result.score) for result in ranking.first(9, None)] == [
                 (1, pytest.approx(1.0)),
                 (3, pytest.approx(0.6)),
                 (2, pytest.approx(0.4)),
@@ -377,26 +395,26 @@ def test_what_only_one_signal_finds_is_a_result_too(fusion: Fusion) -> None:
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_equal_scores_are_ranked_by_id(mode: SearchMode) -> None:
+def test_equal_scores_are_ordered_by_id(mode: SearchMode) -> None:
     alike = [({1: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "rain")]
     other = [({5: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "lava")]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "") for chunks in (alike * 2, alike, other * 5)]
-    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
+    analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
     with a_library(library) as database, database.snapshot() as snapshot:
-        found = ranking_of(snapshot, what, mode)
-        assert [one.chunk_id for one in found.first(9, None)] == [1, 2, 3]
-        assert [found.rank_of(chunk_id, None) for chunk_id in (1, 2, 3)] == [1, 2, 3]
-        assert [found.rank_of(chunk_id, 1) for chunk_id in (1, 2, 3)] == [1, None, 2]
+        ranking = ranking_of(snapshot, analyzed, mode)
+        assert [result.chunk_id for result in ranking.first(9, None)] == [1, 2, 3]
+        assert [ranking.rank_of(chunk_id, None) for chunk_id in (1, 2, 3)] == [1, 2, 3]
+        assert [ranking.rank_of(chunk_id, 1) for chunk_id in (1, 2, 3)] == [1, None, 2]
 
 
-def test_nothing_stands_before_what_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty library, and one without a match."""
-    what = analyzed_query("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
+def test_ranking_is_empty_without_a_match() -> None:
+    """In an empty library, and in one without a match."""
+    analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
     flat = (0.0, 0.0, 0.0, 0.0)
     for library in ([], [([({5: 1.0}, 1.0, flat, "lava")], set(), 1.0, DocFormat.markdown, "")]):
         with a_library(library) as database, database.snapshot() as snapshot:  # type: ignore[arg-type]
             for in_memory in (True, False):
-                found = ranking_of(snapshot, what, SearchMode.hybrid, in_memory=in_memory)
-                assert found.first(5, 2) == []
-                assert found.rank_of(1, 2) in (None, 1)
-                assert found.of(1, 1).score == 0.0
+                ranking = ranking_of(snapshot, analyzed, SearchMode.hybrid, in_memory=in_memory)
+                assert ranking.first(5, 2) == []
+                assert ranking.rank_of(1, 2) in (None, 1)
+                assert ranking.of(1, 1).score == 0.0

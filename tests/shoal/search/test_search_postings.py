@@ -105,7 +105,8 @@ steps = st.lists(
 def test_cached_postings_follow_added_deleted_and_rescored_chunks(
     steps: list[tuple[str, Any]], query: list[QueryReef]
 ) -> None:
-    """The newest state is always complete. An older snapshot that is still open gets its own ranking or none."""
+    """The newest state is always complete. An older snapshot that is still open gets its own ranking or
+    none."""
     cache = postings.PostingsCache()
     stored: list[int] = []
     with a_library([]) as database, contextlib.ExitStack() as opened:

@@ -102,12 +102,12 @@ NAN = float("nan")
         ("filters.metadata.year", {"filters": {"metadata": {"year": NAN}}}),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(field: str, arguments: dict[str, Any]) -> None:
+def test_invalid_argument_is_named(field: str, arguments: dict[str, Any]) -> None:
     query = arguments.pop("query", "rain")
-    with pytest.raises(QueryError) as caught:
+    with pytest.raises(QueryError) as error:
         make_request(query, settings=SETTINGS, **arguments)
-    assert caught.value.field == field
-    assert str(caught.value)
+    assert error.value.field == field
+    assert str(error.value)
 
 
 @given(
@@ -143,14 +143,14 @@ def test_what_cannot_be_used_is_refused_by_name(field: str, arguments: dict[str,
         ),
     )
 )
-def test_any_json_is_either_used_or_refused(arguments: dict[str, Any]) -> None:
+def test_any_json_is_accepted_or_raises_query_error(arguments: dict[str, Any]) -> None:
     try:
         make_request("rain", settings=SETTINGS, **arguments)
     except QueryError as error:
-        assert error.field.split(".")[0] in arguments  # noqa: PT017 - either outcome is right
+        assert error.field.split(".")[0] in arguments  # noqa: PT017 - both outcomes are valid
 
 
-def test_filters_come_in_their_final_types() -> None:
+def test_filters_are_converted_to_their_final_types() -> None:
     request = make_request(
         "rain",
         settings=SETTINGS,
@@ -182,29 +182,29 @@ def test_filters_come_in_their_final_types() -> None:
     )
 
 
-def test_no_key_of_metadata_is_no_condition() -> None:
+def test_empty_metadata_filter_is_no_condition() -> None:
     assert make_request("rain", settings=SETTINGS, filters={"metadata": {}}).filters == SearchFilters()
 
 
-def test_moments_are_compared_in_one_zone() -> None:
-    asked = {"created_after": "2026-01-31T01:30:00.5+02:00"}
-    request = make_request("rain", settings=SETTINGS, filters=asked)
+def test_times_are_converted_to_utc() -> None:
+    filters = {"created_after": "2026-01-31T01:30:00.5+02:00"}
+    request = make_request("rain", settings=SETTINGS, filters=filters)
     assert request.filters.created_after == "2026-01-30T23:30:00.500Z"
 
 
-def test_a_misspelt_filter_gets_a_hint() -> None:
+def test_misspelt_filter_gets_a_suggestion() -> None:
     with pytest.raises(QueryError, match="did you mean min_confidence"):
         make_request("rain", settings=SETTINGS, filters={"min_confidense": 1})
 
 
 @pytest.mark.parametrize(
-    ("field", "asked"),
+    ("field", "filters"),
     [("filters.reef_ids", {"reef_ids": [1, 99]}), ("filters.island_ids", {"island_ids": [7]})],
 )
-def test_reefs_and_islands_must_exist(field: str, asked: dict[str, list[int]]) -> None:
+def test_reefs_and_islands_must_exist(field: str, filters: dict[str, list[int]]) -> None:
     scorer = SimpleNamespace(
         reefs=[SimpleNamespace(id=i, island_id=0) for i in range(5)], islands=[SimpleNamespace(id=0)]
     )
-    with pytest.raises(QueryError) as caught:
-        compile_filters(make_request("rain", settings=SETTINGS, filters=asked).filters, scorer)
-    assert caught.value.field == field
+    with pytest.raises(QueryError) as error:
+        compile_filters(make_request("rain", settings=SETTINGS, filters=filters).filters, scorer)
+    assert error.value.field == field

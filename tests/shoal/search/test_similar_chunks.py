@@ -1,4 +1,4 @@
-"""Chunks elsewhere that are about the same, and what a reef leads."""
+"""Similar chunks of other documents, and the chunks of a reef."""
 
 from __future__ import annotations
 
@@ -34,49 +34,49 @@ def only_chunk(engine: Engine, document_id: int) -> int:
     return engine.chunks(document_id).chunks[0].id
 
 
-def test_the_likest_chunk_of_another_document_comes_first_and_never_its_own(engine: Engine) -> None:
-    found = engine.similar(only_chunk(engine, 1))
-    assert found[0].document_title == "More fire"
-    assert 0.8 < found[0].likeness <= 1
-    assert 1 not in [one.document_id for one in found]
-    assert [one.likeness for one in found] == sorted((one.likeness for one in found), reverse=True)
-    assert found[0].beginning.startswith("Ash fell.")
+def test_most_similar_chunk_of_another_document_comes_first(engine: Engine) -> None:
+    chunks = engine.similar(only_chunk(engine, 1))
+    assert chunks[0].document_title == "More fire"
+    assert 0.8 < chunks[0].likeness <= 1
+    assert 1 not in [chunk.document_id for chunk in chunks]
+    assert [chunk.likeness for chunk in chunks] == sorted((chunk.likeness for chunk in chunks), reverse=True)
+    assert chunks[0].beginning.startswith("Ash fell.")
 
 
-def test_kept_postings_find_the_same(engine: Engine) -> None:
+def test_similar_chunks_are_the_same_from_memory_and_from_sql(engine: Engine) -> None:
     before = engine.similar(only_chunk(engine, 1))
     engine.start()
     assert engine.similar(only_chunk(engine, 1)) == before
 
 
-def test_a_chunk_of_unknown_words_is_like_nothing(engine: Engine) -> None:
+def test_chunk_of_unknown_words_has_no_similar_chunks(engine: Engine) -> None:
     assert engine.similar(only_chunk(engine, 4)) == ()
 
 
-def test_no_more_are_found_than_were_asked_for(engine: Engine) -> None:
+def test_top_k_limits_similar_chunks(engine: Engine) -> None:
     assert len(engine.similar(only_chunk(engine, 1), top_k=1)) == 1
 
 
-def test_there_is_nothing_like_a_chunk_that_is_not_there(engine: Engine) -> None:
+def test_similar_raises_not_found_for_a_missing_chunk(engine: Engine) -> None:
     for chunk_id in (99, 0, -1, 2**70):
         with pytest.raises(NotFoundError):
             engine.similar(chunk_id)
 
 
-def test_main_reefs_are_those_that_lead_most_chunks(engine: Engine) -> None:
+def test_main_reefs_are_the_top_reefs_of_most_chunks(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot:
-        found = main_reefs(snapshot, [1, 2, 3, 4], 1)
-    assert found[1][0].reef_name == found[2][0].reef_name != found[3][0].reef_name
-    assert 4 not in found
+        reefs = main_reefs(snapshot, [1, 2, 3, 4], 1)
+    assert reefs[1][0].reef_name == reefs[2][0].reef_name != reefs[3][0].reef_name
+    assert 4 not in reefs
 
 
-def test_the_chunks_of_a_reef_are_the_purest_first(engine: Engine) -> None:
+def test_chunks_of_a_reef_are_ordered_by_share(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot:
         reef_id = main_reefs(snapshot, [1], 1)[1][0].reef_id
-        found = chunks_of_reef(snapshot, reef_id, 10)
-    assert {one.document_title for one in found} == {"Fire", "More fire"}
-    assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
-    assert all(0 < one.share <= 1 for one in found)
+        chunks = chunks_of_reef(snapshot, reef_id, 10)
+    assert {chunk.document_title for chunk in chunks} == {"Fire", "More fire"}
+    assert [chunk.share for chunk in chunks] == sorted((chunk.share for chunk in chunks), reverse=True)
+    assert all(0 < chunk.share <= 1 for chunk in chunks)
 
 
 def test_frequent_tags_come_first(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""A word that nobody knows may have been meant as another one."""
+"""Spelling suggestions for unknown words."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ def suggestions(engine: Engine, query: str) -> dict[str, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "suggestion"),
     [("stor", "storm"), ("strom", "storm"), ("stormm", "storm"), ("sturm", "storm"), ("ztorm", "storm"),
      ("Darwn", "darwin"), ("Darwni", "darwin"), ("Lyelk", "lyell"), ("plent", "plant")],
 )  # fmt: skip
-def test_a_slip_is_understood(engine: Engine, typed: str, meant: str) -> None:
-    assert suggestions(engine, typed)[typed][0] == meant
+def test_word_with_one_typing_error_gets_the_right_suggestion(
+    engine: Engine, typed: str, suggestion: str
+) -> None:
+    assert suggestions(engine, typed)[typed][0] == suggestion
 
 
-def test_words_that_are_known_or_stand_in_the_library_get_no_suggestion(engine: Engine) -> None:
-    found = suggestions(engine, "the storm of Darwin and volcanos in 1859 sailed")
-    assert not any(found.values())
+def test_words_that_are_known_or_in_the_library_get_no_suggestion(engine: Engine) -> None:
+    by_word = suggestions(engine, "the storm of Darwin and volcanos in 1859 sailed")
+    assert not any(by_word.values())
 
 
-def test_what_is_like_nothing_gets_no_suggestion(engine: Engine) -> None:
-    strange = ("qwrtpxz", "a" * 500, "ab", "日本語だ", "x1y2z3")
-    assert not any(suggestions(engine, " ".join(strange)).values())
+def test_words_unlike_any_other_get_no_suggestion(engine: Engine) -> None:
+    words = ("qwrtpxz", "a" * 500, "ab", "日本語だ", "x1y2z3")
+    assert not any(suggestions(engine, " ".join(words)).values())
 
 
-def test_one_inflection_is_suggested_and_few_words_in_all(engine: Engine) -> None:
-    (found,) = suggestions(engine, "plantx").values()
-    assert found[0] == "plant"
-    assert len(found) <= MAX_SUGGESTIONS
-    assert "plants" not in found
+def test_suggestions_are_few_and_have_one_inflection_each(engine: Engine) -> None:
+    (suggested,) = suggestions(engine, "plantx").values()
+    assert suggested[0] == "plant"
+    assert len(suggested) <= MAX_SUGGESTIONS
+    assert "plants" not in suggested
 
 
-def test_words_say_how_many_chunks_hold_them(engine: Engine) -> None:
+def test_words_have_the_number_of_chunks_that_contain_them(engine: Engine) -> None:
     words = {
         word.text: word.n_chunks for word in engine.explain("the Darwin storms qwrtpxz 1859 plant").words
     }
     assert words == {"the": None, "Darwin": 2, "storms": 1, "qwrtpxz": 0, "1859": 0, "plant": 2}
 
 
-def test_a_query_of_many_strange_words_is_explained_too(engine: Engine) -> None:
+def test_query_of_many_unknown_words_is_explained(engine: Engine) -> None:
     words = engine.explain(" ".join(f"stor{chr(97 + i % 26)}{chr(97 + i // 26)}x" for i in range(300))).words
     assert len(words) == 300
     assert words[-1].n_chunks is None
 
 
 @given(st.text(alphabet="abcz", min_size=1, max_size=6))
-def test_slips_are_mutual(word: str) -> None:
-    for near in one_edit_away(word):
-        assert near != word
-        assert abs(len(near) - len(word)) <= 1
-        if near:
-            assert word in one_edit_away(near)
+def test_one_edit_away_is_symmetric(word: str) -> None:
+    for edited in one_edit_away(word):
+        assert edited != word
+        assert abs(len(edited) - len(word)) <= 1
+        if edited:
+            assert word in one_edit_away(edited)

@@ -1,4 +1,4 @@
-"""Filters that nothing in the library can meet say so, and what may have been meant."""
+"""Filters that nothing in the library can meet get a warning with a suggestion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoal.settings import Settings
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('doubts') / 'shoal.db'}")
+    settings = Settings(database_url=f"sqlite:///{tmp_path_factory.mktemp('warnings') / 'shoal.db'}")
     with Engine(settings=settings, scorer=FakeScorer()) as opened:
         opened.ingest(
             title="Rain",
@@ -27,43 +27,50 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize(
-    ("filters", "said"),
+    ("filters", "expected"),
     [
-        ({"tags": ["WIKI"]}, ["no document has the tag WIKI; there is wiki"]),
-        ({"tags": ["wether", "wiki"]}, ["no document has the tag wether; there is weather"]),
+        ({"tags": ["WIKI"]}, ["no document has the tag WIKI; did you mean wiki?"]),
+        ({"tags": ["wether", "wiki"]}, ["no document has the tag wether; did you mean weather?"]),
         ({"tags": ["zzz"]}, ["no document has the tag zzz"]),
         (
             {"tags": ["q1", "q2", "q3", "q4", "q5"]},
             [*(f"no document has the tag q{i}" for i in (1, 2, 3)), "and 2 more tags that no document has"],
         ),
         ({"document_ids": [1, 77]}, ["there is no document 77"]),
-        ({"source_path": "rain.md"}, ["no document has the source path rain.md; there is /notes/Rain.md"]),
+        (
+            {"source_path": "rain.md"},
+            ["no document has the source path rain.md; did you mean /notes/Rain.md?"],
+        ),
         ({"source_path": ["/notes/Rain.md", "100%.md"]}, ["no document has the source path 100%.md"]),
         (
             {"metadata": {"langauge": "en"}},
-            ["no document has the key langauge in its metadata; there is language"],
+            ["no document has the key langauge in its metadata; did you mean language?"],
         ),
         ({"metadata": {"language": "de"}}, ['no document has language = "de" in its metadata']),
         (
             {"metadata": {"year": "1830"}},
-            ['no document has year = "1830" in its metadata; there it is a number, such as 1830'],
+            ['no document has year = "1830" in its metadata; the stored value is a number, such as 1830'],
         ),
         (
             {"metadata": {"draft": 0}},
-            ["no document has draft = 0 in its metadata; there it is true or false"],
+            ["no document has draft = 0 in its metadata; the stored value is true or false"],
         ),
         (
             {"metadata": {"by": "x"}},
-            ['no document has by = "x" in its metadata; there it is an object, which is not compared'],
+            [
+                'no document has by = "x" in its metadata; the stored value is an object, which filters do not compare'
+            ],
         ),
-        ({"metadata": {"none": 1}}, ["no document has none = 1 in its metadata; there it is null"]),
+        ({"metadata": {"none": 1}}, ["no document has none = 1 in its metadata; the stored value is null"]),
         ({"tags": ["wiki"], "source_path": "/notes/Rain.md", "metadata": {"year": 1830, "none": None}}, []),
         ({"document_ids": [], "source_path": [], "metadata": {}}, []),
         ({}, []),
     ],
 )
-def test_what_no_document_has_is_told(engine: Engine, filters: dict[str, Any], said: list[str]) -> None:
+def test_filters_that_no_document_meets_get_a_warning(
+    engine: Engine, filters: dict[str, Any], expected: list[str]
+) -> None:
     before = engine.search("rain").warnings
     reply = engine.search("rain", filters=filters)
-    assert [warning for warning in reply.warnings if warning not in before] == said
+    assert [warning for warning in reply.warnings if warning not in before] == expected
     assert engine.explain("rain", filters=filters).warnings == reply.warnings
