@@ -238,7 +238,7 @@ class SharedReef:
 
 @dataclass(frozen=True, slots=True)
 class QueryReef:
-    """A reef of a query. Of `z_score`, `own_z` comes from the query's own words and the rest from feedback."""
+    """A reef of a query. `own_z` is the part of `z_score` from the query's own words, without feedback."""
 
     reef_id: int
     reef_name: str

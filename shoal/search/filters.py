@@ -110,11 +110,11 @@ def compile_filters(filters: SearchFilters, scorer: Any) -> CompiledFilters:
     if filters.min_coverage is not None:
         require("min_coverage", "c.coverage >= :min_coverage", min_coverage=filters.min_coverage)
     if filters.reef_ids is not None:
-        _check_known("reef_ids", filters.reef_ids, (reef.id for reef in scorer.reefs))
+        _check_exist("reef_ids", filters.reef_ids, (reef.id for reef in scorer.reefs))
         reefs, values = listed("reef", filters.reef_ids)
         require("reef_ids", f"c.top_reef_id IN ({reefs})", **values)
     if filters.island_ids is not None:
-        _check_known("island_ids", filters.island_ids, (island.id for island in scorer.islands))
+        _check_exist("island_ids", filters.island_ids, (island.id for island in scorer.islands))
         islands = set(filters.island_ids)
         reefs, values = listed("island_reef", (r.id for r in scorer.reefs if r.island_id in islands))
         require("island_ids", f"c.top_reef_id IN ({reefs})", **values)
@@ -166,13 +166,12 @@ def metadata_conditions(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str,
 
 
 def _is_strongest(archipelago: int) -> str:
-    """The condition that every other archipelago has a lower score; false for ties and without known
-    words."""
+    """The condition that all other archipelagos have lower scores; false for ties and without known words."""
     others = (other for other in range(N_ARCHIPELAGOS) if other != archipelago)
     return " AND ".join(f"c.arch_score_{archipelago} > c.arch_score_{other}" for other in others)
 
 
-def _check_known(name: str, ids: Iterable[int], known: Iterable[int]) -> None:
-    unknown = sorted(set(ids) - set(known))
+def _check_exist(name: str, ids: Iterable[int], existing: Iterable[int]) -> None:
+    unknown = sorted(set(ids) - set(existing))
     if unknown:
         raise QueryError(f"filters.{name}", f"there is no {name.split('_', maxsplit=1)[0]} {unknown[0]}")

@@ -12,8 +12,7 @@ Operators count only at the start of a word, so 5"x3", well-known and a - b are 
 than `MAX_WORDS_WITH_OPERATORS` other words is a text and has no operators: quotation marks are its author's
 then, and requiring what they enclose would leave no results.
 
-The number of words searched for is limited, including those of phrases and compounds, because each costs
-time.
+The number of words searched for, including those of phrases and compounds, is limited: each costs time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
-nDCG@10 is 0.437 if the citations are required and 0.452 if not. Queries that use operators have few words."""
+nDCG@10 is 0.437 if the quoted titles are required and 0.452 if not. Queries that use operators have few words."""
 
 MAX_PHRASES = 8
 """Most required phrases, and most excluded ones. A phrase of stop words takes as long as four plain words:

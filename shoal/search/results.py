@@ -21,7 +21,8 @@ from shoal.storage.document_queries import tags_of
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
-           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage, c.top_reef_name
+           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
+           c.top_reef_name
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id

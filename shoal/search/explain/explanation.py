@@ -1,5 +1,4 @@
-"""Explanations of a search: the query word by word, and the rank of one document or chunk, or why it has
-none."""
+"""Explanations of a search: the query word by word, and the rank of a document or chunk."""
 
 from __future__ import annotations
 
@@ -315,7 +314,7 @@ def _unmet_filter(snapshot: Snapshot, name: str, parsed: ParsedQuery, chunk_id: 
 
 
 def _rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> tuple[int | None, list[KeptOut]]:
-    """The rank of an eligible chunk, and why it is not on the first pages up to the requested one."""
+    """The rank of an eligible chunk, and why it is not within the requested page and those before it."""
     limit = request.max_per_document
     rank = ranking.rank_of(chunk.chunk_id, limit)
     if rank is None:

@@ -58,7 +58,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         (
             {"metadata": {"by": "x"}},
             [
-                'no document has by = "x" in its metadata; the stored value is an object, which filters do not compare'
+                (
+                    'no document has by = "x" in its metadata; '
+                    "the stored value is an object, which filters do not compare"
+                )
             ],
         ),
         ({"metadata": {"none": 1}}, ["no document has none = 1 in its metadata; the stored value is null"]),

@@ -49,7 +49,8 @@ def test_query_without_any_word_of_the_library_gets_a_warning(engine: Engine) ->
     by_reefs = engine.search("flower crater")
     assert by_reefs.results
     assert by_reefs.warnings[0] == (
-        "no passage of this library contains a word of the query (flower, crater); the results share reefs with it"
+        "no passage of this library contains a word of the query (flower, crater); "
+        "the results share reefs with it"
     )
     for query, mode in (("qwertz blorb", "hybrid"), ("flower crater", "lexical")):
         reply = engine.search(query, mode=mode)
@@ -68,7 +69,8 @@ def test_missing_required_terms_are_named(engine: Engine) -> None:
         reply = engine.search(query)
         assert not reply.results
         assert reply.warnings[0] == (
-            f"no passage of this library contains what the query requires ({required}), so there are no results"
+            f"no passage of this library contains what the query requires ({required}), "
+            "so there are no results"
         )
 
 

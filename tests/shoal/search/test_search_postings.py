@@ -94,7 +94,7 @@ steps = st.lists(
         document_facts.map(lambda facts: ("add", facts)),
         st.integers(0, 20).map(lambda i: ("delete", i)),
         st.tuples(st.integers(0, 20), profiles).map(lambda facts: ("rescore", facts)),
-        st.integers(0, 20).map(lambda i: ("look again", i)),
+        st.integers(0, 20).map(lambda i: ("reopen", i)),
     ),
     max_size=12,
 )
@@ -111,16 +111,16 @@ def test_cached_postings_follow_added_deleted_and_rescored_chunks(
     stored: list[int] = []
     with a_library([]) as database, contextlib.ExitStack() as opened:
         older: list[Snapshot] = []
-        for number, (what, detail) in enumerate(steps):
-            if what == "add":
+        for number, (action, detail) in enumerate(steps):
+            if action == "add":
                 texts = [f"text {number} {j}" for j in range(len(detail[0]))]
                 stored.append(store(database, make_scored(texts, [chunk[0] for chunk in detail[0]])))
-            elif what == "delete" and stored:
+            elif action == "delete" and stored:
                 with database.write() as connection:
                     document_writer.delete_document(connection, stored.pop(detail % len(stored)))
-            elif what == "rescore" and stored:
+            elif action == "rescore" and stored:
                 rescore(database, stored[detail[0] % len(stored)], detail[1], version=number + 1)
-            elif what == "look again" and older:
+            elif action == "reopen" and older:
                 snapshot = older[detail % len(older)]
                 loaded = cache.of(snapshot, N_REEFS)
                 assert loaded is None or ranking(snapshot, loaded, query) == ranking(snapshot, None, query)

@@ -92,12 +92,12 @@ def meets(snapshot: Snapshot, chunk_id: int, search_filters: SearchFilters) -> b
     stored = json.loads(document["metadata"])
     archs = [chunk[f"arch_score_{i}"] for i in range(4)]
     top = chunk["top_reef_id"]
-    wanted = set(search_filters.tags)
+    required_tags = set(search_filters.tags)
     return all(
         [
-            wanted <= tags
+            required_tags <= tags
             if search_filters.tags_match is TagsMatch.all
-            else not wanted or bool(wanted & tags),
+            else not required_tags or bool(required_tags & tags),
             search_filters.min_confidence is None or chunk["confidence"] >= search_filters.min_confidence,
             search_filters.min_coverage is None or chunk["coverage"] >= search_filters.min_coverage,
             search_filters.reef_ids is None or top in search_filters.reef_ids,
