@@ -211,10 +211,10 @@ def _unexpected(error: BaseException) -> Response:
 
 
 def flatten(messages: Any) -> dict[str, list[str]]:
-    """Return marshmallow's nested messages by dotted field: {"json": {"filters": {"tags": {0: [..]}}}} ->
-    filters.tags.0.
+    """Return marshmallow's nested messages by dotted field.
 
-    Drops the outermost level, webargs' name for the location of the data, which means nothing to the caller.
+    {"json": {"filters": {"tags": {0: [..]}}}} becomes {"filters.tags.0": [..]}. The outermost level, webargs'
+    name for the location of the data, means nothing to the caller.
     """
     flat: dict[str, list[str]] = {}
     if isinstance(messages, Mapping):

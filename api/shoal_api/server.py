@@ -68,8 +68,7 @@ log = structlog.get_logger("shoal.api")
 
 
 class ThreadPools:
-    """Thread pools for requests: `api_threads` for work, one thread per event stream, and two for health
-    checks.
+    """Thread pools for requests: `api_threads` for work, one per event stream, two for health checks.
 
     Replaces waitress's dispatcher, which has one pool for everything.
     """

@@ -125,11 +125,15 @@ def test_a_result_shows_all_of_its_shared_reefs(taught: FlaskClient) -> None:
 WORDS = st.text(alphabet="abc", min_size=1, max_size=60)
 
 
-def test_a_query_tells_what_its_company_added_and_what_no_passage_holds(taught: FlaskClient) -> None:
+def test_search_page_shows_feedback_and_missing_terms(taught: FlaskClient) -> None:
     shown = page(taught, "/?q=zorblat+qwyjibo")
     assert "In no passage of this library: qwyjibo" in visible(shown)
-    assert "by its company" in visible(shown)
-    widths = [float(w) for w in re.findall(r'<rect class="company" x="[\d.]+" y="0" width="([\d.]+)"', shown)]
+    assert "Passages used to widen the query" in visible(shown)
+    assert "from the best matches" in visible(shown)
+    widths = [
+        float(width)
+        for width in re.findall(r'<rect class="feedback" x="[\d.]+" y="0" width="([\d.]+)"', shown)
+    ]
     assert widths
     assert all(0 < width <= 100 for width in widths)
 
@@ -203,14 +207,14 @@ def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskCl
     job = sent.get_json()["job"]["id"]
     worker.work()
     text = page(client, f"/jobs/{job}")
-    assert f"These are {FAILED} of {n}." in visible(text)
+    assert f"The first {FAILED} of {n}." in visible(text)
     assert f"/jobs/{job}?items=failed" in links(text)
     failed = page(client, f"/jobs/{job}?items=failed")
     assert f"Items that are failed {n}" in visible(failed)
     assert failed.count('class="status failed"') == ITEMS
     assert f"/jobs/{job}?items=failed&page=2" in links(failed)
     assert page(client, f"/jobs/{job}?items=failed&page=2").count('class="status failed"') == 1
-    assert "cannot be answered" in page(client, f"/jobs/{job}?items=odd", 422)
+    assert "Invalid request" in page(client, f"/jobs/{job}?items=odd", 422)
 
 
 def test_jobs_can_be_acted_on_in_their_list_as_they_are(

@@ -182,7 +182,7 @@ def test_the_docs_page_is_fit_to_read(empty: FlaskClient) -> None:
     assert "<code>wait=abc</code>" in page
     assert "<th></th>" not in page
     for operation in page.split("<details>")[1:]:
-        numbers = re.findall(r"<h3>Answer (\d+): \S", operation)
+        numbers = re.findall(r"<h3>Response (\d+): \S", operation)
         assert numbers == sorted(numbers)
         rows = re.findall(r"<tr><td>(\d{3}|other)</td><td>(.)", operation)
         statuses = [status for status, _ in rows]

@@ -137,7 +137,7 @@ def test_a_running_job_moves_by_asking_where_there_are_no_events(browser: Browse
 
 def test_dropped_archives_carry_the_tags_and_each_is_a_job(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
-    page.get_by_label("Tags for all of them").fill("packed, second")
+    page.get_by_label("Tags for all files").fill("packed, second")
     drop(page, ("birds.zip", archive("Avocet", "Dunlin")), ("boats.zip", archive("Ketch")))
     page.wait_for_url(re.compile(r"/jobs$"))
     expect(page.locator("#jobs .status.succeeded").nth(1)).to_be_visible()
@@ -159,7 +159,7 @@ def test_what_is_passed_over_of_an_upload_is_told_beside_its_job(page: Page, add
     drop(page, ("tern.md", b"A note on terns."), ("a.pdf", b"%PDF"), ("B.PDF", b"%PDF"), ("c.docx", b"PK"))
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     told = page.locator("#uploads").get_by_role("status")
-    expect(told).to_have_text("3 passed over: 2 .pdf, 1 .docx")
+    expect(told).to_have_text("3 skipped: 2 .pdf, 1 .docx")
     page.get_by_role("button", name="Dismiss 3 passed over").click()
     expect(page.locator("#uploads")).to_be_hidden()
 
@@ -215,11 +215,11 @@ def test_what_failed_is_tried_again_from_its_page(page: Page, idle_address: str,
     work(engine, lucky=False)
     page.goto(f"{idle_address}/jobs/{job}")
     expect(page.locator(".failures")).to_contain_text("the disk was full")
-    page.get_by_role("button", name=f"Try again what failed of job {job}").click()
+    page.get_by_role("button", name=f"Retry the failed items of job {job}").click()
     expect(page.locator("#job .status").first).to_have_text("enqueued")
     work(engine)
     expect(page.locator("#job")).to_have_attribute("data-status", "succeeded")
-    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    expect(page.get_by_role("button", name="Retry")).to_have_count(0)
     expect(page.locator("table.items").get_by_role("link", name="Curlew")).to_be_visible()
 
 
@@ -241,7 +241,7 @@ def test_jobs_are_canceled_and_tried_again_in_their_list(
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name=f"Cancel job {waiting}").click()
     expect(row(waiting).locator(".status")).to_have_text("canceled")
-    page.get_by_role("button", name=f"Try again what failed of job {failed}").click()
+    page.get_by_role("button", name=f"Retry the failed items of job {failed}").click()
     expect(row(failed).locator(".status")).to_have_text("enqueued")
     work(engine)
     expect(row(failed).locator(".status")).to_have_text("succeeded")
@@ -257,7 +257,7 @@ def test_what_cannot_be_tried_again_says_why(browser: Browser, idle_address: str
         f"{idle_address}/api/v1/jobs/{job}/retry", json={}
     ).raise_for_status()  # someone else was quicker
     work(engine)
-    page.get_by_role("button", name=f"Try again what failed of job {job}").click()
+    page.get_by_role("button", name=f"Retry the failed items of job {job}").click()
     problem = page.get_by_role("alert")  # only what can be seen has a role
     expect(problem).to_contain_text("has no failed items")
     context.close()

@@ -53,7 +53,7 @@ def _operation(operation: Operation) -> str:
     for kind, shape in operation.body:
         parts.append(f"Body, `{kind}`:\n\n```text\n{shape}\n```\n")
     for answer in operation.answers:
-        parts.append(f"Answer {answer.status}: {answer.description}\n")
+        parts.append(f"Response {answer.status}: {answer.description}\n")
         if answer.shape:
             parts.append(f"```text\n{answer.shape}\n```\n")
     if operation.errors:

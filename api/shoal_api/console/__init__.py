@@ -1,1 +1,1 @@
-"""The console: pages for people, drawn on the server, kept alive by small scripts."""
+"""The console: HTML pages rendered on the server, with small scripts for live updates."""

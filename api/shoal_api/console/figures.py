@@ -1,4 +1,4 @@
-"""Small figures inside the pages, texts cut into pieces for marking, and numbers for people."""
+"""Template functions of the console: small figures, excerpts with highlights, and formatted numbers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shoal.settings import KIB, MIB
 from shoal_api.console.layout import blueprint
 
 BAR_WIDTH = 100
-"""Bars are drawn in per cent of their width and stretched by the page."""
+"""Bars are drawn in per cent of their width; the page scales them."""
 GAP = 0.6
-"""Between the parts of a bar, so that they are told apart by more than colour."""
+"""Gap between the parts of a bar, so that they differ by more than colour."""
 EXCERPT_CHARS = 420
-"""Of a passage on the page of results; about seven lines of a wide window."""
+"""Length of a passage on the results page: about seven lines of a wide window."""
 SNAP_CHARS = 40
 """How far the ends of an excerpt move to begin and end with whole words."""
 
@@ -34,18 +34,18 @@ class Share(NamedTuple):
     name: str
     value: float
     title: str = ""
-    """Told where it is pointed at; name and value if empty."""
+    """The tooltip; name and value if empty."""
 
 
 class Run(NamedTuple):
-    """A stretch of text; `is_mark` where it is a word of the query."""
+    """A span of text; `is_mark` if it matches the query."""
 
     text: str
     is_mark: bool
 
 
 def bar(shares: Sequence[Share]) -> Markup:
-    """Shares side by side; what is missing to 1 stays empty."""
+    """Draw shares side by side; the bar stays empty up to 1."""
     parts, left = [], 0.0
     for share in shares:
         width = max(0.0, min(share.value, 1.0)) * BAR_WIDTH
@@ -63,19 +63,19 @@ def bar(shares: Sequence[Share]) -> Markup:
 
 @blueprint.app_template_global("score_parts")
 def score_shares(result: SearchResult, weights: Mapping[str, float]) -> list[Share]:
-    """What each part adds to a result's score; `weights` are those of the answer."""
+    """Return what each signal adds to a result's score; `weights` are those of the response."""
     scores = result.scores
     parts = {"lexical": scores.lexical, "reef": scores.reef, "field_boost": scores.field_boost}
-    found = [
+    shares = [
         Share(kind, PART_NAMES[kind], (value or 0.0) * weights.get(kind, 0.0))
         for kind, value in parts.items()
     ]
-    return [part for part in found if part.value > 0]
+    return [share for share in shares if share.value > 0]
 
 
 @blueprint.app_template_global()
 def score_bar(result: SearchResult, weights: Mapping[str, float], best: float) -> Markup:
-    """A result's score split by signal, as long as it is beside `best`."""
+    """Draw a result's score split by signal, in proportion to `best`."""
     shares = score_shares(result, weights)
     total = sum(share.value for share in shares)
     if not total or best <= 0:
@@ -86,21 +86,21 @@ def score_bar(result: SearchResult, weights: Mapping[str, float], best: float) -
 
 @blueprint.app_template_global()
 def greatest(shared: Sequence[SharedReef]) -> float:
-    """The largest z-score of either side."""
+    """Return the largest z-score of the query or the passage."""
     return max((z for reef in shared for z in (reef.chunk_z, reef.query_z)), default=0.0)
 
 
 @blueprint.app_template_global("length_bar")
 def length(value: float, greatest: float, kind: str) -> Markup:
-    """One bar as long as a value is large, beside the greatest of its kind."""
+    """Draw a bar for a value, in proportion to the greatest of its kind."""
     return bar([Share(kind, "", value / greatest if greatest > 0 else 0.0)])
 
 
 @blueprint.app_template_global()
 def query_bar(own_z: float, z: float, greatest: float) -> Markup:
-    """A reef of the query beside its greatest: what its own words say of it, and what its company adds."""
+    """Draw a reef of the query: the part from its own words and the part from pseudo-relevance feedback."""
     own = max(0.0, min(own_z, z))
-    parts = [("query", "by its words", own), ("feedback", "by its company", z - own)]
+    parts = [("query", "from the query's words", own), ("feedback", "from the best matches", z - own)]
     return bar(
         [
             Share(kind, name, value / greatest, f"{name}: z-score {value:.1f}")
@@ -112,7 +112,7 @@ def query_bar(own_z: float, z: float, greatest: float) -> Markup:
 
 @blueprint.app_template_global("pair_bar")
 def pair(query: float, chunk: float, greatest: float) -> Markup:
-    """Two bars, the query's above the passage's."""
+    """Draw two bars, the query's above the passage's."""
     scale = BAR_WIDTH / greatest if greatest > 0 else 0.0
     return Markup(
         '<svg class="bar pair" viewBox="0 0 {} 13" preserveAspectRatio="none" aria-hidden="true">'
@@ -123,19 +123,19 @@ def pair(query: float, chunk: float, greatest: float) -> Markup:
 
 @blueprint.app_template_global()
 def runs(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
-    """Text in runs. `highlights`: (start, end) in order, not overlapping; others are passed over."""
-    found: list[Run] = []
+    """Split text into runs. `highlights`: (start, end) in order; overlapping ones are skipped."""
+    spans: list[Run] = []
     at = 0
     for start, end in highlights:
         if not at <= start < end <= len(text):
             continue
         if start > at:
-            found.append(Run(text[at:start], False))
-        found.append(Run(text[start:end], True))
+            spans.append(Run(text[at:start], False))
+        spans.append(Run(text[start:end], True))
         at = end
     if at < len(text):
-        found.append(Run(text[at:], False))
-    return found
+        spans.append(Run(text[at:], False))
+    return spans
 
 
 @blueprint.app_template_global()
@@ -146,9 +146,9 @@ def excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
         return runs(text, highlights)
     start, end = _window(text, highlights)
     inside = [(a - start, b - start) for a, b in highlights if start <= a and b <= end]
-    found = runs(text[start:end], inside)
+    spans = runs(text[start:end], inside)
     before, after = "… " if start else "", " …" if end < len(text) else ""
-    return [*([Run(before, False)] if before else []), *found, *([Run(after, False)] if after else [])]
+    return [*([Run(before, False)] if before else []), *spans, *([Run(after, False)] if after else [])]
 
 
 def _window(text: str, highlights: Sequence[Sequence[int]]) -> tuple[int, int]:
@@ -172,13 +172,13 @@ def _window(text: str, highlights: Sequence[Sequence[int]]) -> tuple[int, int]:
 
 @blueprint.app_template_global()
 def place(title: str, path: Sequence[str]) -> Sequence[str]:
-    """Headings above a passage, without a first one that only repeats the title."""
+    """Return the headings above a passage, without a first one that repeats the title."""
     return path[1:] if path and path[0] == title else path
 
 
 @blueprint.app_template_global()
 def citation(result: SearchResult) -> str:
-    """A result as a line that says where it is from."""
+    """Return the citation of a result: title, headings, lines and source path."""
     where = " › ".join((result.document_title, *place(result.document_title, result.section_path)))
     source = f" ({result.source_path})" if result.source_path else ""
     return f"{where}, {lines(result.start_line, result.end_line)}{source}"
@@ -186,19 +186,19 @@ def citation(result: SearchResult) -> str:
 
 @blueprint.app_template_global()
 def lines(first: int, last: int) -> str:
-    """Where a passage stands."""
+    """Return the line numbers of a passage as text."""
     return f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
 
 
 @blueprint.app_template_global()
 def counted(n: int, noun: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """Return a number with its noun."""
     return f"{n:,} {noun if n == 1 else many or noun + 's'}"
 
 
 @blueprint.app_template_filter()
 def readable_bytes(n_bytes: int) -> str:
-    """A size for people."""
+    """Return a size as text."""
     if n_bytes < KIB:
         return f"{n_bytes} B"
     if n_bytes < MIB:
@@ -208,7 +208,7 @@ def readable_bytes(n_bytes: int) -> str:
 
 @blueprint.app_template_filter()
 def duration(seconds: float) -> str:
-    """Seconds for people."""
+    """Return a duration as text."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 90 * 60:

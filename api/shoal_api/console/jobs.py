@@ -1,4 +1,4 @@
-"""Jobs: what was handed over, and how far it is."""
+"""Pages of jobs and their items."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from shoal_api.paths import ID
 JOBS = 50
 ITEMS = 100
 FAILED = 20
-"""Failed items told above all items; the list of them has its pages."""
+"""Failed items shown above the list of all items."""
 
 
 @blueprint.get("/jobs")
 @page
 def jobs() -> tuple[str, Mapping[str, Any]]:
-    """What was handed over, and how far it is."""
+    """List jobs with their progress."""
     here = service.current()
     number = query_params.page_number()
     status = query_params.choice("status", JobStatus, "status of a job")
-    found = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
+    listed = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
-        "jobs": [
-            (job, here.paces.estimate(job, _waves(job)), here.engine.jobs.can_retry(job)) for job in found
-        ],
-        "any_open": any(not job.ended for job in found),
-        "total": here.engine.jobs.count(status),
-        "statuses": [each.value for each in JobStatus],
+        "jobs": [(job, here.paces.estimate(job, _waves(job)), can_retry(database, job)) for job in listed],
+        "any_open": any(not job.ended for job in listed),
+        "total": protocol.count_jobs(database, status),
+        "statuses": [member.value for member in JobStatus],
         "status": status,
         "page": number,
         "per_page": JOBS,
@@ -42,21 +40,24 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
 @blueprint.get(f"/jobs/<{ID}:job_id>")
 @page
 def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
-    """One job: live while it runs, and what failed."""
+    """Show a job, live while it runs, with its failed items."""
     here = service.current()
-    found = here.engine.jobs.get(job_id)
+    database = here.engine.database
+    shown = protocol.get_job(database, job_id)
     number = query_params.page_number()
     status = query_params.choice("items", ItemStatus, "status of an item")
-    failed = here.engine.jobs.items(job_id, ItemStatus.failed, FAILED, 0) if found.progress.failed else []
+    failed = (
+        protocol.get_items(database, job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
+    )
     return "job.html", {
-        "job": found,
-        "estimate": here.paces.estimate(found, _waves(found)),
-        "can_retry": here.engine.jobs.can_retry(found),
+        "job": shown,
+        "estimate": here.paces.estimate(shown, _waves(shown)),
+        "can_retry": can_retry(database, shown),
         "failed": failed,
         "items": here.engine.jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
-        "statuses": [each.value for each in ItemStatus],
-        "total": here.engine.jobs.count_items(job_id, status),
+        "statuses": [member.value for member in ItemStatus],
+        "total": protocol.count_items(database, job_id, status),
         "page": number,
         "per_page": ITEMS,
     }

@@ -1,7 +1,8 @@
-"""What every page of the console has in common: its frame, its headers, and who sees what is inside.
+"""Layout of the console's pages: frame, headers and access.
 
-A page is drawn whole. Its scripts then fetch only the main part of the next one (`Shoal-Part: main`), with
-the key that a person gave. Where keys are set, whoever has none gets the frame alone, which asks for one.
+The first page is rendered whole. Its scripts then fetch only the main part of the next page (`Shoal-Part:
+main`), with the key that the user entered. If the service has keys, a request without one gets only the frame,
+which asks for a key.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ BELONGS_TO = {
     "console.reef": "console.reefs",
     "console.word": "console.vocabulary",
 }
-"""The page of PAGES that another one is part of."""
+"""The entry of PAGES under which a page is shown."""
 
 Arguments = ParamSpec("Arguments")
 View = Callable[Arguments, tuple[str, Mapping[str, Any]]]
-"""Returns a template of the console and what it shows."""
+"""Returns the name of a template and its variables."""
 
 
 def page(view: View[Arguments]) -> Callable[Arguments, Response]:
@@ -87,7 +88,7 @@ def _response(template: str, shown: Mapping[str, Any], *, is_part: bool, status:
 
 @blueprint.app_template_global()
 def turn(number: int) -> str:
-    """The address of this page with another page of its list."""
+    """Return the URL of another page of this list."""
     return here(page=number)
 
 

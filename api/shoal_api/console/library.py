@@ -1,4 +1,4 @@
-"""The library and its documents: what there is, and a book drawn as its topics."""
+"""Pages of the library and its documents, with the topics of a document as a chart."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ MAIN_REEFS = 3
 CHUNKS = 20
 REEFS_PER_CHUNK = 5
 BEFORE = 2
-"""Chunks shown before the one that was asked for."""
+"""Chunks shown before the requested one."""
 ALIKE = 5
 TAGS = 60
 TAGS_SHOWN = 20
 ISLANDS = 10
 SECTIONS = 300
-"""Sections listed, those around the place that is read; the Bible has 1,200."""
+"""Sections listed around the current place; the Bible has 1,200."""
 
 
 class Entry(NamedTuple):
-    """A line of the contents: its heading, how deep, and the number of the first chunk in or after it."""
+    """A line of the contents: heading, depth, and number of the first chunk in or after the section."""
 
     heading: str
     depth: int
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 @blueprint.get("/library")
 @page
 def library() -> tuple[str, Mapping[str, Any]]:
-    """What there is, and a door to bring more."""
+    """List the documents, with a form for uploads."""
     engine = service.current().engine
     number = query_params.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
@@ -67,7 +67,7 @@ def library() -> tuple[str, Mapping[str, Any]]:
 @blueprint.get(f"/documents/<{ID}:document_id>")
 @page
 def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
-    """One document: its ribbon, its sections, and its chunks in place."""
+    """Show a document: its topic chart, its sections and its chunks."""
     engine = service.current().engine
     detail = engine.document(document_id)
     is_chosen = "chunk" in flask.request.args
@@ -77,7 +77,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     chunks = engine.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=REEFS_PER_CHUNK).chunks
     with engine.database.snapshot() as snapshot:
         ribbon = read_ribbon(snapshot, document_id, engine.scorer)
-    chosen = next((one for one in chunks if is_chosen and one.chunk_index == wanted), None)
+    chosen = next((chunk for chunk in chunks if is_chosen and chunk.chunk_index == wanted), None)
     alike: Sequence[SimilarChunk] = () if chosen is None else engine.similar(chosen.id, top_k=ALIKE)
     islands = [name for name, _, _ in ribbon.islands]
     names = {island.id: island.name for island in engine.scorer.islands}
@@ -107,7 +107,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
 
 
 def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:
-    """The sections around the one that holds a chunk, with those that have no text of their own."""
+    """Return the sections around the one that holds a chunk, including sections without text of their own."""
     entries, at, here = [], 0, 0
     for place, section in enumerate(sections):
         if at <= chunk < at + section.n_chunks:
@@ -118,7 +118,7 @@ def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:
         at += section.n_chunks
     nearest = next((i for i, entry in enumerate(entries) if entry[0] == here), 0)
     start = max(0, min(nearest - SECTIONS // 2, len(entries) - SECTIONS))
-    # Headings after the last text lead to it.
+    # Headings after the last text link to the last chunk.
     return [
         Entry(heading, depth, min(first, max(0, at - 1)), place == here)
         for place, heading, depth, first in entries[start : start + SECTIONS]

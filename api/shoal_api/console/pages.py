@@ -1,4 +1,4 @@
-"""All pages of the console: a module for each subject, on one blueprint."""
+"""The blueprint with all pages of the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the address of a page asks for. Whatever cannot be asked is a QueryError that names the argument."""
+"""Query parameters of the console's pages. Invalid values raise a QueryError that names the parameter."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import flask
 from shoal.errors import QueryError
 
 MAX_PAGES = 1_000_000
-"""Far behind the last page of any list; a search ends sooner."""
+"""Far beyond the last page of any list; a search has a lower limit."""
 LIST_SEPARATOR = ","
 MAX_VALUES = 100
-"""In one argument. The page draws a link for each, that leads to the page without it."""
+"""Most values of a parameter. The page shows a link for each, to remove it."""
 MAX_DIGITS = 18
-"""Of a whole number; SQLite's largest has 19."""
+"""Most digits of an integer; SQLite's largest has 19."""
 SHOWN_CHARS = 40
-"""Of a wrong value in its message."""
+"""Most characters of an invalid value in a message."""
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 
 
 def page_number() -> int:
-    """Which page of a list, from 1."""
+    """Return the number of the page of a list, from 1."""
     number = whole("page", 1)
     if not 1 <= number <= MAX_PAGES:
         raise QueryError("page", f"must be between 1 and {MAX_PAGES:,}")
@@ -31,26 +31,26 @@ def page_number() -> int:
 
 
 def whole(name: str, default: int) -> int:
-    """A whole number, not negative."""
+    """Return a non-negative integer."""
     given = flask.request.args.get(name)
     return _whole(name, given) if given else default
 
 
 def wholes(name: str) -> list[int]:
-    """Whole numbers with commas between them."""
-    return [_whole(name, each) for each in texts(name)]
+    """Return comma-separated integers."""
+    return [_whole(name, text) for text in texts(name)]
 
 
 def texts(name: str) -> list[str]:
-    """Texts with commas between them, each once."""
+    """Return comma-separated texts without duplicates."""
     given = flask.request.args.get(name, "").split(LIST_SEPARATOR)
     if len(given) > MAX_VALUES:
         raise QueryError(name, f"has more than {MAX_VALUES} values, which is the limit")
-    return list(dict.fromkeys(each.strip() for each in given if each.strip()))
+    return list(dict.fromkeys(text.strip() for text in given if text.strip()))
 
 
 def number(name: str) -> float | None:
-    """Any number."""
+    """Return a number, None if absent."""
     given = flask.request.args.get(name)
     if not given:
         return None
@@ -61,14 +61,14 @@ def number(name: str) -> float | None:
 
 
 def choice(name: str, choices: type[Choice], what: str) -> Choice | None:
-    """One of the members of an enumeration; `what` says what it is no such one of."""
+    """Return a member of an enumeration, None if absent; `what` names the enumeration in the message."""
     given = flask.request.args.get(name)
     if not given:
         return None
     try:
         return choices(given)
     except ValueError:
-        raise QueryError(name, f"{given[:SHOWN_CHARS]!r} is no {what}") from None
+        raise QueryError(name, f"{given[:SHOWN_CHARS]!r} is not a {what}") from None
 
 
 def _whole(name: str, given: str) -> int:

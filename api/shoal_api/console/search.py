@@ -1,4 +1,4 @@
-"""The search page: ask, and see why."""
+"""The search page: results with explanations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shoal_api.trace import trace_id
 RESULTS = 10
 TAGS = 60
 SUBJECTS = 12
-"""Reefs named where nothing is searched for yet."""
+"""Reefs listed before the first search."""
 MODE_NAMES = {
     SearchMode.hybrid: "words and reefs",
     SearchMode.lexical: "words alone",
@@ -30,21 +30,21 @@ MODE_NAMES = {
 }
 PRESET_NAMES = {
     Preset.balanced: "balanced",
-    Preset.precise: "to the words",
-    Preset.conceptual: "to the subject",
+    Preset.precise: "words first",
+    Preset.conceptual: "topics first",
 }
 EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "document")
 
 
 class Active(NamedTuple):
-    """Something that was asked for besides the query, and the address of the same page without it."""
+    """A filter or option in use, and the URL of the page without it."""
 
     text: str
     without: str
 
 
 class Piece(NamedTuple):
-    """A stretch of the query; `word` is None between words."""
+    """A span of the query; `word` is None between words."""
 
     text: str
     word: Word | None
@@ -63,7 +63,7 @@ class FeedbackDocuments(NamedTuple):
 @blueprint.get("/")
 @page
 def search() -> tuple[str, Mapping[str, Any]]:
-    """Ask, and see why."""
+    """Search and show the results with their explanation."""
     engine = service.current().engine
     with engine.database.snapshot() as snapshot:
         tags = frequent_tags(snapshot, TAGS)
@@ -78,10 +78,10 @@ def search() -> tuple[str, Mapping[str, Any]]:
         "answer": None,
     }
     query = flask.request.args.get("q", "").strip()
-    return "search.html", {**shown, **(_answered(engine, query) if query else _library(engine))}
+    return "search.html", {**shown, **(_results(engine, query) if query else _overview(engine))}
 
 
-def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
+def _results(engine: Engine, query: str) -> Mapping[str, Any]:
     number = query_params.page_number()
     offset = (number - 1) * RESULTS
     mode = query_params.choice("mode", SearchMode, "mode") or SearchMode.hybrid
@@ -113,8 +113,8 @@ def _answered(engine: Engine, query: str) -> Mapping[str, Any]:
     }
 
 
-def _library(engine: Engine) -> Mapping[str, Any]:
-    """What is there to be searched."""
+def _overview(engine: Engine) -> Mapping[str, Any]:
+    """Return the size and the main topics of the library."""
     reefs = sorted(engine.reefs()["reefs"], key=lambda reef: -reef["n_chunks"])
     return {
         "n_documents": engine.documents(limit=0).total,
@@ -123,32 +123,32 @@ def _library(engine: Engine) -> Mapping[str, Any]:
 
 
 def pieces(explanation: Explanation) -> list[Piece]:
-    """The query as it was typed, cut at its words; what it leaves out and its signs are between them."""
-    query, found, at = explanation.query, list[Piece](), 0
+    """Split the query as typed into its words and the text between them."""
+    query, spans, at = explanation.query, list[Piece](), 0
     for word in explanation.words:
         if word.start_char > at:
-            found.append(Piece(query[at : word.start_char], None))
-        found.append(Piece(query[word.start_char : word.end_char], word))
+            spans.append(Piece(query[at : word.start_char], None))
+        spans.append(Piece(query[word.start_char : word.end_char], word))
         at = word.end_char
     if at < len(query):
-        found.append(Piece(query[at:], None))
-    return found
+        spans.append(Piece(query[at:], None))
+    return spans
 
 
 def _feedback(explanation: Explanation) -> list[FeedbackDocuments]:
-    """The company of the query by document, who counts most first."""
+    """Return the feedback chunks by document, largest share first."""
     shares: dict[tuple[int, str], list[float]] = {}
-    for one in explanation.feedback:
-        shares.setdefault((one.document_id, one.document_title), []).append(one.share)
-    found = [
+    for chunk in explanation.feedback:
+        shares.setdefault((chunk.document_id, chunk.document_title), []).append(chunk.share)
+    documents = [
         FeedbackDocuments(document, title, sum(parts), len(parts))
         for (document, title), parts in shares.items()
     ]
-    return sorted(found, key=lambda one: -one.share)
+    return sorted(documents, key=lambda document: -document.share)
 
 
 def _filters() -> dict[str, Any]:
-    """The filters of the form; what is left open is not asked for. Raises QueryError."""
+    """Return the filters set in the form. Raises QueryError."""
     args = flask.request.args
     given = {
         "tags": query_params.texts("tags"),
@@ -161,32 +161,32 @@ def _filters() -> dict[str, Any]:
 
 
 def _active(engine: Engine) -> Iterator[Active]:
-    """What the form asks for besides the query. What cannot be asked for is refused elsewhere."""
+    """Yield the options and filters in use. Invalid ones are refused elsewhere."""
     args = flask.request.args
     for mode, name in MODE_NAMES.items():
         if args.get("mode") == mode.value and mode is not SearchMode.hybrid:
-            yield Active(f"by {name}", here(mode=None))
+            yield Active(f"ranked by {name}", here(mode=None))
     for preset, name in PRESET_NAMES.items():
         if args.get("preset") == preset.value and preset is not Preset.balanced:
-            yield Active(f"leans {name}", here(preset=None))
+            yield Active(name, here(preset=None))
     tags = query_params.texts("tags")
     for tag in tags:
-        yield Active(f"tag {tag}", _less("tags", tags, tag))
+        yield Active(f"tag {tag}", _without("tags", tags, tag))
     if args.get("archipelago"):
         wanted = args["archipelago"]
-        names = {str(each.id): each.name for each in engine.scorer.archipelagos}
+        names = {str(archipelago.id): archipelago.name for archipelago in engine.scorer.archipelagos}
         yield Active(names.get(wanted, wanted), here(archipelago=None))
     if args.get("format"):
         yield Active(args["format"], here(format=None))
     if args.get("min_confidence"):
         yield Active(f"confidence from {args['min_confidence']}", here(min_confidence=None))
     documents = query_params.texts("document")
-    for each in documents:
-        yield Active(_title(engine, each), _less("document", documents, each))
+    for document in documents:
+        yield Active(_title(engine, document), _without("document", documents, document))
 
 
-def _less(name: str, values: list[str], one: str) -> str:
-    left = query_params.LIST_SEPARATOR.join(value for value in values if value != one)
+def _without(name: str, values: list[str], removed: str) -> str:
+    left = query_params.LIST_SEPARATOR.join(value for value in values if value != removed)
     return here(**{name: left or None})
 
 

@@ -1,4 +1,4 @@
-"""What a library is about: the map of its reefs, each reef, and the words that were learned."""
+"""Pages of the library's topics: the map of reefs, single reefs, and learned words."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from shoal_api.console.layout import blueprint, page
 CHUNKS_OF_REEF = 10
 WORDS = 50
 PASSAGES = 8
-"""Shown as evidence of a learned word."""
+"""Passages shown as evidence of a learned word."""
 
 
 @blueprint.get("/reefs")
 @page
 def reefs() -> tuple[str, Mapping[str, Any]]:
-    """The map of the library."""
+    """Show the map of reefs."""
     engine = service.current().engine
     counts = {reef["id"]: reef["n_chunks"] for reef in engine.reefs()["reefs"]}
     scorer = engine.scorer
@@ -58,21 +58,23 @@ def reefs() -> tuple[str, Mapping[str, Any]]:
 @blueprint.get("/reefs/<int:reef_id>")
 @page
 def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
-    """One reef: its typical words, and the chunks that are most about it."""
+    """Show a reef: its typical words and its strongest chunks."""
     engine = service.current().engine
     scorer = engine.scorer
-    found = next((each for each in scorer.reefs if each.id == reef_id), None)
-    if found is None:
+    shown = next((candidate for candidate in scorer.reefs if candidate.id == reef_id), None)
+    if shown is None:
         raise NotFoundError(f"there is no reef {reef_id}")
     with engine.database.snapshot() as snapshot:
         best = chunks_of_reef(snapshot, reef_id, CHUNKS_OF_REEF)
-    island = next(each for each in scorer.islands if each.id == found.island_id)
+    island = next(candidate for candidate in scorer.islands if candidate.id == shown.island_id)
     return "reef.html", {
-        "reef": found,
+        "reef": shown,
         "island": island,
         "colour": island_colours(scorer.islands)[island.id],
-        "archipelago": next(each for each in scorer.archipelagos if each.id == island.archipelago_id),
-        "neighbours": [each for each in scorer.reefs if each.island_id == island.id and each.id != reef_id],
+        "archipelago": next(group for group in scorer.archipelagos if group.id == island.archipelago_id),
+        "neighbours": [
+            other for other in scorer.reefs if other.island_id == island.id and other.id != reef_id
+        ],
         "best": best,
     }
 
@@ -80,7 +82,7 @@ def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
 @blueprint.get("/vocabulary")
 @page
 def vocabulary() -> tuple[str, Mapping[str, Any]]:
-    """The words that were learned here."""
+    """List the learned words."""
     number = query_params.page_number()
     q = flask.request.args.get("q") or None
     found = service.current().engine.vocabulary(q=q, limit=WORDS, offset=(number - 1) * WORDS)
@@ -90,20 +92,20 @@ def vocabulary() -> tuple[str, Mapping[str, Any]]:
 @blueprint.get("/vocabulary/<word>")
 @page
 def word(word: str) -> tuple[str, Mapping[str, Any]]:
-    """One learned word: what it is about, and what it was learned from."""
+    """Show a learned word: its reefs and its evidence."""
     engine = service.current().engine
-    found = engine.learned_word(word)
+    learned = engine.learned_word(word)
     with engine.database.snapshot() as snapshot:
-        passages = chunks_with(snapshot, found.word, PASSAGES)
-    spans = find_highlights([passage.text for passage in passages], _marked(found))
+        passages = chunks_with(snapshot, learned.word, PASSAGES)
+    spans = find_highlights([passage.text for passage in passages], _highlighter(learned))
     return "word.html", {
-        "word": found,
+        "word": learned,
         "passages": list(zip(passages, spans, strict=True)),
         "lexical": SearchMode.lexical.value,
     }
 
 
-def _marked(word: LearnedWord) -> Highlighter:
+def _highlighter(word: LearnedWord) -> Highlighter:
     stems = stems_of(word.word.split())
     if len(stems) > 1:
         return Highlighter(frozenset(), frozenset(), (tuple(stems),))

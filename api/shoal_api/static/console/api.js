@@ -14,9 +14,9 @@ export function request(address, options = {}) {
   return fetch(address, { ...options, headers: authorised(options.headers), credentials: "omit" });
 }
 
-// The detail of a problem document, or what can be said without one.
+// The detail of a problem document, or a message with the status.
 export async function problemOf(answer) {
   const problem = await answer.json().catch(() => null);
   const fields = Object.entries(problem?.errors ?? {}).map(([name, messages]) => `${name} ${[messages].flat().join(", ")}`);
-  return [problem?.detail ?? problem?.title ?? `The service answered ${answer.status}`, ...fields].join("; ");
+  return [problem?.detail ?? problem?.title ?? `The service returned ${answer.status}`, ...fields].join("; ");
 }

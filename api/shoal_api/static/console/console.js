@@ -1,5 +1,5 @@
-// The console's page turner: it fetches only the main part of the next page, with the key of this tab if one is
-// needed. Without it links and forms work as links and forms do.
+// Navigation of the console: fetches only the main part of the next page, with the key of this tab if there is one.
+// Without this script, links and forms work as usual.
 import { request, forgetKey, hasKey, keepKey } from "./api.js";
 import { actOnJobs, watchJob, refreshList } from "./jobs.js";
 import { takeUploads } from "./upload.js";
@@ -7,7 +7,7 @@ import { readAlong, changeDocument } from "./document.js";
 
 const WIDE = "(min-width: 62rem)"; // where the page has a column beside the text
 
-let turning = null; // what ends the work of the page that is shown
+let turning = null; // aborts the scripts of the current page
 
 async function turnTo(address, { push = true, focus = true } = {}) {
   turning?.abort();
@@ -19,7 +19,7 @@ async function turnTo(address, { push = true, focus = true } = {}) {
     if (answer.status === 401) return await askForKey(address);
     if (!answer.headers.get("Content-Type")?.startsWith("text/html")) {
       const problem = await answer.json().catch(() => null);
-      return announce(problem?.detail ?? `The service answered ${answer.status}`);
+      return announce(problem?.detail ?? `The service returned ${answer.status}`);
     }
     show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
     if (push && address !== location.pathname + location.search + location.hash) history.pushState({}, "", address);
@@ -38,11 +38,11 @@ async function turnTo(address, { push = true, focus = true } = {}) {
 function main() { return document.getElementById("main"); }
 
 function show(part) {
-  if (!part) throw new Error("an answer without a main part");
+  if (!part) throw new Error("the response has no main part");
   main().replaceWith(document.adoptNode(part));
 }
 
-// `kind`: "waiting" is shown if it takes long, "passing" for some seconds, anything else until the next.
+// `kind`: "waiting" appears after a delay, "passing" for some seconds, anything else until the next message.
 function announce(text, kind = "") {
   const announcer = document.getElementById("announcer");
   announcer.textContent = text;
@@ -63,11 +63,11 @@ async function askForKey(address) {
   show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
   begin(turning.signal, address);
   const problem = document.getElementById("key-problem");
-  if (problem) { problem.textContent = "A key is needed, or this one is not known."; problem.hidden = false; }
+  if (problem) { problem.textContent = "A valid key is needed."; problem.hidden = false; }
   announce("");
 }
 
-// What the scripts of a page do, until `signal` says that another page is shown.
+// Starts the scripts of a page. `signal` aborts them when another page is shown.
 function begin(signal, after = location.pathname + location.search + location.hash) {
   const again = () => turnTo(location.pathname + location.search + location.hash, { push: false, focus: false });
   const form = document.getElementById("key-form");
@@ -93,7 +93,7 @@ function begin(signal, after = location.pathname + location.search + location.ha
         await navigator.clipboard.writeText(button.dataset.copy);
         button.textContent = "Copied";
       } catch {
-        button.textContent = button.dataset.copy; // no clipboard here: it can be copied by hand
+        button.textContent = button.dataset.copy; // no clipboard access: show the text for copying by hand
       }
     }, { signal });
   }
@@ -122,10 +122,10 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (event.defaultPrevented || form.method !== "get" || !form.hasAttribute("action")) return;
   event.preventDefault();
-  const asked = new URLSearchParams();
-  for (const [name, value] of new FormData(form)) if (value.trim()) asked.append(name, value.trim());
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value.trim()) query.append(name, value.trim());
   const address = new URL(form.action).pathname;
-  turnTo(asked.size ? `${address}?${asked}` : address);
+  turnTo(query.size ? `${address}?${query}` : address);
 });
 
 addEventListener("popstate", () => turnTo(location.pathname + location.search + location.hash, { push: false }));

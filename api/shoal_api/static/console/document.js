@@ -1,4 +1,4 @@
-// A document's page: the ribbon leads to the text, tags are set, and the document can be deleted.
+// The page of a document: navigation by the topic chart, editing of tags, and deletion.
 import { request, problemOf } from "./api.js";
 
 export function readAlong(main, { signal, turnTo }) {
@@ -11,7 +11,7 @@ export function readAlong(main, { signal, turnTo }) {
   const hint = `${pointed.textContent} Click a place to read it, or move with the arrow keys and press Enter.`;
   const last = starts.length - 1;
   let at = Number(ribbon.dataset.chunk ?? 0);
-  const named = (chunk) => `Chunk ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no known word"}`;
+  const named = (chunk) => `Passage ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no known word"}`;
   const mark = (chunk) => {
     at = Math.max(0, Math.min(last, chunk));
     place(marker, starts[at] / characters);
@@ -26,7 +26,7 @@ export function readAlong(main, { signal, turnTo }) {
     return Math.max(0, (next < 0 ? starts.length : next) - 1);
   };
   for (const [name, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": "Place in the document", "aria-valuemin": 0, "aria-valuemax": last, "aria-describedby": "pointed" })) ribbon.setAttribute(name, value);
-  ribbon.querySelector("svg").setAttribute("aria-hidden", "true"); // a slider's parts are not read
+  ribbon.querySelector("svg").setAttribute("aria-hidden", "true"); // screen readers read the slider only
   ribbon.setAttribute("aria-valuenow", at);
   ribbon.setAttribute("aria-valuetext", named(at));
   pointed.textContent = hint;
@@ -47,7 +47,7 @@ export function readAlong(main, { signal, turnTo }) {
   ribbon.addEventListener("blur", () => { pointed.textContent = hint; }, { signal });
 }
 
-// A rule of an own sheet: the policy of the page allows no style attributes.
+// Uses a style sheet, because the policy of the page forbids style attributes.
 function place(marker, share) {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(`.ribbon .marker { left: ${(100 * share).toFixed(3)}%; }`);

@@ -1,9 +1,9 @@
-// A job's page stays true while the job runs: by server-sent events, or by asking again where they are not to be had.
+// Keeps the page of a job up to date while the job runs: by server-sent events, or by polling without them.
 import { request, problemOf } from "./api.js";
 
 const API = "/api/v1/jobs";
-const LEAST_PAUSE = 400; // milliseconds between two drawings, however quickly events come
-const PAUSE_WHEN_AWAY = 2000; // milliseconds until a service that is away is asked again
+const LEAST_PAUSE = 400; // milliseconds between two updates, however fast events arrive
+const PAUSE_WHEN_AWAY = 2000; // milliseconds before the next attempt while the service is unreachable
 
 export function actOnJobs(main, { signal, again }) {
   main.addEventListener("click", async (event) => {
@@ -42,7 +42,7 @@ async function follow(id, { signal, announce }) {
         if (await drawn()) return;
         await pause(LEAST_PAUSE, signal);
       }
-      await pause(LEAST_PAUSE, signal); // a stream that had its time is connected again
+      await pause(LEAST_PAUSE, signal); // reconnect after the stream reached its time limit
     } catch (error) {
       if (signal.aborted) return;
       isAway = true;
@@ -52,7 +52,7 @@ async function follow(id, { signal, announce }) {
   }
 }
 
-// Once for every change of a job. What changes while a drawing is made is one change.
+// Yields once per change of a job. Changes during an update are merged into one.
 async function* changes(id, signal) {
   const answer = await request(`${API}/${id}/events`, { headers: { Accept: "text/event-stream" }, signal }).catch(() => null);
   if (!answer?.ok || !answer.body) return void (yield await nextChange(id, signal));
@@ -65,7 +65,7 @@ async function* changes(id, signal) {
       if (done) return;
       const events = (rest + value).split("\n\n");
       rest = events.pop();
-      if (!events.some((event) => /^event:/m.test(event))) continue; // a sign of life
+      if (!events.some((event) => /^event:/m.test(event))) continue; // a comment that keeps the connection alive
       isNews = true;
       wake();
     }
@@ -93,16 +93,16 @@ export async function refreshList(main, { signal }) {
   }
 }
 
-// Fetches this page again and puts one part of it in place. Where the keyboard was in it, it stays.
+// Fetches this page again and replaces one part of it. Keeps the keyboard focus inside that part.
 async function redraw(selector, signal) {
   const answer = await request(location.pathname + location.search, { headers: { "Shoal-Part": "main" }, signal });
-  if (!answer.ok) throw new Error(`the page answered ${answer.status}`);
+  if (!answer.ok) throw new Error(`the page returned ${answer.status}`);
   const drawn = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(selector);
   const old = document.querySelector(selector);
   if (signal.aborted || !drawn || !old) return null;
   const held = old.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   const scrolled = [...old.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
-  for (const select of drawn.querySelectorAll("select")) { // a choice that is not sent yet
+  for (const select of drawn.querySelectorAll("select")) { // keep a selection that is not submitted yet
     const chosen = old.querySelector(`select[name="${select.name}"]`);
     if (chosen) select.value = chosen.value;
   }

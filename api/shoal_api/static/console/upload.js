@@ -1,15 +1,15 @@
-// Files, folders and archives, dropped or chosen. What is under way is told above every page, so that one may read on.
+// Uploads of dropped or chosen files, folders and archives. A panel above every page shows their progress.
 import { authorised } from "./api.js";
 
 const BULK = "/api/v1/documents/bulk";
 const TEXTS = /\.(md|markdown|txt)$/i;
 const ARCHIVES = { zip: "application/zip", gz: "application/gzip", tgz: "application/gzip" };
-const RATE_SECONDS = 3; // over which the rate of an upload is told
+const RATE_SECONDS = 3; // interval over which the rate of an upload is measured
 const LEFT_OUT_NAMED = 3;
-const KINDS_NAMED = 6; // of files that are passed over; a folder may hold dozens of kinds
+const KINDS_NAMED = 6; // kinds of skipped files that are named; a folder may hold dozens
 
 const sending = new Set();
-let queue = Promise.resolve(); // one after the other: each has the whole line to itself
+let queue = Promise.resolve(); // one upload at a time, so that each has the full bandwidth
 
 export function takeUploads(main, { signal, turnTo, announce }) {
   const drop = main.querySelector("#drop");
@@ -23,13 +23,13 @@ export function takeUploads(main, { signal, turnTo, announce }) {
     const others = found.filter((one) => !archives.includes(one) && !texts.includes(one));
     const isAny = archives.length + texts.length > 0;
     complain(others.length && !isAny ? leftOut(others) : "");
-    if (others.length && isAny) note(passedOver(others)); // in the panel: this page gives way to that of the job
+    if (others.length && isAny) note(passedOver(others)); // in the panel, because this page is replaced by that of the job
     const bodies = archives.map(({ file }) => ({ name: file.name, body: file, type: archiveType(file.name), address: withTags(tags) }));
     if (texts.length) bodies.push({ name: texts.length === 1 ? texts[0].path : `${texts.length} files`, body: form(texts, tags), address: BULK });
     if (!bodies.length) return;
     const jobs = (await Promise.all(bodies.map((each) => enqueue(each)))).filter(Boolean);
     if (jobs.length) announce(jobs.length === 1 ? "Uploaded" : `${jobs.length} uploads are done`, "passing");
-    // Whoever went on to another page meanwhile is left there.
+    // Do not leave a page that the user has opened meanwhile.
     if (signal.aborted || jobs.length < bodies.length) return;
     for (const { id } of jobs) document.getElementById(`upload-of-${id}`)?.remove();
     showPanel();
@@ -38,7 +38,7 @@ export function takeUploads(main, { signal, turnTo, announce }) {
   for (const picker of drop.querySelectorAll("input[type=file]")) {
     picker.addEventListener("change", () => {
       const found = [...picker.files].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
-      picker.value = ""; // the same again is a change too
+      picker.value = ""; // so that choosing the same files again is a change
       take(found);
     }, { signal });
   }
@@ -54,7 +54,7 @@ export function takeUploads(main, { signal, turnTo, announce }) {
       take(found);
     } catch (error) {
       announce("");
-      complain(`It cannot be read: ${error.message}`);
+      complain(`The files cannot be read: ${error.message}`);
     }
   }, { signal });
 }
@@ -64,10 +64,10 @@ addEventListener("beforeunload", (event) => { if (sending.size) event.preventDef
 function leftOut(others) {
   const named = others.slice(0, LEFT_OUT_NAMED).map(({ path }) => path).join(", ");
   const more = others.length > LEFT_OUT_NAMED ? ` and ${others.length - LEFT_OUT_NAMED} more` : "";
-  return `Nothing was sent: ${named}${more}. Files have to be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
+  return `Nothing was sent: ${named}${more}. Files must be .md, .markdown, .txt, .zip, .tgz or .tar.gz.`;
 }
 
-// As the command line tells it: "3 passed over: 2 .pdf, 1 .docx".
+// A summary in the style of the command line: "3 skipped: 2 .pdf, 1 .docx".
 function passedOver(others) {
   const counts = new Map();
   for (const { path } of others) {
@@ -78,7 +78,7 @@ function passedOver(others) {
   const named = sorted.slice(0, KINDS_NAMED).map(([kind, n]) => `${n} ${kind}`);
   const rest = sorted.slice(KINDS_NAMED).reduce((sum, [, n]) => sum + n, 0);
   if (rest) named.push(`${rest} of other kinds`);
-  return `${others.length} passed over: ${named.join(", ")}`;
+  return `${others.length} skipped: ${named.join(", ")}`;
 }
 
 function archiveType(name) { return ARCHIVES[/\.(zip|tgz|tar\.gz)$/i.exec(name)?.[1].toLowerCase().replace("tar.", "")]; }
@@ -92,7 +92,7 @@ function form(texts, tags) {
   return body;
 }
 
-// A line of the panel for an upload; its job, or null where there is none.
+// Adds a line to the panel and queues the upload. Resolves to its job, or to null after an error.
 function enqueue(upload) {
   const line = drawLine(upload.name);
   const canceled = new AbortController();
@@ -139,7 +139,7 @@ function drawLine(name) {
   return { root, progress, text, cancel, tell };
 }
 
-// A line of the panel that stays until it is dismissed.
+// Adds a line to the panel that stays until it is dismissed.
 function note(words) {
   const [root, text, dismiss] = ["div", "span", "button"].map((tag) => document.createElement(tag));
   root.className = "upload note";
@@ -159,7 +159,7 @@ function panel() { return document.getElementById("uploads"); }
 
 function showPanel() { panel().hidden = !panel().childElementCount; }
 
-// XMLHttpRequest, because fetch does not tell how much has been sent.
+// Uses XMLHttpRequest, because fetch does not report upload progress.
 function send({ body, type, address }, line, signal) {
   return new Promise((resolve, reject) => {
     const canceled = () => reject(new Error("canceled; nothing of it was stored"));
@@ -174,12 +174,12 @@ function send({ body, type, address }, line, signal) {
     });
     sender.upload.addEventListener("load", () => {
       line.progress.removeAttribute("value");
-      line.tell("sent; waiting for the answer");
+      line.tell("sent; waiting for the response");
     });
     sender.addEventListener("load", () => {
       const answer = parsed(sender.responseText);
       if (sender.status === 202) resolve(answer.job);
-      else reject(new Error(answer?.detail ?? `The service answered ${sender.status}`));
+      else reject(new Error(answer?.detail ?? `The service returned ${sender.status}`));
     });
     sender.addEventListener("error", () => reject(new Error("The service cannot be reached; nothing was stored.")));
     sender.addEventListener("abort", canceled);
@@ -188,7 +188,7 @@ function send({ body, type, address }, line, signal) {
   });
 }
 
-// What the last seconds have brought; nothing while they say nothing.
+// The rate of the last seconds; empty if there are too few samples.
 function rate(samples, loaded) {
   const now = performance.now() / 1000;
   samples.push({ now, loaded });
@@ -218,9 +218,9 @@ async function below(entry, folder) {
   if (entry.isFile) return [{ file: await new Promise((resolve, reject) => entry.file(resolve, reject)), path }];
   const reader = entry.createReader();
   const found = [];
-  for (;;) { // a reader hands out a hundred at a time
-    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!some.length) return found;
-    for (const inner of some) found.push(...(await below(inner, `${path}/`)));
+  for (;;) { // a reader returns at most a hundred entries at a time
+    const entries = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!entries.length) return found;
+    for (const inner of entries) found.push(...(await below(inner, `${path}/`)));
   }
 }
