@@ -1,4 +1,4 @@
-"""Workers for a test, on both brokers."""
+"""Worker fixtures for both brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shoal.settings import Settings
 
 @pytest.fixture(params=["filesystem", "redis"])
 def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Settings]:
-    """Settings for a test that runs once with each broker."""
+    """Settings for tests that run once with each broker."""
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, broker_queue=f"test-{uuid.uuid4().hex}")
     if request.param == "filesystem":
         yield settings
@@ -35,7 +35,7 @@ def broker_settings(request: pytest.FixtureRequest, settings: Settings) -> Itera
 
 @pytest.fixture
 def start_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
-    """Starts workers; whatever is left of them at the end is killed."""
+    """Return a function that starts workers; remaining ones are killed at the end."""
     started: list[Worker] = []
 
     def start(settings: Settings, command: list[str] | None = None) -> Worker:

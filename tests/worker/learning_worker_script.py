@@ -1,6 +1,6 @@
-"""A worker with lagoon's own scorer that learns in many small transactions.
+"""A worker with lagoon's scorer that learns in many small transactions.
 
-With a file and a number it stops for good in that write of a learn, and makes the file to say so.
+With the arguments FILE and N, it blocks forever in write N of a learn stage and creates FILE as a signal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ learn.LEARNED_WORDS = 2
 
 
 def stop_at(n: int, sign: Path) -> None:
-    """Stand still in the n-th write (from 1), with what was written before committed and this one not."""
+    """Block in the n-th write (from 1): earlier writes are committed, this one is not."""
     write = learn.Learning._write
     left = n
 

@@ -1,4 +1,4 @@
-"""Messages of the embedded broker appear whole or not at all; sending gives up quickly."""
+"""Messages of the embedded broker appear complete or not at all; sending gives up quickly."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_folder_that_cannot_be_created_is_reported(settings: Settings) -> None:
 
 
 def test_kombu_transport_breaks_on_a_half_written_message(settings: Settings) -> None:
-    """Why there is a transport of our own. Should this fail one day, it may no longer be needed."""
+    """This is why Shoal has its own transport. If this test fails one day, it may no longer be needed."""
     make_celery(settings)
     (folder(settings) / "1_a.q.msg").write_text("")
     options = {"data_folder_in": str(folder(settings)), "data_folder_out": str(folder(settings))}

@@ -1,4 +1,4 @@
-"""A real Celery worker takes real documents from upload to stored chunks, whatever dies on the way."""
+"""Real Celery workers process real documents from upload to stored chunks, whichever process dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import redis
 from running_service import REDIS_SERVER, RedisServer, descendants, kill
 from waiting import DEADLINE_SECONDS, until
-from worker_parts import HERE, ROOT, Worker, count, ended, lives, upload
+from worker_parts import HERE, ROOT, Worker, count, is_alive, upload, wait_for_job
 from worker_script import DEADLY, ENDLESS, GREEDY, STUCK
 
 from shoal.jobs.queue import queries
@@ -25,7 +25,7 @@ from shoal.storage.database import Database
 StartWorker = Callable[..., Worker]
 
 QUEUE_KEY = f"{Settings().broker_queue}:{Settings().broker_queue}"
-"""The list in Redis that holds the messages of the default queue."""
+"""Redis list with the messages of the default queue."""
 
 TEXT = "A volcano throws out magma and lava. The rain of a monsoon falls on the forest number {}."
 
@@ -35,16 +35,16 @@ def texts(n: int, extra: str = "") -> list[str]:
 
 
 def stuck_at(*places: int) -> list[str]:
-    """Forty texts; whoever works on those at `places` stands still until it is released."""
+    """Return forty texts; a worker blocks in those at `places` until it is released."""
     return [f"{text} {STUCK}" if i in places else text for i, text in enumerate(texts(40))]
 
 
 STUCK_TWICE = stuck_at(7, 23)
-"""Taken by fives, two processes come to a stand with 15 of these done and 10 in their hands."""
+"""In batches of five, two processes block after 15 of these, with 10 claimed."""
 
 
 def progress(database: Database, job_id: int) -> tuple[int, int]:
-    """How many items have ended, and how many are in the hands of a worker."""
+    """Return the number of ended items and of claimed items."""
     in_hand = count(database, "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL")
     return queries.get_job(database, job_id).progress.done, in_hand
 
@@ -56,7 +56,7 @@ def assert_stored_once(database: Database, n: int) -> None:
     twice = "SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)"
     assert count(database, twice) == 0
     assert count(database, "SELECT COUNT(*) FROM chunks") == count(database, "SELECT COUNT(*) FROM chunk_fts")
-    # The texts that can be tried again are all that is kept of what was accepted.
+    # Only texts of failed items, which can be retried, are kept.
     failed = count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'failed'")
     assert count(database, "SELECT COUNT(*) FROM job_item_contents") == failed
 
@@ -79,7 +79,7 @@ def test_worker_ingests_documents_end_to_end(
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(60), *texts(5), "# Only a heading"])
     notify_workers(make_celery(settings))
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert job.status is JobStatus.partial
     assert (job.progress.total, job.progress.done) == (66, 66)
     assert (job.progress.duplicate, job.progress.failed) == (5, 1)
@@ -101,13 +101,13 @@ def test_killed_worker_is_replaced_without_loss_or_duplicates(
     notify_workers(make_celery(settings))
     until(lambda: progress(database, job_id) == (15, 10))
     first.kill_all()
-    # No message is sent for the second worker: it finds what is left.
+    # No message is sent for the second worker; it finds the remaining work.
     first.release()
     start_worker(settings)
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.done) == (JobStatus.succeeded, 40)
     assert_stored_once(database, 40)
-    # The batches were cut short by no fault of their items.
+    # The end of the worker is not counted as an attempt of its items.
     assert count(database, "SELECT MAX(attempts) FROM job_items") == 0
 
 
@@ -123,11 +123,11 @@ def test_children_of_a_killed_parent_exit_and_another_worker_finishes(
     until(lambda: progress(database, job_id) == (15, 10))
     first.process.kill()
     first.process.wait()
-    until(lambda: not any(lives(pid) for pid in children))
+    until(lambda: not any(is_alive(pid) for pid in children))
     assert progress(database, job_id) == (15, 10)
     first.release()
     start_worker(settings)
-    assert ended(database, job_id).status is JobStatus.succeeded
+    assert wait_for_job(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, 40)
 
 
@@ -140,7 +140,7 @@ def test_document_that_kills_its_process_fails_and_the_worker_continues(
     worker.wait_for("worker process ready")
     job_id = upload(database, settings, [*texts(3), f"The antidote of {DEADLY} is known.", *texts(6)[3:]])
     notify_workers(make_celery(settings))
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
@@ -150,7 +150,7 @@ def test_document_that_kills_its_process_fails_and_the_worker_continues(
     assert worker.process.poll() is None
     later = upload(database, settings, ["A bee visits a flower."])
     notify_workers(make_celery(settings))
-    assert ended(database, later).status is JobStatus.succeeded
+    assert wait_for_job(database, later).status is JobStatus.succeeded
 
 
 def test_small_later_job_finishes_before_a_huge_one(
@@ -163,9 +163,9 @@ def test_small_later_job_finishes_before_a_huge_one(
     until(lambda: progress(database, huge) == (5, 5))
     small = upload(database, settings, ["A bee visits a flower.", "A whale is an animal of the sea."])
     worker.release()
-    assert ended(database, small).status is JobStatus.succeeded
-    assert ended(database, huge).status is JobStatus.succeeded
-    # What was done and in hand when it came, then the small one; ids are given in the order of storing.
+    assert wait_for_job(database, small).status is JobStatus.succeeded
+    assert wait_for_job(database, huge).status is JobStatus.succeeded
+    # Ids follow the order of storing: items done or claimed before, then the small job.
     assert [item.document_id for item in queries.get_items(database, small)] == [11, 12]
 
 
@@ -178,7 +178,7 @@ def test_document_that_exceeds_the_memory_limit_fails_alone(
     worker = start_worker(settings)
     job_id = upload(database, settings, [*texts(3), f"A {GREEDY} eats the leaf of a plant.", *texts(6)[3:]])
     notify_workers(make_celery(settings))
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
@@ -194,16 +194,16 @@ def test_lost_repeated_and_invalid_messages_do_no_harm(
     settings = dataclasses.replace(settings, reconcile_seconds=0.5, batch_items=5)
     worker = start_worker(settings)
     worker.wait_for("worker process ready")
-    # Lost: nothing is sent at all.
-    assert ended(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
-    # Doubled, and between messages that nobody can read.
+    # Lost: no message is sent.
+    assert wait_for_job(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
+    # Repeated, and between unreadable messages.
     app = make_celery(settings)
     folder = settings.data_path / "broker" / "messages"
     for i in range(40):
         notify_workers(app, unless_waiting=False)
         (folder / f"{i:015d}_x.{settings.broker_queue}.msg").write_text(NONSENSE[i % len(NONSENSE)])
     job_id = upload(database, settings, texts(30))
-    assert ended(database, job_id).progress.duplicate == 10
+    assert wait_for_job(database, job_id).progress.duplicate == 10
     until(lambda: messages(settings) == [])
     assert_stored_once(database, 30)
     assert worker.process.poll() is None
@@ -217,7 +217,7 @@ def test_work_is_done_without_any_message(
     worker = start_worker(settings, [str(HERE / "worker_script.py"), "deaf"])
     job_id = upload(database, settings, texts(40))
     notify_workers(make_celery(settings))
-    assert ended(database, job_id).progress.done == 40
+    assert wait_for_job(database, job_id).progress.done == 40
     assert_stored_once(database, 40)
     assert worker.events("work claimed without a message")
     assert worker.stop() == 0
@@ -248,18 +248,18 @@ def test_scorer_is_loaded_once_before_the_fork(
     sample = [path.read_text() for path in sorted((ROOT / "shoal" / "sample_corpus").glob("*.md"))]
     job_id = upload(database, settings, sample)
     notify_workers(make_celery(settings))
-    assert ended(database, job_id).status is JobStatus.succeeded
+    assert wait_for_job(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, len(sample))
     assert [event["pid"] for event in worker.events("scorer loaded")] == [worker.pid]
     assert {event["parent"] for event in worker.events("worker process ready")} == {worker.pid}
-    # The children map the model's files where the parent does: they were inherited, not opened again.
+    # The children map the model files at the same addresses as the parent, so they inherited them.
     models = {pid: _mapped_models(pid) for pid in (worker.pid, *worker.children(2))}
     assert models[worker.pid]
     assert all(mapped == models[worker.pid] for mapped in models.values())
 
 
 def _mapped_models(pid: int) -> set[str]:
-    """Address and file of what a process maps of lagoon's data."""
+    """Return address and file of lagoon's data in the memory maps of a process."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return {f"{line.split()[0]} {line.split()[-1]}" for line in lines if "lagoon/data" in line}
 
@@ -287,7 +287,7 @@ def test_flushed_redis_loses_no_work(
     with app.connection_for_write() as connection:
         connection.default_channel.queue_purge(settings.broker_queue)
     worker.release()
-    assert ended(database, job_id).status is JobStatus.succeeded
+    assert wait_for_job(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, 40)
 
 
@@ -303,12 +303,12 @@ def test_worker_receives_messages_again_from_a_restarted_redis(
         job_id = upload(database, settings, stuck_at(7))
         notify_workers(make_celery(settings))
         until(lambda: progress(database, job_id) == (5, 5))
-        # It ends its work while no one is there to be told.
+        # It finishes its work while Redis is down.
         server.kill()
         worker.release()
         until(lambda: progress(database, job_id) == (10, 0))
         server.restart()
-        assert ended(database, job_id).status is JobStatus.succeeded
+        assert wait_for_job(database, job_id).status is JobStatus.succeeded
     finally:
         server.kill()
 
@@ -330,7 +330,7 @@ def hold_nonsense(client: redis.Redis) -> None:
         "{half",
         b"\xff\xfe",
         *map(json.dumps, ([1], None, {}, {"body": 1}, whole | {"headers": {}, "properties": {}})),
-        # A body that is none, and a task of somebody else.
+        # An invalid body, and an unknown task.
         json.dumps(
             whole | {"headers": {}, "properties": delivery | {"body_encoding": "base64"}, "body": "!"}
         ),
@@ -356,11 +356,13 @@ def test_worker_survives_redis_errors_and_continues(
         with redis.Redis(port=server.port) as client:
             until(lambda: "ready." in worker.log.read_text())
             spoil(client)
-            assert ended(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
-            # Well again, it brings messages as before.
+            assert wait_for_job(database, upload(database, settings, texts(10))).status is JobStatus.succeeded
+            # After recovery, Redis delivers messages as before.
             client.execute_command("REPLICAOF", "NO", "ONE")
             client.delete(QUEUE_KEY)
-        assert ended(database, upload(database, settings, texts(20)[10:])).status is JobStatus.succeeded
+        assert (
+            wait_for_job(database, upload(database, settings, texts(20)[10:])).status is JobStatus.succeeded
+        )
         assert worker.process.poll() is None
         assert worker.stop() == 0
     finally:
@@ -371,7 +373,7 @@ def test_worker_survives_redis_errors_and_continues(
 def test_document_that_blocks_the_interpreter_fails_alone(
     database: Database, settings: Settings, start_worker: StartWorker
 ) -> None:
-    # Two seconds for a small document, and leases that nothing in the process could renew in time.
+    # Two seconds for a small document, and leases that the blocked process itself could not renew.
     settings = dataclasses.replace(
         settings,
         reconcile_seconds=0.5,
@@ -382,16 +384,16 @@ def test_document_that_blocks_the_interpreter_fails_alone(
     )
     worker = start_worker(settings)
     job_id = upload(database, settings, [*texts(3), f"No way out of {ENDLESS}.", *texts(12)[3:]])
-    other = upload(database, settings, ["A whale is an animal of the sea."])
-    assert ended(database, other).status is JobStatus.succeeded
-    job = ended(database, job_id)
+    small_job = upload(database, settings, ["A whale is an animal of the sea."])
+    assert wait_for_job(database, small_job).status is JobStatus.succeeded
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed, job.progress.done) == (JobStatus.partial, 1, 13)
     failed = queries.get_items(database, job_id)[3]
     assert failed.attempts == 2
     assert failed.error is not None
     assert "SHOAL_ITEM_TIME_LIMIT" in failed.error
     assert_stored_once(database, 13)
-    # Once with its neighbours, twice alone.
+    # Once with other documents, twice alone.
     assert len({event["pid"] for event in worker.events("worker process ready")}) == 4
     assert worker.stop() == 0
 
@@ -413,11 +415,11 @@ def test_blocked_worker_is_killed_on_stop_and_the_next_one_resumes(
         until(lambda: "shutdown" in worker.log.read_text())
     assert worker.process.wait(DEADLINE_SECONDS) == 1
     assert worker.events("the worker is killed; the next one resumes its work")
-    until(lambda: not lives(child))
+    until(lambda: not is_alive(child))
     assert progress(database, job_id) == (0, 4)
-    # The end of the whole worker is charged to none of them.
+    # The end of the whole worker does not count as an attempt.
     start_worker(dataclasses.replace(settings, item_time_limit=10.0, max_attempts=1))
-    assert ended(database, job_id).progress.failed == 1
+    assert wait_for_job(database, job_id).progress.failed == 1
     assert_stored_once(database, 3)
 
 
@@ -442,7 +444,7 @@ def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     second = watchdog_of(worker)
     worker.process.kill()
     worker.process.wait()
-    until(lambda: not lives(second))
+    until(lambda: not is_alive(second))
 
 
 def watchdog_of(worker: Worker) -> int:

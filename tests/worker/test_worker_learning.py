@@ -1,4 +1,4 @@
-"""Real workers learn: one or two, killed or not, they make the same library."""
+"""One or two real workers, killed or not, build the same library by learning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from teaching_texts import SENTENCES, about, text_of
 from waiting import until
-from worker_parts import HERE, Worker, count, ended, upload
+from worker_parts import HERE, Worker, count, upload, wait_for_job
 
 from shoal.engine import Engine
 from shoal.jobs.queue.submission import submit_delete, submit_rescore
@@ -31,7 +31,7 @@ CONTENTS = [
         text_of([(TOPICS[(i + j) % 4], j, INVENTED[(7 * i + 3 * j) % 120]) for j in range(12)])
         for i in range(60)
     ),
-    # Equal ones, and one that can't be read.
+    # Equal texts, and one without content.
     *(about("fire", "zorquenblat") for _ in range(3)),
     "# Only a heading",
 ]
@@ -50,7 +50,7 @@ def settings(settings: Settings) -> Settings:
 
 
 def reference(settings: Settings, path: Path) -> list[str]:
-    """The library as this process makes it."""
+    """Return the library as built by the engine in this process."""
     own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
     with Engine(settings=own) as engine:
         engine.ingest_many(
@@ -75,16 +75,17 @@ def test_workers_build_the_same_library_as_the_engine(
         start_worker(broker_settings, COMMAND).wait_for("worker process ready")
     job_id = upload(database, broker_settings, CONTENTS)
     notify_workers(make_celery(broker_settings))
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed, job.progress.duplicate) == (JobStatus.partial, 1, 2)
     assert count(database, "SELECT COUNT(*) FROM waves") > 3
     assert list(export(database, canonical=True)) == reference(broker_settings, tmp_path / "reference.db")
-    # What is gone is forgotten, and the rest brought up to date.
+    # A deletion and a rescore leave no stale chunks.
     delete_id = submit_delete(database, broker_settings, list(range(1, 31)))
-    ended(database, delete_id)
-    rescored = ended(database, submit_rescore(database, broker_settings))
+    wait_for_job(database, delete_id)
+    rescored = wait_for_job(database, submit_rescore(database, broker_settings))
     assert (rescored.status, rescored.progress.done) == (JobStatus.succeeded, 31)
-    stale = "SELECT COUNT(*) FROM chunks WHERE vocabulary_version < (SELECT MAX(version) FROM vocabulary_versions)"
+    stale = """SELECT COUNT(*) FROM chunks
+               WHERE vocabulary_version < (SELECT MAX(version) FROM vocabulary_versions)"""
     assert count(database, stale) == 0
 
 
@@ -102,7 +103,7 @@ def test_worker_killed_while_learning_leaves_the_same_library(
         assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 1
         worker.kill_all()
     start_worker(settings, COMMAND)
-    job = ended(database, job_id)
+    job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
     assert list(export(database, canonical=True)) == reference(settings, tmp_path / "reference.db")
     assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 0

@@ -1,4 +1,4 @@
-"""What a worker counts reaches the database, and its log leads back to the request."""
+"""Counters of a worker reach the database, and its log names the requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from waiting import until
-from worker_parts import Worker, ended, upload
+from worker_parts import Worker, upload, wait_for_job
 
 from shoal.jobs.queue import counters
 from shoal.jobs.queue.claims import claim
@@ -23,7 +23,7 @@ def settings(settings: Settings) -> Settings:
     return dataclasses.replace(settings, reconcile_seconds=0.2, batch_items=1, log_format="json")
 
 
-def counted(database: Database, name: str) -> dict[str, float]:
+def counter_values(database: Database, name: str) -> dict[str, float]:
     with database.snapshot() as snapshot:
         return dict(counters.read(snapshot).get(name, {}))
 
@@ -33,24 +33,24 @@ def test_counts_of_a_cleanly_stopped_worker_are_complete(
 ) -> None:
     job_id = upload(database, settings, TEXTS)
     worker = start_worker(settings)
-    ended(database, job_id)
+    wait_for_job(database, job_id)
     assert worker.stop() == 0
-    assert counted(database, counters.STAGE_ITEMS) == {"score": 3}
-    assert counted(database, counters.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
-    assert sum(counted(database, counters.STAGE_BATCHES).values()) == 3
-    assert counted(database, counters.STAGE_SECONDS)["score"] > 0
+    assert counter_values(database, counters.STAGE_ITEMS) == {"score": 3}
+    assert counter_values(database, counters.STAGE_BYTES) == {"score": sum(map(len, TEXTS))}
+    assert sum(counter_values(database, counters.STAGE_BATCHES).values()) == 3
+    assert counter_values(database, counters.STAGE_SECONDS)["score"] > 0
 
 
 def test_reclaimed_lease_is_counted(
     database: Database, settings: Settings, start_worker: Callable[..., Worker]
 ) -> None:
     job_id = upload(database, settings, TEXTS)
-    # Of a worker on another machine, silent for longer than its lease.
+    # The lease of a worker on another machine has expired.
     assert claim(database, "elsewhere:1:0-dead", settings, now=1.0) is not None
     worker = start_worker(settings)
-    ended(database, job_id)
+    wait_for_job(database, job_id)
     assert worker.stop() == 0
-    assert counted(database, counters.LEASES_LOST) == {"": 1}
+    assert counter_values(database, counters.LEASES_LOST) == {"": 1}
 
 
 def test_log_lines_of_a_batch_name_its_jobs_and_trace_ids(
@@ -58,16 +58,16 @@ def test_log_lines_of_a_batch_name_its_jobs_and_trace_ids(
 ) -> None:
     token = TRACE_ID.set("a-request")
     try:
-        asked = upload(database, settings, TEXTS[:1])
+        request_job = upload(database, settings, TEXTS[:1])
     finally:
         TRACE_ID.reset(token)
-    by_command = upload(database, settings, TEXTS[1:2])
+    command_job = upload(database, settings, TEXTS[1:2])
     worker = start_worker(settings)
-    for job_id in (asked, by_command):
-        ended(database, job_id)
+    for job_id in (request_job, command_job):
+        wait_for_job(database, job_id)
     until(lambda: len(worker.events("batch processed")) == 2)
     lines = {tuple(line["jobs"]): line for line in worker.events("batch processed")}
-    assert lines[asked,]["trace_ids"] == ["a-request"]
-    assert lines[by_command,]["trace_ids"] == []
-    assert lines[asked,]["ended_jobs"] == [asked]
+    assert lines[request_job,]["trace_ids"] == ["a-request"]
+    assert lines[command_job,]["trace_ids"] == []
+    assert lines[request_job,]["ended_jobs"] == [request_job]
     assert all(line["service"] == "worker" for line in lines.values())

@@ -26,7 +26,7 @@ REDIS_URL = os.environ.get("SHOAL_TEST_REDIS_URL", "redis://127.0.0.1:6379/15")
 
 
 class Worker:
-    """A worker in a session of its own, with its log."""
+    """A worker in its own session, with its log."""
 
     def __init__(self, settings: Settings, log: Path, command: list[str]) -> None:
         self.log = log
@@ -49,21 +49,21 @@ class Worker:
         return self.process.pid
 
     def release(self) -> None:
-        """Let go what stands still, in all workers of the test."""
+        """Release blocked documents in all workers of the test."""
         self._release.touch()
 
     def events(self, event: str | None = None) -> list[dict[str, Any]]:
-        """What the log says. The last line may be only half there yet, and a process may die while it writes one."""
-        found = []
+        """Return the log events. Partial lines of running or killed processes are skipped."""
+        events = []
         for line in self.log.read_text(errors="replace").splitlines():
             with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
-        return [one for one in found if isinstance(one, dict) and event in (None, one.get("event"))]
+                events.append(json.loads(line))
+        return [entry for entry in events if isinstance(entry, dict) and event in (None, entry.get("event"))]
 
     def children(self, n: int = 1) -> list[int]:
-        """Its first `n` processes, once they are there."""
+        """Return the pids of the first `n` processes once they have started."""
         until(lambda: len(self.events("worker process ready")) >= n)
-        return [one["pid"] for one in self.events("worker process ready")][:n]
+        return [entry["pid"] for entry in self.events("worker process ready")][:n]
 
     def wait_for(self, event: str) -> list[dict[str, Any]]:
         until(lambda: self.events(event) or self.process.poll() is not None)
@@ -75,7 +75,7 @@ class Worker:
         return self.process.wait(DEADLINE_SECONDS)
 
     def kill_all(self) -> None:
-        """SIGKILL for the parent and its children at once."""
+        """Kill the parent and its children at once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(DEADLINE_SECONDS)
@@ -88,13 +88,13 @@ def upload(database: Database, settings: Settings, contents: list[str]) -> int:
     return opened.finish()
 
 
-def ended(database: Database, job_id: int) -> Job:
+def wait_for_job(database: Database, job_id: int) -> Job:
     job = queries.wait_for_end(database, job_id, DEADLINE_SECONDS)
     assert job.ended, job
     return job
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,9 +1,9 @@
-"""A worker whose scorer can be told by the documents to stand still, to want too much memory or to take its process down.
+"""A worker whose scorer blocks, exhausts memory or kills its process for certain documents.
 
-A document with STUCK in it is held until the file of the RELEASE variable exists, so that a test finds the worker
-in the middle of its work for as long as it looks. A document with ENDLESS in it holds the interpreter for ever, so that
-no other thread of the process runs. With the argument `deaf` no message ever reaches it, and with `patient` it does
-nothing without one. With `hurried` it ends soon after it was told to.
+A document with STUCK in it blocks until the file named by the RELEASE variable exists, so that a test can
+observe the worker at work. A document with ENDLESS in it holds the interpreter forever, so that no other
+thread of the process runs. Arguments: `deaf` receives no message, `patient` does nothing without one,
+`hurried` stops within two seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RELEASE = "SHOAL_TEST_RELEASE"
 LOOK_SECONDS = 0.02
 
 
-class Moody(FakeScorer):
+class TestScorer(FakeScorer):
     def analyze(self, sentences: Any, **rest: Any) -> Any:
         text = " ".join(getattr(s, "text", s) for s in sentences)
         if DEADLY in text:
@@ -47,19 +47,19 @@ class Moody(FakeScorer):
         return super().analyze(sentences, **rest)
 
 
-def be_deaf() -> None:
-    def hear_nothing(*_: Any, **__: Any) -> None:
+def ignore_messages() -> None:
+    def receive_nothing(*_: Any, **__: Any) -> None:
         raise Empty
 
-    filesystem_transport.Channel._get = hear_nothing  # type: ignore[method-assign]
+    filesystem_transport.Channel._get = receive_nothing  # type: ignore[method-assign]
     reconciler.IDLE_CLAIM_SECONDS = 0.5
 
 
 if __name__ == "__main__":
     if "deaf" in sys.argv:
-        be_deaf()
+        ignore_messages()
     if "patient" in sys.argv:
         reconciler.IDLE_CLAIM_SECONDS = math.inf
     if "hurried" in sys.argv:
         process.STOP_SECONDS = 2
-    sys.exit(process.main(Settings.from_environment(), scorer=Moody()))
+    sys.exit(process.main(Settings.from_environment(), scorer=TestScorer()))

@@ -1,4 +1,4 @@
-"""Small real parts for the tests of the protocol: drafts, a scoring without a scorer, workers in a loop."""
+"""Real parts for tests of the job protocol: drafts, scoring without a scorer, a worker loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draft(content: str, *, title: str = "", tags: Sequence[str] = ()) -> Documen
 
 
 def scored(document: DocumentDraft) -> ScoredDocument:
-    """The whole document as one chunk with one reef."""
+    """Return the whole document as one chunk with one reef."""
     n = len(document.content)
     reefs = Columns.of(ReefScore, [ReefScore(0, "reef", 2.0, 1.0, 1)])
     islands = Columns.of(IslandScore, [])
@@ -65,7 +65,7 @@ class FunctionScorer(ItemScorer):
 
 
 def handlers(database: Database, score: Callable[[DocumentDraft], ScoredDocument] = scored) -> Handlers:
-    """Handlers of the stages that need no scorer; `score` makes the chunks of a document."""
+    """Return handlers of the stages that need no scorer; `score` creates the chunks of a document."""
     return {
         Stage.score: Scoring(database, FunctionScorer(score)),
         Stage.delete: Deleting(database),
@@ -85,12 +85,12 @@ def claim_now(database: Database, settings: Settings, now: float | None = None) 
 
 def must_claim(database: Database, settings: Settings, now: float | None = None) -> Batch:
     batch = claim_now(database, settings, now)
-    assert batch is not None, "there is something to claim"
+    assert batch is not None, "no claimable work"
     return batch
 
 
 def run_job(database: Database, settings: Settings, using: Handlers | None = None) -> int:
-    """Claim and process until nothing is left; how many batches that were."""
+    """Claim and process until no work is left; return the number of batches."""
     using = using or handlers(database)
     n = 0
     while batch := claim_now(database, settings):
@@ -111,12 +111,12 @@ def value(database: Database, sql: str, **values: object) -> object:
 
 
 def statuses(database: Database, job_id: int) -> list[str]:
-    found = rows(database, "SELECT status FROM job_items WHERE job_id = :job_id ORDER BY seq", job_id=job_id)
-    return [str(row[0]) for row in found]
+    sql = "SELECT status FROM job_items WHERE job_id = :job_id ORDER BY seq"
+    return [str(row[0]) for row in rows(database, sql, job_id=job_id)]
 
 
 def assert_consistent(database: Database) -> None:
-    """What holds at any moment, whatever happened: counts of waves and jobs are those of their items."""
+    """Check the invariants of all jobs: counts of waves and jobs match their items."""
     wrong_pending = rows(
         database,
         """SELECT w.job_id, w.n, w.stage, w.pending, COUNT(i.id) FROM waves w
@@ -131,11 +131,13 @@ def assert_consistent(database: Database) -> None:
     assert wrong_pending == []
     wrong_counts = rows(
         database,
-        """SELECT j.id FROM jobs j JOIN job_items i ON i.job_id = j.id WHERE j.status NOT IN ('receiving', 'dropped')
+        """SELECT j.id FROM jobs j JOIN job_items i ON i.job_id = j.id
+           WHERE j.status NOT IN ('receiving', 'dropped')
            GROUP BY j.id HAVING j.total <> COUNT(*)
                OR j.n_succeeded <> SUM(i.status = 'succeeded') OR j.n_failed <> SUM(i.status = 'failed')
                OR j.n_duplicate <> SUM(i.status = 'duplicate')
-               OR j.bytes_done <> SUM(i.n_bytes * (i.status IN ('succeeded', 'failed', 'duplicate', 'canceled')))
+               OR j.bytes_done <>
+                  SUM(i.n_bytes * (i.status IN ('succeeded', 'failed', 'duplicate', 'canceled')))
                OR (j.status IN ('enqueued', 'processing')) <>
                   (SUM(i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')) > 0)""",
     )

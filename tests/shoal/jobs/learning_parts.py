@@ -1,5 +1,4 @@
-"""Small libraries that teach words, and ways to take them in: at once, by workers that take turns, and by ones that
-die."""
+"""Small libraries with words to learn, and ways to ingest them by one, several or dying workers."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def scorer() -> Any:
 
 
 def learning_settings(settings: Settings, **changed: Any) -> Settings:
-    """Small waves and batches, no number of crashes that would be too many, and thresholds that tests can rely on."""
+    """Return settings with small waves and batches, many attempts, and fixed thresholds."""
     chosen = {
         "learning": True,
         "wave_bytes": 700,
@@ -69,14 +68,14 @@ def handlers(database: Database, settings: Settings) -> Handlers:
 
 
 def run_job(database: Database, settings: Settings, using: Handlers | None = None) -> None:
-    """One worker, until nothing is left."""
+    """Run one worker until no work is left."""
     using = using or handlers(database, settings)
     while batch := claim(database, lease.new_owner(), settings):
         process(batch, database, using, settings)
     assert_consistent(database)
 
 
-def take_in(database: Database, settings: Settings, contents: Sequence[str]) -> int:
+def ingest(database: Database, settings: Settings, contents: Sequence[str]) -> int:
     job_id = upload(database, settings, contents)
     run_job(database, settings)
     assert get_job(database, job_id).ended
@@ -88,7 +87,7 @@ def canonical(database: Database) -> list[str]:
 
 
 def learned(database: Database, *, compounds: bool = False) -> dict[str, dict[str, Any]]:
-    """The single words in force, or the compounds, as an export tells them."""
+    """Return the current single words, or compounds, as exported."""
     records = [json.loads(line) for line in canonical(database)]
     return {
         record["word"]: record
@@ -98,18 +97,18 @@ def learned(database: Database, *, compounds: bool = False) -> dict[str, dict[st
 
 
 class KilledError(BaseException):
-    """The death of a worker, as far as its database can tell."""
+    """Death of a worker, as seen by its database."""
 
 
 @contextlib.contextmanager
 def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
-    """Die instead of the n-th statement (from 0) of a transaction or its commit; tells whether it came to that."""
+    """Die instead of statement or commit n (from 0); yields a function that tells whether it happened."""
     left, died = n, False
 
     def count(*_: Any) -> None:
         nonlocal left, died
         if left == 0 or died:
-            # Whoever is dead does not write on.
+            # A dead worker writes nothing more.
             died = True
             raise KilledError
         left -= 1
@@ -117,7 +116,7 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
     listening = [(database.engine, event) for event in ("before_cursor_execute", "commit")]
     for target, event in listening:
         sa.event.listen(target, event, count)
-    # Documents are written on the driver itself, past these events.
+    # Documents are written by the driver itself, without these events.
     driver = written.driver
     written.driver = lambda connection: count() or driver(connection)
     try:
@@ -127,12 +126,12 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
         for target, event in listening:
             sa.event.remove(target, event, count)
         if died:
-            # Its connections die with it, and with them what they have not committed.
+            # Its connections die with it, and with them their uncommitted changes.
             database.engine.dispose()
 
 
 class Crew:
-    """Workers that live and die in one process: a claim is a worker of its own."""
+    """Simulated workers in one process: every claim stands for one worker."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
@@ -140,7 +139,7 @@ class Crew:
         self.dead: set[str] = set()
 
     @contextlib.contextmanager
-    def at_work(self) -> Iterator[Crew]:
+    def simulate_deaths(self) -> Iterator[Crew]:
         is_dead = lease.is_dead
         lease.is_dead = lambda owner: owner in self.dead
         try:
@@ -148,14 +147,14 @@ class Crew:
         finally:
             lease.is_dead = is_dead
 
-    def bury(self, owner: str) -> None:
-        """A worker has died, and everyone notices."""
+    def report_death(self, owner: str) -> None:
+        """Mark a worker as dead and reconcile."""
         self.dead.add(owner)
         reconcile(self.database, self.settings)
 
 
 def assert_evidence(database: Database) -> None:
-    """The sums are those of the documents that were learned from, and nothing else is in force."""
+    """Check that the evidence is the sum over the learned documents."""
     with database.snapshot() as snapshot:
         state = evidence.state(snapshot)
         words = sorted({row[0] for row in snapshot.rows("SELECT word FROM word_evidence")})
@@ -168,7 +167,7 @@ def assert_evidence(database: Database) -> None:
 
 
 def assert_settled(database: Database) -> None:
-    """Every document was learned from, and nothing else; what was removed may still be tidied up."""
+    """Check that exactly the stored documents were learned from; removed ones may await cleanup."""
     assert_evidence(database)
     documents = {h for (h,) in rows(database, "SELECT content_hash FROM documents")}
     observed = rows(

@@ -1,4 +1,4 @@
-"""Texts for tests of replacing documents, and what is asked of a library afterwards."""
+"""Texts and checks for tests of replacing documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIDE = "The tide rises at the shore. A wave fills the pool on the reef. The harb
 
 
 def text_of(*parts: str) -> str:
-    """A markdown document with a section, and so at least one chunk, for each part."""
+    """Return a markdown document with a section, and so at least one chunk, for each part."""
     return "".join(f"## Part\n\n{part}\n\n" for part in parts)
 
 
@@ -25,7 +25,7 @@ def chunks_of(engine: Engine, document_id: int) -> dict[str, int]:
 
 
 def assert_indexed(engine: Engine) -> None:
-    """Full text, postings and reefs belong to the chunks that there are, and only to them."""
+    """Check that full text, postings and reefs belong exactly to the stored chunks."""
     with engine.database.write() as connection:
         connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
     reefs = "SELECT reef_id, chunk_id FROM {} ORDER BY reef_id, chunk_id"
@@ -36,14 +36,14 @@ def assert_indexed(engine: Engine) -> None:
     }
 
 
-def found(engine: Engine, query: str) -> set[int]:
+def found_chunks(engine: Engine, query: str) -> set[int]:
     return {result.chunk_id for result in engine.search(query, top_k=50, mode="reef").results}
 
 
 def ranked(engine: Engine, query: str) -> list[tuple[int, float]]:
-    """Chunks and their scores, best first."""
-    found = engine.search(query, top_k=50, mode="reef").results
-    return [(result.chunk_id, result.match_score) for result in found]
+    """Return chunk ids with their scores, best first."""
+    results = engine.search(query, top_k=50, mode="reef").results
+    return [(result.chunk_id, result.match_score) for result in results]
 
 
 def contents(database: Database) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""What has not ended of a canceled job ends at once; what has, stays."""
+"""Canceling ends the open items of a job at once and keeps the ended ones."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_cancel_keeps_stored_documents_and_discards_claimed_items(
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, ["a", "b", "c"])
     process(must_claim(database, settings), database, handlers(database), settings)
-    at_work = must_claim(database, settings)
+    simulate_deaths = must_claim(database, settings)
     assert cancel(database, job_id).status is JobStatus.canceled
-    process(at_work, database, handlers(database), settings)
+    process(simulate_deaths, database, handlers(database), settings)
     assert statuses(database, job_id) == ["succeeded", "canceled", "canceled"]
     assert rows(database, "SELECT content FROM documents") == [("a",)]
     assert_consistent(database)

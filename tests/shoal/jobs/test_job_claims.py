@@ -1,4 +1,4 @@
-"""A claim takes the next work in fair order, and never what another one holds."""
+"""A claim takes the next work in fair order, and never work that another claim holds."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_small_late_job_does_not_wait_for_a_large_one(database: Database, settin
     note = upload(database, settings, ["a note"])
     second = must_claim(database, settings)
     assert second.items[0].job_id == note
-    # What room is left in the batch is not wasted.
+    # The rest of the batch is filled from the next job.
     assert {item.job_id for item in second.items[1:]} == {library}
 
 
@@ -104,7 +104,7 @@ def test_batch_reports_whether_more_is_claimable(database: Database, settings: S
     settings = dataclasses.replace(settings, batch_items=2)
     upload(database, settings, ["a", "b", "c", "c"])
     assert must_claim(database, settings).more
-    # What is left is a duplicate of what is being worked on: it waits.
+    # The remaining item is a duplicate of a claimed one, so it waits.
     assert not must_claim(database, settings).more
     assert not has_claimable_work(database)
 

@@ -1,4 +1,4 @@
-"""Any order of uploading, claiming, finishing, failing, crashing, sleeping and reconciling keeps every promise."""
+"""Any order of uploads, claims, results, crashes, pauses and reconciliations keeps all invariants."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from shoal.storage import migrate
 from shoal.storage.database import Database
 
 CONTENTS = st.sampled_from(["a", "bb", "ccc", "bad", "dddd"])
-NEVER = "bad"
-"""The content that fails in scoring."""
+REFUSED_CONTENT = "bad"
+"""Content whose scoring fails."""
 
 
 class Protocol(RuleBasedStateMachine):
-    """Batches are held like workers hold them; a crash forgets one and marks its owner as dead."""
+    """Holds batches as workers do; a crash drops a batch and marks its owner as dead."""
 
     learning = False
     template: Path
 
     def __init__(self) -> None:
         super().__init__()
-        # In memory where there is such a place: this is not about the disk.
+        # In memory if possible: the disk does not matter here.
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
         shutil.copy(self.template, self.folder / "shoal.db")
         self.settings = dataclasses.replace(
@@ -69,20 +69,20 @@ class Protocol(RuleBasedStateMachine):
         lease.is_dead = lambda owner: owner in self.dead
 
     def teardown(self) -> None:
-        """Whatever happened: once the living work on, everything ends, and is stored once."""
+        """Check that all jobs end, and each document is stored once, when the living workers continue."""
         try:
             self.dead |= {batch.owner for batch, _ in self.held}
             self.held = []
             for _ in range(20):
                 reconcile(self.database, self.settings)
                 run_job(self.database, self.settings, self.handlers())
-            self.check_the_end()
+            self.check_final_state()
         finally:
             lease.is_dead = self.is_dead
             self.database.close()
             shutil.rmtree(self.folder)
 
-    def check_the_end(self) -> None:
+    def check_final_state(self) -> None:
         assert_consistent(self.database)
         assert all(queries.get_job(self.database, job_id).ended for job_id in self.job_ids)
         items = rows(
@@ -92,24 +92,24 @@ class Protocol(RuleBasedStateMachine):
                LEFT JOIN documents d ON d.id = i.document_id""",
         )
         assert {status for _, status, *_ in items} <= {str(status) for status in FINAL}
-        given_up = {h for h, status, _, error, _ in items if error and "died" in str(error)}
+        poisoned = {h for h, status, _, error, _ in items if error and "died" in str(error)}
         for content_hash, status, _, error, stored_hash in items:
             if status in ("succeeded", "duplicate"):
                 assert content_hash == stored_hash
             else:
                 assert error
-                assert content_hash in given_up or error == "refused" or status == "canceled"
+                assert content_hash in poisoned or error == "refused" or status == "canceled"
         stored = [h for (h,) in rows(self.database, "SELECT content_hash FROM documents")]
         assert len(stored) == len(set(stored))
         assert value(self.database, "SELECT COUNT(*) FROM chunks") == len(stored)
         succeeded = [h for h, status, *_ in items if status == "succeeded"]
         assert sorted(map(str, succeeded)) == sorted(map(str, stored)), (
-            "each document has one item it came from"
+            "each document comes from exactly one item"
         )
 
     def handlers(self) -> Handlers:
         def score(document: Any) -> Any:
-            if document.content == NEVER:
+            if document.content == REFUSED_CONTENT:
                 raise DocumentError("refused")
             return scored(document)
 
@@ -147,17 +147,17 @@ class Protocol(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
-    def finish_one(self, data: st.DataObject) -> None:
-        batch, left = self.held[data.draw(st.integers(0, len(self.held) - 1))]
+    def finish_item_of_batch(self, data: st.DataObject) -> None:
+        batch, remaining = self.held[data.draw(st.integers(0, len(self.held) - 1))]
         handler: Any = self.handlers()[batch.stage]
-        # Of a batch one item may be lost, canceled with its job, and the others not.
+        # A canceled job may have lost only some items of a batch.
         with contextlib.suppress(LeaseLostError):
             if batch.wave is not None:
-                self.held.remove((batch, left))
+                self.held.remove((batch, remaining))
                 with self.database.write() as connection:
                     finish_wave(connection, batch.wave, batch.owner, 1)
-            elif left:
-                item = left.pop(data.draw(st.integers(0, len(left) - 1)))
+            elif remaining:
+                item = remaining.pop(data.draw(st.integers(0, len(remaining) - 1)))
                 self.finish(batch, item, handler)
 
     def finish(self, batch: Batch, item: WorkItem, handler: Any) -> None:
@@ -185,26 +185,26 @@ class Protocol(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
-    def give_back(self, data: st.DataObject) -> None:
+    def release_batch(self, data: st.DataObject) -> None:
         batch, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         release(self.database, batch)
 
     @rule(later=st.booleans())
     def reconcile(self, later: bool) -> None:
-        # Later: every lease has run out, though the owners live and will try to write.
+        # Later: all leases have expired, but their owners are alive and will try to write.
         now = time.time() + (self.settings.lease_seconds + 1 if later else 0)
         reconcile(self.database, self.settings, now=now)
 
     @invariant()
-    def counts_are_true(self) -> None:
+    def counts_match_items(self) -> None:
         assert_consistent(self.database)
 
     @invariant()
-    def nobody_holds_what_another_holds(self) -> None:
+    def no_item_has_two_owners(self) -> None:
         owners = rows(
             self.database, "SELECT id, lease_owner FROM job_items WHERE status IN ('discovering', 'scoring')"
         )
-        held = {(item.id, batch.owner) for batch, left in self.held for item in left}
+        held = {(item.id, batch.owner) for batch, remaining in self.held for item in remaining}
         living = {(i, owner) for i, owner in owners if owner not in self.dead}
         assert living <= held
 

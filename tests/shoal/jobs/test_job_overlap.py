@@ -1,4 +1,4 @@
-"""While results are stored the next documents are prepared; what is lost in between is done again."""
+"""The next documents are prepared while results are stored; lost preparations are repeated."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ WAIT = 120.0
 
 
 @pytest.fixture(autouse=True)
-def two_documents_share_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_documents_per_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "WRITE_ITEMS", 2)
 
 
 @pytest.fixture
-def together(settings: Settings) -> Settings:
+def group_settings(settings: Settings) -> Settings:
     return dataclasses.replace(settings, batch_items=100)
 
 
-class Watched(ItemHandler):
-    """Scores and stores; notes what it does, and may be made to do it otherwise."""
+class RecordingHandler:
+    """Scores and stores documents and records its calls; subclasses change the behavior."""
 
     def __init__(self, database: Database) -> None:
-        self.scoring = Scoring(database, FunctionScorer(scored))
-        self.seen: list[tuple[str, str]] = []
+        self.scoring = Scoring(database, lambda _item, document, _cuts: scored(document))
+        self.events: list[tuple[str, str]] = []
 
     def prepare(self, item: WorkItem) -> Any:
-        self.seen.append(("prepare", item.head.title))
+        self.events.append(("prepare", item.head.title))
         return self.scoring.prepare(item)
 
     def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
-        self.seen.append(("store", item.head.title))
+        self.events.append(("store", item.head.title))
         return self.scoring.store(connection, item, prepared)
 
 
@@ -56,9 +56,11 @@ def stored(database: Database) -> list[str]:
     return sorted(row[0] for row in rows(database, "SELECT content FROM documents"))
 
 
-def test_preparing_overlaps_with_storing_earlier_documents(database: Database, together: Settings) -> None:
-    class Waiting(Watched):
-        """Storing the first waits until the third is prepared."""
+def test_preparing_overlaps_with_storing_earlier_documents(
+    database: Database, group_settings: Settings
+) -> None:
+    class WaitingHandler(RecordingHandler):
+        """Waits with storing until the third document is prepared."""
 
         third_is_prepared = threading.Event()
 
@@ -72,66 +74,80 @@ def test_preparing_overlaps_with_storing_earlier_documents(database: Database, t
             assert self.third_is_prepared.wait(WAIT)
             return super().store(connection, item, prepared)
 
-    upload(database, together, TEXTS)
-    told: list[int] = []
-    handler = Waiting(database)
-    watch = lambda: told.append(len(stored(database)))  # noqa: E731
-    process(must_claim(database, together), database, {Stage.score: handler}, together, watch)
+    upload(database, group_settings, TEXTS)
+    stored_counts: list[int] = []
+    handler = WaitingHandler(database)
+
+    def record_stored_count() -> None:
+        stored_counts.append(len(stored(database)))
+
+    process(
+        must_claim(database, group_settings),
+        database,
+        {Stage.score: handler},
+        group_settings,
+        record_stored_count,
+    )
     assert stored(database) == TEXTS
-    assert told == [2, 4, 6]
-    assert [title for what, title in handler.seen if what == "store"] == TEXTS
+    assert stored_counts == [2, 4, 6]
+    assert [title for event, title in handler.events if event == "store"] == TEXTS
     assert_consistent(database)
 
 
-def test_outdated_preparation_is_repeated(database: Database, together: Settings) -> None:
-    class Changing(Watched):
+def test_outdated_preparation_is_repeated(database: Database, group_settings: Settings) -> None:
+    class OutdatedHandler(RecordingHandler):
         def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
-            if self.seen.count(("prepare", item.head.title)) == 1 and item.head.title in TEXTS[1:4]:
+            if self.events.count(("prepare", item.head.title)) == 1 and item.head.title in TEXTS[1:4]:
                 raise NotPreparedError
             return super().store(connection, item, prepared)
 
-    job_id = upload(database, together, TEXTS)
-    handler = Changing(database)
-    process(must_claim(database, together), database, {Stage.score: handler}, together)
+    job_id = upload(database, group_settings, TEXTS)
+    handler = OutdatedHandler(database)
+    process(must_claim(database, group_settings), database, {Stage.score: handler}, group_settings)
     assert stored(database) == TEXTS
     assert statuses(database, job_id) == ["succeeded"] * len(TEXTS)
-    assert sum(what == "prepare" for what, _ in handler.seen) == len(TEXTS) + 3
+    assert sum(event == "prepare" for event, _ in handler.events) == len(TEXTS) + 3
     assert_consistent(database)
 
 
 def test_unstorable_batch_is_released_with_its_prepared_documents(
-    database: Database, together: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, group_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(Watched):
+    class FailingHandler(RecordingHandler):
         def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
             if item.head.title == TEXTS[2]:
                 raise DatabaseUnavailableError("locked")
             return super().store(connection, item, prepared)
 
     monkeypatch.setattr(runner, "STORE_RETRY_SECONDS", 0.0)
-    job_id = upload(database, together, TEXTS)
+    job_id = upload(database, group_settings, TEXTS)
     with pytest.raises(DatabaseUnavailableError):
-        process(must_claim(database, together), database, {Stage.score: Failing(database)}, together)
+        process(
+            must_claim(database, group_settings),
+            database,
+            {Stage.score: FailingHandler(database)},
+            group_settings,
+        )
     assert stored(database) == TEXTS[:2]
     assert_consistent(database)
-    run_job(database, together)
+    run_job(database, group_settings)
     assert statuses(database, job_id) == ["succeeded"] * len(TEXTS)
     assert stored(database) == TEXTS
 
 
 def test_failed_group_transaction_is_retried_document_by_document(
-    database: Database, together: Settings
+    database: Database, group_settings: Settings
 ) -> None:
-    class Expecting(Watched):
+    class ExpectingHandler(RecordingHandler):
         expected: list[list[str]] = []  # noqa: RUF012
 
         def prepare_together(self, items: Sequence[WorkItem]) -> None:
             self.expected.append([item.head.title for item in items])
             raise ValueError("too much at once")
 
-    upload(database, together, TEXTS[:5])
-    handler = Expecting(database)
-    process(must_claim(database, together), database, {Stage.score: handler}, together)
+    upload(database, group_settings, TEXTS[:5])
+    handler = ExpectingHandler(database)
+    process(must_claim(database, group_settings), database, {Stage.score: handler}, group_settings)
     assert stored(database) == TEXTS[:5]
-    assert handler.expected == [TEXTS[:2], TEXTS[2:4]], "one by itself is not expected"
+    assert handler.expected == [TEXTS[:2], TEXTS[2:4]], "a single document is not announced by `expect`"
     assert_consistent(database)

@@ -1,4 +1,4 @@
-"""How far a job is and how long it will take, by what was counted."""
+"""Progress, speed and remaining time of a job."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ START = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
 def job(
     *,
     done: int = 0,
+    failed: int = 0,
     total: int = 100,
     bytes_done: int = 0,
     bytes_total: int = 1000,
@@ -29,7 +30,7 @@ def job(
     finished_after: float | None = None,
     job_id: int = 1,
 ) -> Job:
-    """A job that was started at START."""
+    """Return a job that started at START."""
     return Job(
         id=job_id,
         kind=JobKind.ingest,
@@ -38,7 +39,7 @@ def job(
         progress=Progress(
             total=total,
             done=done,
-            failed=0,
+            failed=failed,
             duplicate=0,
             canceled=0,
             skipped=0,
@@ -66,7 +67,7 @@ def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 100
         (job(), [wave(Stage.discover, 100)], 0.0),
         (job(), [wave(Stage.discover, 50)], 0.25),
         (job(), [wave(Stage.learn, 0)], 0.5),
-        # One large document that failed at the first look: it is done, however few it is by number.
+        # One large document failed in discover: its bytes are done, although it is only one item.
         (job(done=1, bytes_done=300), [wave(Stage.discover, 99)], 0.3),
         (job(bytes_done=400), [wave(Stage.score, 60)], 0.7),
         (job(bytes_done=1000), [wave(None, 0)], 1.0),
@@ -98,7 +99,7 @@ def test_fraction_is_between_0_and_1(
 def test_remaining_time_uses_the_recent_speed() -> None:
     now = START.timestamp() + 3600
     paces = Paces(clock=lambda: now)
-    # An hour in which nobody asked says nothing better than the whole time does.
+    # Without earlier samples, the speed is that of the whole hour.
     first = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
     assert first.fraction == pytest.approx(0.55)
     assert first.seconds_left == pytest.approx(3600 * 0.45 / 0.55)
@@ -141,6 +142,22 @@ def test_waiting_job_has_no_speed_and_ended_job_has_its_average() -> None:
     )
     assert (ended.fraction, ended.seconds_left) == (1, 0)
     assert (ended.items_per_second, ended.bytes_per_second) == (5, 50)
+
+
+def test_refused_items_do_not_count_in_the_speed() -> None:
+    """The wave of this job has 60 of its 100 items; the upload refused the others."""
+    now = START.timestamp() + 2
+    paces = Paces(clock=lambda: now)
+    first = paces.estimate(job(done=50, failed=40), [wave(Stage.score, 50, total=60)])
+    assert first.items_per_second == pytest.approx(10 / 2)
+    now += 10
+    second = paces.estimate(job(done=70, failed=40, bytes_done=300), [wave(Stage.score, 30, total=60)])
+    assert second.items_per_second == pytest.approx(20 / 10)
+    ended = paces.estimate(
+        job(status=JobStatus.partial, done=100, failed=40, bytes_done=1000, finished_after=20),
+        [wave(None, 0, total=60)],
+    )
+    assert ended.items_per_second == pytest.approx(60 / 20)
 
 
 def test_retry_and_clock_set_back_reset_the_samples() -> None:

@@ -1,4 +1,4 @@
-"""What was interrupted is made good: leases of dead workers, poison, messages that never came."""
+"""The reconciler recovers leases of dead workers, poison documents and lost messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _work_or_die(settings: Settings) -> None:
 
 
 def in_a_process(target: object, *arguments: object) -> int:
-    """Run to the end, or the death, of a real process; its exit code."""
+    """Run a function in a real process until it ends or dies; return the exit code."""
     process_ = SPAWN.Process(target=target, args=arguments)  # type: ignore[arg-type]
     process_.start()
     process_.join()
@@ -94,10 +94,10 @@ def test_poison_document_fails_after_max_attempts_and_others_succeed(
         deaths += 1
         reconcile(database, settings)
         assert_consistent(database)
-        # The last to run after the poison was given up may have nothing to die of.
+        # The last process may survive, because the poison document has failed by then.
         if deaths == 4:
             run_job(database, settings, handlers(database, _score_or_die))
-    # Once with its neighbours, three times alone.
+    # Once with other documents, three times alone.
     assert deaths == 4
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
     item = queries.get_items(database, job_id)[1]
@@ -126,7 +126,7 @@ def test_lease_of_a_living_owner_is_not_reclaimed_before_it_expires(
 
 
 def _end_with_the_parent(settings: Settings) -> None:
-    """Claim in a process of this process's own, and end with it."""
+    """Claim in a child process, then die together with it."""
     child = SPAWN.Process(target=_claim_and_die, args=(settings,))
     child.start()
     child.join()
@@ -151,7 +151,7 @@ def test_document_that_repeatedly_kills_its_machine_fails(database: Database, se
         must_claim(database, settings)
         with database.write() as connection:
             connection.execute(sa.text("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0:1:0-x'"))
-        # Elsewhere only the silence is known.
+        # The owner is on another machine, so only its silence shows.
         reconcile(database, settings)
         assert value(database, "SELECT interruptions FROM job_items") == interruption - 1
         assert statuses(database, job_id) == ["scoring"]
@@ -168,7 +168,7 @@ def test_owner_is_dead_if_its_process_is_gone_unreaped_or_replaced(settings: Set
     assert lease.has_parent(mine)
     host, pid, start, parent, rest = mine.rsplit(":", 4)
     parent_start, _, token = rest.partition("-")
-    # The same pid, but of a process that began at another time.
+    # The same pid, but a different start.
     assert lease.is_dead(f"{host}:{pid}:{int(start) - 1}:{parent}:{rest}")
     assert not lease.has_parent(f"{host}:{pid}:{start}:{parent}:{int(parent_start) - 1}-{token}")
     elsewhere = f"elsewhere:{pid}:{int(start) - 1}:{parent}:{rest}"
@@ -177,7 +177,7 @@ def test_owner_is_dead_if_its_process_is_gone_unreaped_or_replaced(settings: Set
     assert not lease.has_parent(elsewhere)
     child = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x"), "ended, not yet reaped by its parent"
+    assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x"), "ended, but not yet reaped by its parent"
     child.wait()
     assert lease.is_dead(f"{host}:{child.pid}:0:1:0-x")
     assert not lease.is_dead("not an owner")
@@ -204,7 +204,7 @@ def test_one_of_many_reconcilers_resends_a_lost_message(database: Database, sett
     assert len(sent) == 2
     must_claim(database, settings)
     reconcile(database, settings, lambda: sent.append(3), now + 3 * settings.reconcile_seconds)
-    assert len(sent) == 2, "nothing waits, so nothing is sent"
+    assert len(sent) == 2, "no work waits, so no message is sent"
 
 
 def test_unavailable_broker_is_retried(database: Database, settings: Settings) -> None:
@@ -212,7 +212,7 @@ def test_unavailable_broker_is_retried(database: Database, settings: Settings) -
     now = time.time()
 
     def away() -> None:
-        raise BrokerUnavailableError("the broker can't be reached")
+        raise BrokerUnavailableError("the broker is unreachable")
 
     assert not reconcile(database, settings, away, now).notified
     sent: list[int] = []
@@ -224,15 +224,16 @@ def test_concurrent_reconcilers_count_everything_once(database: Database, settin
     settings = dataclasses.replace(settings, max_attempts=1, batch_items=1)
     job_id = upload(database, settings, [str(i) for i in range(12)])
     assert in_a_process(_claim_and_die, settings, 4) == -signal.SIGKILL
-    found: list[int] = []
+    failed_counts: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(reconcile(database, settings).failed)) for _ in range(5)
+        threading.Thread(target=lambda: failed_counts.append(reconcile(database, settings).failed))
+        for _ in range(5)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(found) == 4
+    assert sum(failed_counts) == 4
     assert_consistent(database)
     run_job(database, settings)
     job = queries.get_job(database, job_id)
@@ -264,7 +265,7 @@ def test_killed_workers_lose_and_duplicate_nothing(
 
 
 def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
-    """Work on `n` documents, stand still in the next and say so."""
+    """Process `n` documents, then block in the next one and signal it."""
     left = n
 
     def score(document: DocumentDraft) -> ScoredDocument:

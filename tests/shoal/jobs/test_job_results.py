@@ -1,4 +1,4 @@
-"""Results are stored once, by whoever holds the lease; barriers are passed once."""
+"""The owner of the lease stores a result once, and a wave passes each barrier once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings
         write_late()
     assert value(database, "SELECT COUNT(*) FROM documents") == 0
     assert_consistent(database)
-    # Nor does the pipeline of the late worker store anything; whoever claims next does.
+    # The pipeline of the late worker stores nothing either; the next owner does.
     process(batch, database, handlers(database), settings)
     assert value(database, "SELECT COUNT(*) FROM documents") == 0
     run_job(database, settings)
@@ -255,7 +255,7 @@ def test_finished_work_waits_for_the_disk_and_logs_once(
 
 
 class Learner:
-    """Handlers of the three stages that note what they did, and check the barriers as they go."""
+    """Handlers of the three stages that record their calls and check the barriers."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -277,7 +277,8 @@ class Learner:
         class Learn(WaveHandler):
             def prepare_wave(self, wave: WaveRef, owner: str) -> Any:
                 outer.check(
-                    "SELECT COUNT(*) FROM job_items WHERE job_id = :j AND wave = :n AND status <> 'discovered'",
+                    "SELECT COUNT(*) FROM job_items "
+                    "WHERE job_id = :j AND wave = :n AND status <> 'discovered'",
                     wave,
                 )
                 outer.check(

@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten after their time, and nothing else is."""
+"""Finished jobs, and nothing else, are removed after the retention time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_expired_job_is_removed_and_its_documents_stay(database: Database, setti
     for table in ("jobs", "waves", "job_items", "job_item_contents"):
         assert value(database, f"SELECT COUNT(*) FROM {table}") == 0
     assert value(database, "SELECT COUNT(*) FROM documents") == 2
-    # Ids are not used again: a page that still shows the old job does not show another one.
+    # Ids are not reused, so a page of an old job never shows another job.
     assert upload(database, settings, ["wind"]) > job_id
 
 
@@ -78,11 +78,11 @@ def test_expired_jobs_are_removed_in_rounds(
     for i in range(5):
         upload(database, settings, [f"lava {i}"])
     run_job(database, settings)
-    left = []
+    job_counts = []
     while count_jobs(database):
         reconcile(database, settings, now=later(8))
-        left.append(count_jobs(database))
-    assert left == [3, 1, 0]
+        job_counts.append(count_jobs(database))
+    assert job_counts == [3, 1, 0]
 
 
 def test_idempotency_key_of_a_removed_job_is_free(database: Database, settings: Settings) -> None:

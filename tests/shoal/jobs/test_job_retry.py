@@ -1,4 +1,4 @@
-"""What has failed can be tried again: the same text goes through the stages once more."""
+"""A retry sends the texts of failed items through the stages again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from learning_parts import (
     learning_settings,
 )
 from learning_parts import handlers as learning_handlers
-from learning_parts import run_job as learn_off
+from learning_parts import run_job as process_all
 from learning_parts import upload as upload_texts
 from teaching_texts import about
 
@@ -53,17 +53,17 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 
-def refusing(document: DocumentDraft) -> ScoredDocument:
-    """Scores every document but the poisonous ones."""
+def refuse_poison(document: DocumentDraft) -> ScoredDocument:
+    """Score every document except poisonous ones."""
     if POISON in document.content:
         raise DocumentError("not today")
     return scored(document)
 
 
 def failed_job(database: Database, settings: Settings, *contents: str) -> int:
-    """A job worked off while poisonous documents fail."""
+    """Return a finished job whose poisonous documents have failed."""
     job_id = upload(database, settings, contents)
-    run_job(database, settings, handlers(database, refusing))
+    run_job(database, settings, handlers(database, refuse_poison))
     assert_consistent(database)
     return job_id
 
@@ -91,7 +91,7 @@ def test_item_that_fails_again_can_be_retried_again(database: Database, settings
     for _ in range(3):
         assert get_job(database, job_id).status is JobStatus.failed
         retry(database, settings, job_id)
-        run_job(database, settings, handlers(database, refusing))
+        run_job(database, settings, handlers(database, refuse_poison))
         assert_consistent(database)
     assert get_items(database, job_id)[0].error == "not today"
     retry(database, settings, job_id)
@@ -120,7 +120,7 @@ def test_refused_items_cannot_be_retried(database: Database, settings: Settings)
     opened.refuse("bad.txt", None, 7, "is not text")
     opened.add(draft(POISON))
     job_id = opened.finish()
-    run_job(database, settings, handlers(database, refusing))
+    run_job(database, settings, handlers(database, refuse_poison))
     retry(database, settings, job_id)
     assert statuses(database, job_id) == ["failed", "enqueued"]
     run_job(database, settings)
@@ -136,7 +136,7 @@ def test_refused_items_cannot_be_retried(database: Database, settings: Settings)
 def test_canceled_job_cannot_be_retried_and_keeps_no_texts(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, [POISON, "b"])
-    process(must_claim(database, settings), database, handlers(database, refusing), settings)
+    process(must_claim(database, settings), database, handlers(database, refuse_poison), settings)
     assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 2
     cancel(database, job_id)
     assert value(database, "SELECT COUNT(*) FROM job_item_contents") == 0
@@ -146,7 +146,7 @@ def test_canceled_job_cannot_be_retried_and_keeps_no_texts(database: Database, s
 
 
 def test_canceled_delete_job_cannot_be_retried(database: Database, settings: Settings) -> None:
-    """Its items need no text, so nothing else keeps them."""
+    """Its items need no text, so they count as retriable otherwise."""
     settings = dataclasses.replace(settings, batch_items=1)
     upload(database, settings, ["a", "b"])
     run_job(database, settings)
@@ -178,11 +178,11 @@ def test_failed_deletion_can_be_retried(database: Database, settings: Settings) 
 def test_running_job_can_be_retried(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, batch_items=1)
     job_id = upload(database, settings, [POISON, "b", "c"])
-    process(must_claim(database, settings), database, handlers(database, refusing), settings)
-    at_work = must_claim(database, settings)
+    process(must_claim(database, settings), database, handlers(database, refuse_poison), settings)
+    simulate_deaths = must_claim(database, settings)
     assert retry(database, settings, job_id).status is JobStatus.processing
     assert_consistent(database)
-    process(at_work, database, handlers(database), settings)
+    process(simulate_deaths, database, handlers(database), settings)
     run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert_consistent(database)
@@ -191,11 +191,11 @@ def test_running_job_can_be_retried(database: Database, settings: Settings) -> N
 def test_retried_poison_item_gets_all_attempts_and_runs_alone(database: Database, settings: Settings) -> None:
     settings = dataclasses.replace(settings, max_attempts=2)
     job_id = upload(database, settings, ["a", "b"])
-    with Crew(database, settings).at_work() as crew:
+    with Crew(database, settings).simulate_deaths() as crew:
         while True:
             batch = must_claim(database, settings)
             if any(item.seq == 0 for item in batch.items):
-                crew.bury(batch.owner)
+                crew.report_death(batch.owner)
                 if statuses(database, job_id)[0] == "failed":
                     break
             else:
@@ -205,7 +205,7 @@ def test_retried_poison_item_gets_all_attempts_and_runs_alone(database: Database
         assert get_items(database, job_id)[0].attempts == 0
         batch = must_claim(database, settings)
         assert [item.seq for item in batch.items] == [0]
-        crew.bury(batch.owner)
+        crew.report_death(batch.owner)
         assert statuses(database, job_id)[0] == "enqueued"
         run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
@@ -230,14 +230,14 @@ def test_retry_splits_items_into_waves_and_resumes_after_interruption(
     job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(5)))
     send, sent = retrying._requeue, []
 
-    def send_once(*arguments: Any) -> int:
+    def requeue_once(*arguments: Any) -> int:
         if sent:
             raise KilledError
         sent.append(arguments)
         return send(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(retrying, "_requeue", send_once)
+        patch.setattr(retrying, "_requeue", requeue_once)
         with pytest.raises(KilledError):
             retry(database, settings, job_id)
     assert statuses(database, job_id) == ["enqueued", "enqueued", "failed", "failed", "failed"]
@@ -253,22 +253,22 @@ def test_retry_splits_items_into_waves_and_resumes_after_interruption(
 def test_concurrent_retries_requeue_every_item_once(database: Database, settings: Settings) -> None:
     job_id = failed_job(database, settings, *(f"{POISON} {n}" for n in range(20)))
     start = threading.Barrier(4)
-    told: list[str] = []
+    results: list[str] = []
 
-    def try_again() -> None:
+    def retry_once() -> None:
         start.wait()
         try:
             retry(database, settings, job_id)
-            told.append("sent")
+            results.append("sent")
         except JobStateError:
-            told.append("nothing left")
+            results.append("nothing left")
 
-    threads = [threading.Thread(target=try_again) for _ in range(4)]
+    threads = [threading.Thread(target=retry_once) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(told) == ["nothing left"] * 3 + ["sent"]
+    assert sorted(results) == ["nothing left"] * 3 + ["sent"]
     assert_consistent(database)
     run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
@@ -278,17 +278,17 @@ def test_concurrent_retries_requeue_every_item_once(database: Database, settings
 # With learning
 
 TEXTS = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley wump", 6)]
-UNLUCKY = about("bees", "zorblat") + " " + about("fire", "varnisk")
+FAILING_TEXT = about("bees", "zorblat") + " " + about("fire", "varnisk")
 
 
-class Failing(ItemHandler):
-    """A handler to which one document is too much."""
+class Failing:
+    """A handler that fails for one document."""
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
 
     def prepare(self, item: WorkItem) -> Any:
-        if item.head.title == UNLUCKY[:12]:
+        if item.head.title == FAILING_TEXT[:12]:
             raise DocumentError("not today")
         return self._handler.prepare(item)
 
@@ -302,12 +302,12 @@ def failing_at(stage: Stage, database: Database, settings: Settings) -> Handlers
 
 
 @pytest.fixture
-def taught(settings: Settings) -> Settings:
+def learning(settings: Settings) -> Settings:
     return learning_settings(settings, wave_bytes=10_000, batch_items=10)
 
 
-def other(settings: Settings, name: str) -> tuple[Database, Settings]:
-    """Another database beside."""
+def copy_database(settings: Settings, name: str) -> tuple[Database, Settings]:
+    """Return a copy of the database and its settings."""
     path = settings.database_path.with_name(name)
     own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
     shutil.copyfile(settings.database_path, path)
@@ -316,25 +316,25 @@ def other(settings: Settings, name: str) -> tuple[Database, Settings]:
 
 @pytest.mark.parametrize("stage", [Stage.discover, Stage.score])
 def test_retried_item_is_learned_as_if_uploaded_at_the_retry(
-    database: Database, taught: Settings, stage: Stage
+    database: Database, learning: Settings, stage: Stage
 ) -> None:
     database.close()
-    expected, own = other(taught, "expected.db")
+    expected, own = copy_database(learning, "expected.db")
     if stage is Stage.discover:
-        # The others were stored without it.
+        # The other documents were stored without it.
         upload_texts(expected, own, TEXTS)
-        learn_off(expected, own)
-        upload_texts(expected, own, [UNLUCKY])
+        process_all(expected, own)
+        upload_texts(expected, own, [FAILING_TEXT])
     else:
-        # All had learned from it when it failed.
-        upload_texts(expected, own, [*TEXTS, UNLUCKY])
-    learn_off(expected, own)
+        # It was already learned from when it failed.
+        upload_texts(expected, own, [*TEXTS, FAILING_TEXT])
+    process_all(expected, own)
 
-    job_id = upload_texts(database, taught, [*TEXTS, UNLUCKY])
-    learn_off(database, taught, failing_at(stage, database, taught))
+    job_id = upload_texts(database, learning, [*TEXTS, FAILING_TEXT])
+    process_all(database, learning, failing_at(stage, database, learning))
     assert get_job(database, job_id).status is JobStatus.partial
-    retry(database, taught, job_id)
-    learn_off(database, taught)
+    retry(database, learning, job_id)
+    process_all(database, learning)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert canonical(database) == canonical(expected)
     assert_settled(database)
@@ -342,58 +342,58 @@ def test_retried_item_is_learned_as_if_uploaded_at_the_retry(
 
 
 def test_retried_item_whose_evidence_was_removed_is_learned_again(
-    database: Database, taught: Settings
+    database: Database, learning: Settings
 ) -> None:
-    job_id = upload_texts(database, taught, [*TEXTS, UNLUCKY])
-    learn_off(database, taught, failing_at(Stage.score, database, taught))
-    # The next learn forgets what only the failed item has said.
-    upload_texts(database, taught, [about("sea", "mirthog")])
-    learn_off(database, taught)
+    job_id = upload_texts(database, learning, [*TEXTS, FAILING_TEXT])
+    process_all(database, learning, failing_at(Stage.score, database, learning))
+    # The next learn stage removes words known only from the failed item.
+    upload_texts(database, learning, [about("sea", "mirthog")])
+    process_all(database, learning)
     assert_settled(database)
-    retry(database, taught, job_id)
-    learn_off(database, taught)
+    retry(database, learning, job_id)
+    process_all(database, learning)
     assert get_job(database, job_id).status is JobStatus.succeeded
     assert_settled(database)
     assert any("varnisk" in line and "custom_word" in line for line in canonical(database))
 
 
 def test_replacement_is_retried_unless_a_later_one_supersedes_it(
-    database: Database, taught: Settings
+    database: Database, learning: Settings
 ) -> None:
-    upload_texts(database, taught, [about("law", "quendle")])
-    learn_off(database, taught)
-    (unlucky,) = drafts([UNLUCKY], taught)
-    (later,) = drafts([about("sea", "mirthog")], taught)
-    first = submit_replacement(database, taught, 1, unlucky)
-    learn_off(database, taught, failing_at(Stage.score, database, taught))
+    upload_texts(database, learning, [about("law", "quendle")])
+    process_all(database, learning)
+    (unlucky,) = drafts([FAILING_TEXT], learning)
+    (later,) = drafts([about("sea", "mirthog")], learning)
+    first = submit_replacement(database, learning, 1, unlucky)
+    process_all(database, learning, failing_at(Stage.score, database, learning))
     assert statuses(database, first) == ["failed"]
-    retry(database, taught, first)
-    learn_off(database, taught, failing_at(Stage.score, database, taught))
-    submit_replacement(database, taught, 1, later)
-    with pytest.raises(JobStateError, match="other content since"):
-        retry(database, taught, first)
-    learn_off(database, taught)
-    with pytest.raises(JobStateError, match="other content since"):
-        retry(database, taught, first)
+    retry(database, learning, first)
+    process_all(database, learning, failing_at(Stage.score, database, learning))
+    submit_replacement(database, learning, 1, later)
+    with pytest.raises(JobStateError, match="newer content"):
+        retry(database, learning, first)
+    process_all(database, learning)
+    with pytest.raises(JobStateError, match="newer content"):
+        retry(database, learning, first)
     assert rows(database, "SELECT content FROM documents") == [(later.content,)]
     assert_consistent(database)
 
 
-def test_retry_survives_death_at_every_statement(database: Database, taught: Settings) -> None:
-    """What follows is the work of any wave, which has tests of its own."""
-    job_id = upload_texts(database, taught, [*TEXTS[:2], UNLUCKY])
-    learn_off(database, taught, failing_at(Stage.score, database, taught))
+def test_retry_survives_death_at_every_statement(database: Database, learning: Settings) -> None:
+    """The work of the new wave has its own tests."""
+    job_id = upload_texts(database, learning, [*TEXTS[:2], FAILING_TEXT])
+    process_all(database, learning, failing_at(Stage.score, database, learning))
     database.close()
     expected: list[str] = []
     for n in itertools.count():
-        library, own = other(taught, f"{n}.db")
+        library, own = copy_database(learning, f"{n}.db")
         with killed_at(library, n) as died, contextlib.suppress(KilledError):
             retry(library, own, job_id)
         assert_consistent(library)
         if died():
             with contextlib.suppress(JobStateError):
                 retry(library, own, job_id)
-        learn_off(library, own)
+        process_all(library, own)
         assert get_job(library, job_id).status is JobStatus.succeeded, f"killed at statement {n}"
         expected = expected or canonical(library)
         assert canonical(library) == expected, f"killed at statement {n}"

@@ -1,4 +1,4 @@
-"""What runs every two seconds, or with every batch, must not read what has ended."""
+"""Statements that run every two seconds, or for every batch, must not read ended rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OF_LEARNING = {
 
 @pytest.mark.parametrize("name", OF_LEARNING)
 def test_statements_of_every_learn_stage_use_an_index(database: Database, name: str) -> None:
-    """Its cost grows with what is new, not with the library."""
+    """Their cost grows with the new documents, not with the library."""
     text = OF_LEARNING[name]
     parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
     with database.snapshot() as snapshot:

@@ -1,4 +1,4 @@
-"""An upload is a job in one step or nothing at all."""
+"""An upload becomes a job in one step, or leaves nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_upload_of_a_dead_process_is_removed_after_its_timeout(
     done = reconcile(database, settings, now=time.time() + settings.upload_timeout + 1)
     assert done.dropped == FLUSH_ITEMS
     assert n_rows(database) == NOTHING
-    # Should it live after all, it is told, and nothing of it is accepted.
+    # If the process is alive after all, it gets an error, and nothing is accepted.
     opened.add(draft("one more"))
     with pytest.raises(UploadDroppedError):
         opened.finish()
@@ -148,7 +148,7 @@ def test_full_disk_accepts_no_upload(database: Database, settings: Settings) -> 
     database.engine.dispose()
     assert claim_now(database, settings) is None
     assert value(database, "SELECT COUNT(*) FROM job_items") == 0
-    # There is room again: the same upload can still be finished.
+    # When the disk has space again, the same upload can be finished.
     assert queries.get_job(database, opened.finish()).status is JobStatus.enqueued
 
 
@@ -182,20 +182,20 @@ def test_same_key_with_another_body_is_an_error(database: Database, settings: Se
 
 
 def test_concurrent_requests_with_one_key_create_one_job(database: Database, settings: Settings) -> None:
-    found: list[int] = []
+    job_ids: list[int] = []
 
     def send() -> None:
         opened = Upload(database, settings).begin(idempotency_key="k", request_hash="h")
         opened.add(draft("a"))
-        found.append(opened.finish())
+        job_ids.append(opened.finish())
 
     threads = [threading.Thread(target=send) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(job_ids) == 8
+    assert len(set(job_ids)) == 1
     assert n_rows(database) == {"jobs": 1, "waves": 1, "job_items": 1, "job_item_contents": 1}
 
 

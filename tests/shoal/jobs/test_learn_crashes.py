@@ -1,4 +1,4 @@
-"""Whatever a worker was writing when it died, the library comes out the same."""
+"""The death of a worker at any write does not change the library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from learning_parts import (
     assert_settled,
     canonical,
     handlers,
+    ingest,
     killed_at,
     learned,
     learning_settings,
     run_job,
-    take_in,
     upload,
 )
 from teaching_texts import about
@@ -42,7 +42,7 @@ SECOND = [about("bees", "zorblat"), about("fire", "mirthog"), about("fire", "zor
 
 @pytest.fixture(autouse=True)
 def short_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small transactions where a large library would have them."""
+    """Use many small transactions, as for a large library."""
     for name in ("EVIDENCE_ROWS", "LEARNED_WORDS", "KEYS", "OBSERVED_TEXTS"):
         monkeypatch.setattr(learn, name, 2)
 
@@ -53,7 +53,7 @@ def settings(settings: Settings) -> Settings:
 
 
 @contextlib.contextmanager
-def a_copy(of: Path, settings: Settings, to: Path) -> Iterator[tuple[Database, Settings]]:
+def open_copy(of: Path, settings: Settings, to: Path) -> Iterator[tuple[Database, Settings]]:
     shutil.copyfile(of, to)
     own = dataclasses.replace(settings, database_url=f"sqlite:///{to}")
     database = Database(own.database_url)
@@ -62,7 +62,7 @@ def a_copy(of: Path, settings: Settings, to: Path) -> Iterator[tuple[Database, S
 
 
 def until_stage(database: Database, settings: Settings, stage: Stage) -> None:
-    """Work until the next batch is of a stage."""
+    """Process batches until the next one is of `stage`."""
     while batch := claim(database, lease.new_owner(), settings):
         if batch.stage is stage:
             from shoal.jobs.queue.claims import release
@@ -80,13 +80,13 @@ CASES = [
 
 
 def prepared(database: Database, settings: Settings, stage: Stage) -> tuple[Path, Settings]:
-    """A library that has learned, lost a document, and is about to enter a stage."""
-    take_in(database, settings, FIRST)
+    """Return a library with learned words and a deleted document, in front of `stage`."""
+    ingest(database, settings, FIRST)
     submit_delete(database, settings, [2])
     run_job(database, settings)
     if stage in RESCORE:
-        take_in(database, settings, SECOND)
-        # So that there is something to look at again.
+        ingest(database, settings, SECOND)
+        # Changed settings make documents stale for the rescore.
         settings = dataclasses.replace(settings, context_confidence=3.0, short_document_words=10)
         submit_rescore(database, settings)
     else:
@@ -98,7 +98,7 @@ def prepared(database: Database, settings: Settings, stage: Stage) -> tuple[Path
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where there is such a place: this is not about the disk."""
+    """Return a folder, in memory if possible: the disk does not matter here."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
@@ -112,15 +112,15 @@ def test_stage_survives_death_at_every_statement(
 ) -> None:
     settings = dataclasses.replace(settings, observations=retention)
     template, settings = prepared(database, settings, stage)
-    with a_copy(template, settings, folder / "whole.db") as (whole, own):
+    with open_copy(template, settings, folder / "whole.db") as (whole, own):
         run_job(whole, own)
         expected = canonical(whole)
         assert set(learned(whole)) == {"zorblat", "mirthog", "hoxley", "wump"}
         assert "hoxley wump" in learned(whole, compounds=True)
     for n in itertools.count():
         with (
-            a_copy(template, settings, folder / f"{n}.db") as (library, own),
-            Crew(library, own).at_work() as crew,
+            open_copy(template, settings, folder / f"{n}.db") as (library, own),
+            Crew(library, own).simulate_deaths() as crew,
         ):
             batch = claim(library, lease.new_owner(), own)
             assert batch is not None
@@ -128,7 +128,7 @@ def test_stage_survives_death_at_every_statement(
             with killed_at(library, n) as died, contextlib.suppress(KilledError):
                 process(batch, library, handlers(library, own), own)
             if died():
-                crew.bury(batch.owner)
+                crew.report_death(batch.owner)
             run_job(library, own)
             assert canonical(library) == expected, f"killed at statement {n}"
             if retention == "keep":
@@ -142,21 +142,21 @@ def test_stage_survives_death_at_every_statement(
 def test_next_learn_stage_wipes_the_rows_of_an_interrupted_one(
     database: Database, settings: Settings
 ) -> None:
-    """The one that was interrupted is canceled, and never done again."""
+    """The interrupted job is canceled and not continued."""
     from shoal.jobs.queue.cancel import cancel
 
-    take_in(database, settings, FIRST)
+    ingest(database, settings, FIRST)
     job_id = upload(database, settings, SECOND)
     until_stage(database, settings, Stage.learn)
-    with Crew(database, settings).at_work() as crew:
+    with Crew(database, settings).simulate_deaths() as crew:
         batch = claim(database, lease.new_owner(), settings)
         assert batch is not None
         with killed_at(database, 22), pytest.raises(KilledError):
             process(batch, database, handlers(database, settings), settings)
         with database.snapshot() as snapshot:
             assert snapshot.value("SELECT COUNT(*) FROM word_evidence WHERE revision = 2") > 0
-        crew.bury(batch.owner)
+        crew.report_death(batch.owner)
         cancel(database, job_id)
-        take_in(database, settings, [about("bees", "varnisk")])
+        ingest(database, settings, [about("bees", "varnisk")])
     assert_settled(database)
     assert set(learned(database)) == {"zorblat", "quendle", "hoxley", "wump", "varnisk"}

@@ -1,4 +1,4 @@
-"""A library that learns, as people use it from Python: taken in, searched, explained, rescored."""
+"""A learning library used from Python: ingest, search, explain, rescore."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def engine(settings: Settings) -> Iterator[Engine]:
         yield opened
 
 
-def given(contents: list[str]) -> list[dict[str, Any]]:
+def as_documents(contents: list[str]) -> list[dict[str, Any]]:
     return [{"title": text[:12], "content": text, "format": "plaintext"} for text in contents]
 
 
 def test_engine_and_service_build_the_same_library(
     engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
 ) -> None:
-    results = engine.ingest_many(given(CONTENTS))
+    results = engine.ingest_many(as_documents(CONTENTS))
     assert [result.duplicate for result in results] == [None, None, None, results[0].id, None, None, None]
     path = tmp_path / "service.db"
     path.write_bytes(migrated_file.read_bytes())
@@ -76,24 +76,27 @@ def test_engine_and_service_build_the_same_library(
 def test_ingest_processes_build_the_same_library(
     engine: Engine, settings: Settings, tmp_path: Path, migrated_file: Path
 ) -> None:
-    engine.ingest_many(given(CONTENTS * 2))
-    path = tmp_path / "other.db"
+    engine.ingest_many(as_documents(CONTENTS * 2))
+    path = tmp_path / "second.db"
     path.write_bytes(migrated_file.read_bytes())
     own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-    with Engine(settings=own, scorer=scorer()) as other, other.ingest_session() as ingest_session:
-        for document in given(CONTENTS * 2):
+    with (
+        Engine(settings=own, scorer=scorer()) as second_engine,
+        second_engine.ingest_session() as ingest_session,
+    ):
+        for document in as_documents(CONTENTS * 2):
             ingest_session.add(document)
         seen: list[embedded.LocalProgress] = []
         results = ingest_session.finish(processes=2, watch=seen.append)
         assert [result.error for result in results] == [None] * 14
-        assert list(other.export(canonical=True)) == list(engine.export(canonical=True))
+        assert list(second_engine.export(canonical=True)) == list(engine.export(canonical=True))
     assert seen[-1].items_total == 14
 
 
 def test_vocabulary_lookup_of_a_text_matches_the_scorer(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents = given(
+    documents = as_documents(
         [*CONTENTS, about("law", "hoxley wump", 6), "Hoxley wumps and the zorblat's crater. Zorblats!"]
     )
     documents[-1]["title"] = "Of quendles and varnisks"
@@ -109,22 +112,24 @@ def test_vocabulary_lookup_of_a_text_matches_the_scorer(
 
 
 def test_vocabulary_version_stays_while_it_is_in_use(engine: Engine) -> None:
-    """They may be overtaken and removed before the scoring begins."""
+    """Later versions may remove its words before scoring begins."""
     engine.ingest(title="One", content=about("fire", "zorblat"))
-    asked = scorers.Vocabularies(engine.database, scorer())
-    number = asked.newest()
+    vocabularies = scorers.Vocabularies(engine.database, scorer())
+    number = vocabularies.newest()
     for i in range(3):
         engine.ingest(title=f"More {i}", content=f"{about('sea', 'zorblat')} {i}")
     with engine.database.snapshot() as snapshot:
         rows = "SELECT COUNT(*) FROM custom_words WHERE word = 'zorblat' AND from_version <= :version"
         assert snapshot.value(rows, {"version": number}) == 0
-    known = asked.at(number).lookup_word("zorblat")
-    assert known is not None
-    assert known.is_custom
+    word_info = vocabularies.at(number).lookup_word("zorblat")
+    assert word_info is not None
+    assert word_info.is_custom
 
 
 def test_learned_word_finds_related_documents(engine: Engine) -> None:
-    engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle"), about("bees", "varnisk")]))
+    engine.ingest_many(
+        as_documents([about("fire", "zorblat"), about("law", "quendle"), about("bees", "varnisk")])
+    )
     for query in ("zorblat", "Zorblats", "the ZORBLAT's"):
         reply = engine.search(query, max_per_document=None)
         assert reply.query_info.unknown_words == (), query
@@ -138,8 +143,8 @@ def test_learned_word_finds_related_documents(engine: Engine) -> None:
 def test_search_uses_words_learned_by_another_engine_at_once(engine: Engine, settings: Settings) -> None:
     engine.start()
     assert engine.search("zorblat").results == []
-    with Engine(settings=settings, scorer=scorer()) as other:
-        other.ingest_many(given([about("fire", "zorblat")]))
+    with Engine(settings=settings, scorer=scorer()) as second_engine:
+        second_engine.ingest_many(as_documents([about("fire", "zorblat")]))
     assert engine.search("zorblat").results
     assert engine.status()["n_custom_words"] == 1
 
@@ -147,7 +152,7 @@ def test_search_uses_words_learned_by_another_engine_at_once(engine: Engine, set
 def test_query_scorer_matches_a_scorer_with_the_full_vocabulary(engine: Engine) -> None:
     from shoal.learning.scorers import Vocabularies, scorer_for
 
-    engine.ingest_many(given([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
+    engine.ingest_many(as_documents([about("fire", "hoxley wump", 8), about("law", "zorblat"), *CONTENTS]))
     newest = engine.status()["vocabulary_version"]
     query_scorer = Vocabularies(engine.database, scorer()).at(newest)
     for query in (
@@ -159,11 +164,11 @@ def test_query_scorer_matches_a_scorer_with_the_full_vocabulary(engine: Engine) 
         "volcano",
     ):
         with engine.database.snapshot() as snapshot:
-            found = scorer_for(query, snapshot, scorer())
-        one, other = found.score(query), query_scorer.score(query)
-        assert list(one.top_reefs) == list(other.top_reefs), query
-        assert (one.coverage, one.unknown_words) == (other.coverage, other.unknown_words), query
-        assert found.explain_words(query) == query_scorer.explain_words(query), query
+            partial_scorer = scorer_for(query, snapshot, scorer())
+        partial, full = partial_scorer.score(query), query_scorer.score(query)
+        assert list(partial.top_reefs) == list(full.top_reefs), query
+        assert (partial.coverage, partial.unknown_words) == (full.coverage, full.unknown_words), query
+        assert partial_scorer.explain_words(query) == query_scorer.explain_words(query), query
 
 
 def test_cached_scores_follow_a_rescore(engine: Engine) -> None:
@@ -195,7 +200,7 @@ def test_ingesting_single_documents_learns(engine: Engine) -> None:
 
 
 def test_rescore_removes_words_of_deleted_documents(engine: Engine) -> None:
-    engine.ingest_many(given([about("fire", "zorblat"), about("law", "quendle")]))
+    engine.ingest_many(as_documents([about("fire", "zorblat"), about("law", "quendle")]))
     assert engine.delete_document(1)
     assert engine.rescore().n_documents == 1
     assert set(learned(engine.database)) == {"quendle"}
@@ -204,7 +209,7 @@ def test_rescore_removes_words_of_deleted_documents(engine: Engine) -> None:
 
 def test_learning_can_be_turned_off(settings: Settings) -> None:
     with Engine(settings=settings, scorer=scorer(), learning=False) as engine:
-        engine.ingest_many(given(CONTENTS))
+        engine.ingest_many(as_documents(CONTENTS))
         status = engine.status()
         assert (status["n_custom_words"], status["vocabulary_version"]) == (0, 0)
         with engine.database.snapshot() as snapshot:
@@ -212,7 +217,7 @@ def test_learning_can_be_turned_off(settings: Settings) -> None:
 
 
 def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, settings: Settings) -> None:
-    """Its items would otherwise wait for ever, and their text fill the file."""
+    """Otherwise its items would wait forever and their texts fill the file."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     opened = embedded.open_upload(engine.database, settings).begin()
@@ -224,7 +229,7 @@ def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, setti
             "UPDATE jobs SET local_owner = REPLACE(local_owner, :old, :new)",
             {"old": f":{os.getpid()}:", "new": f":{child.pid}:"},
         )
-    assert engine.status()["jobs"]["enqueued"] == 0, "it is nobody else's business"
+    assert engine.status()["jobs"]["enqueued"] == 0, "local jobs are not counted"
     assert engine.ingest(title="x", content=CONTENTS[0]).duplicate is None
     with engine.database.snapshot() as snapshot:
         assert snapshot.value("SELECT COUNT(*) FROM jobs WHERE id = :id", {"id": job_id}) == 0
@@ -241,7 +246,7 @@ def test_workers_do_not_claim_local_jobs(engine: Engine, settings: Settings) -> 
     job_id = opened.finish()
     assert claim(engine.database, lease.new_owner(), settings) is None
     assert queries.list_jobs(engine.database) == []
-    # Nor does an equal text of a job of theirs wait for it.
+    # An equal text of a service job does not wait for it either.
     theirs = upload(engine.database, settings, CONTENTS[:1])
     run_job(engine.database, settings, handlers(engine.database, settings))
     assert queries.get_job(engine.database, theirs).progress.done == 1

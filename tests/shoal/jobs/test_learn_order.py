@@ -1,4 +1,4 @@
-"""Workers don't change the answer: however many, in whatever order, whoever dies, a library comes out the same."""
+"""The number, order and deaths of workers do not change the library."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ MANY = hypothesis_settings(
 pieces = st.tuples(st.sampled_from(sorted(SENTENCES)), st.integers(0, 1), st.sampled_from(WORDS))
 texts = st.lists(pieces, min_size=1, max_size=5).map(text_of)
 pools = st.lists(texts, min_size=3, max_size=8, unique=True)
-# Which texts of the pool a job brings, equal ones included; or which one is deleted.
+# Each step: the texts of an upload (with repetitions), or the text to delete.
 histories = st.lists(
     st.lists(st.integers(0, 7), min_size=1, max_size=7) | st.integers(0, 7), min_size=1, max_size=4
 )
 
 
 @contextlib.contextmanager
-def a_library(template: Path, settings: Settings) -> Iterator[tuple[Database, Settings]]:
-    """An empty library, in memory where there is such a place: this is not about the disk."""
+def empty_library(template: Path, settings: Settings) -> Iterator[tuple[Database, Settings]]:
+    """Yield an empty library, in memory if possible: the disk does not matter here."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         path = shutil.copyfile(template, Path(folder, "shoal.db"))
         own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
@@ -67,36 +67,40 @@ def a_library(template: Path, settings: Settings) -> Iterator[tuple[Database, Se
         database.close()
 
 
-def begin(database: Database, settings: Settings, pool: list[str], step: list[int] | int) -> None:
-    """Submit the job of a step of a history."""
+def submit_step(database: Database, settings: Settings, pool: list[str], step: list[int] | int) -> None:
+    """Submit the job for one step of a history."""
     if isinstance(step, list):
         upload(database, settings, [pool[i % len(pool)] for i in step])
         return
-    wanted = pool[step % len(pool)]
+    content = pool[step % len(pool)]
     with database.snapshot() as snapshot:
-        found = snapshot.value("SELECT id FROM documents WHERE content = :content", {"content": wanted})
-    if found is not None:
-        submit_delete(database, settings, [found])
+        document_id = snapshot.value(
+            "SELECT id FROM documents WHERE content = :content", {"content": content}
+        )
+    if document_id is not None:
+        submit_delete(database, settings, [document_id])
 
 
-def run(database: Database, settings: Settings, pool: list[str], history: list[list[int] | int]) -> None:
-    """A history, one job after the other, by one worker."""
+def run_sequentially(
+    database: Database, settings: Settings, pool: list[str], history: list[list[int] | int]
+) -> None:
+    """Run a history job by job with one worker."""
     for step in history:
-        begin(database, settings, pool, step)
+        submit_step(database, settings, pool, step)
         run_job(database, settings)
 
 
-def run_with_a_crew(
+def run_concurrently(
     database: Database,
     settings: Settings,
     pool: list[str],
     history: list[list[int] | int],
     chance: random.Random,
 ) -> None:
-    """The same by up to three workers at a time that finish in any order, lose their leases and die."""
-    with Crew(database, settings).at_work() as crew:
+    """Run a history with up to three workers that finish in any order, lose leases and die."""
+    with Crew(database, settings).simulate_deaths() as crew:
         for step in history:
-            begin(database, settings, pool, step)
+            submit_step(database, settings, pool, step)
             held = []
             while True:
                 own = dataclasses.replace(settings, batch_items=chance.randint(1, 4))
@@ -108,19 +112,19 @@ def run_with_a_crew(
                 if not held:
                     break
                 batch = held.pop(chance.randrange(len(held)))
-                what = chance.random()
-                if what < 0.1:
-                    crew.bury(batch.owner)
-                elif what < 0.15:
+                action = chance.random()
+                if action < 0.1:
+                    crew.report_death(batch.owner)
+                elif action < 0.15:
                     release(database, batch)
-                elif what < 0.45:
+                elif action < 0.45:
                     with killed_at(database, chance.randrange(80)) as died, contextlib.suppress(KilledError):
                         process(batch, database, handlers(database, own), own)
                     if died():
-                        crew.bury(batch.owner)
+                        crew.report_death(batch.owner)
                 else:
-                    if what < 0.5:
-                        # It has slept too long: others have its work now.
+                    if action < 0.5:
+                        # Its lease expires first, so other workers get its work.
                         reconcile(database, own, now=time.time() + own.lease_seconds + 1)
                     process(batch, database, handlers(database, own), own)
 
@@ -146,27 +150,29 @@ def test_any_number_and_order_of_workers_builds_the_same_library(
 ) -> None:
     settings = learning_settings(Settings(), observations=retention)
     with (
-        a_library(migrated_file, settings) as (one, of_one),
-        a_library(migrated_file, settings) as (other, of_other),
-        a_library(migrated_file, settings) as (fresh, of_fresh),
+        empty_library(migrated_file, settings) as (library_a, settings_a),
+        empty_library(migrated_file, settings) as (library_b, settings_b),
+        empty_library(migrated_file, settings) as (fresh, fresh_settings),
     ):
-        run(one, of_one, pool, history)
-        run_with_a_crew(other, of_other, pool, history, random.Random(seed))
-        assert canonical(other) == canonical(one)
+        run_sequentially(library_a, settings_a, pool, history)
+        run_concurrently(library_b, settings_b, pool, history, random.Random(seed))
+        assert canonical(library_b) == canonical(library_a)
         if retention == "keep":
-            assert_evidence(one)
-            assert_evidence(other)
-        # After a rescore there is nothing left of the way it came, nor of what was deleted.
-        with one.snapshot() as snapshot:
-            left = [row[0] for row in snapshot.rows("SELECT content FROM documents ORDER BY content_hash")]
-        if left:
-            upload(fresh, of_fresh, left)
-            run_job(fresh, of_fresh)
-        for library, own in ((one, of_one), (other, of_other), (fresh, of_fresh)):
+            assert_evidence(library_a)
+            assert_evidence(library_b)
+        # After a rescore, neither the order of jobs nor deleted documents have an effect.
+        with library_a.snapshot() as snapshot:
+            remaining = [
+                row[0] for row in snapshot.rows("SELECT content FROM documents ORDER BY content_hash")
+            ]
+        if remaining:
+            upload(fresh, fresh_settings, remaining)
+            run_job(fresh, fresh_settings)
+        for library, own in ((library_a, settings_a), (library_b, settings_b), (fresh, fresh_settings)):
             rescore(library, own)
             if retention == "keep":
                 assert_settled(library)
-        assert canonical(other) == canonical(one) == canonical(fresh)
+        assert canonical(library_b) == canonical(library_a) == canonical(fresh)
 
 
 def test_order_of_items_in_a_wave_does_not_matter(
@@ -178,8 +184,8 @@ def test_order_of_items_in_a_wave_does_not_matter(
     for seed in range(3):
         shuffled = contents.copy()
         random.Random(seed).shuffle(shuffled)
-        with a_library(migrated_file, own) as (library, of_library):
-            run(library, of_library, shuffled, [list(range(len(shuffled)))])
+        with empty_library(migrated_file, own) as (library, library_settings):
+            run_sequentially(library, library_settings, shuffled, [list(range(len(shuffled)))])
             exports.append(canonical(library))
             assert len(learned(library)) > 3
     assert exports[0] == exports[1] == exports[2]
@@ -190,26 +196,26 @@ def test_rescore_removes_the_effect_of_overlapping_jobs(settings: Settings, migr
     first = [text_of([("fire", i, word) for i in range(3)]) for word in WORDS[:4]]
     second = [text_of([("sea", i, word) for i in range(3)]) for word in WORDS[1:6]]
     with (
-        a_library(migrated_file, own) as (one, of_one),
-        a_library(migrated_file, own) as (other, of_other),
+        empty_library(migrated_file, own) as (library_a, settings_a),
+        empty_library(migrated_file, own) as (library_b, settings_b),
     ):
         for contents in (first, second):
-            upload(one, of_one, contents)
-            run_job(one, of_one)
-        before = canonical(one)
-        # The second job overtakes the first.
-        upload(other, of_other, first)
-        waiting = claim(other, lease.new_owner(), of_other)
+            upload(library_a, settings_a, contents)
+            run_job(library_a, settings_a)
+        before = canonical(library_a)
+        # The second job finishes before the first.
+        upload(library_b, settings_b, first)
+        waiting = claim(library_b, lease.new_owner(), settings_b)
         assert waiting is not None
-        upload(other, of_other, second)
-        run_job(other, of_other)
-        process(waiting, other, handlers(other, of_other), of_other)
-        run_job(other, of_other)
-        assert canonical(other) != before
-        for library, its in ((one, of_one), (other, of_other)):
-            rescore(library, its)
+        upload(library_b, settings_b, second)
+        run_job(library_b, settings_b)
+        process(waiting, library_b, handlers(library_b, settings_b), settings_b)
+        run_job(library_b, settings_b)
+        assert canonical(library_b) != before
+        for library, library_settings in ((library_a, settings_a), (library_b, settings_b)):
+            rescore(library, library_settings)
             assert_settled(library)
-        assert canonical(other) == canonical(one)
+        assert canonical(library_b) == canonical(library_a)
 
 
 def test_rescore_removes_the_effect_of_deleted_documents(settings: Settings, migrated_file: Path) -> None:
@@ -217,23 +223,26 @@ def test_rescore_removes_the_effect_of_deleted_documents(settings: Settings, mig
     stays = [text_of([("fire", i, word) for i in range(3)]) for word in WORDS[:3]]
     goes = [text_of([("law", i, word) for i in range(4)]) for word in WORDS[1:6]]
     with (
-        a_library(migrated_file, own) as (one, of_one),
-        a_library(migrated_file, own) as (other, of_other),
+        empty_library(migrated_file, own) as (library_a, settings_a),
+        empty_library(migrated_file, own) as (library_b, settings_b),
     ):
-        for library, its, jobs in ((one, of_one, [stays]), (other, of_other, [goes, stays])):
+        for library, library_settings, jobs in (
+            (library_a, settings_a, [stays]),
+            (library_b, settings_b, [goes, stays]),
+        ):
             for contents in jobs:
-                upload(library, its, contents)
-                run_job(library, its)
-        with other.write() as connection:
+                upload(library, library_settings, contents)
+                run_job(library, library_settings)
+        with library_b.write() as connection:
             for document_id in range(1, len(goes) + 1):
                 document_writer.delete_document(connection, document_id)
-        for library, its in ((one, of_one), (other, of_other)):
-            rescore(library, its)
+        for library, library_settings in ((library_a, settings_a), (library_b, settings_b)):
+            rescore(library, library_settings)
             assert_settled(library)
-        assert canonical(other) == canonical(one)
-        # Also when nothing is left at all.
-        submit_delete(one, of_one, [1, 2, 3])
-        run_job(one, of_one)
-        rescore(one, of_one)
-        assert learned(one) == {}
-        assert_settled(one)
+        assert canonical(library_b) == canonical(library_a)
+        # The same holds for an empty library.
+        submit_delete(library_a, settings_a, [1, 2, 3])
+        run_job(library_a, settings_a)
+        rescore(library_a, settings_a)
+        assert learned(library_a) == {}
+        assert_settled(library_a)

@@ -1,4 +1,4 @@
-"""Discover, learn, score: what a library learns, from what, and when it forgets."""
+"""Discover, learn, score: which words a library learns, from which texts, and when it removes them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from learning_parts import (
     canonical,
     drafts,
     handlers,
+    ingest,
     learned,
     learning_settings,
     run_job,
     scorer,
-    take_in,
     upload,
 )
 from teaching_texts import about
@@ -63,7 +63,7 @@ def step(database: Database, settings: Settings, stage: Stage, using: Handlers |
 
 
 def failing(database: Database, settings: Settings, content: str) -> Handlers:
-    """Handlers that can't score a text."""
+    """Return handlers that cannot score one text."""
     using = handlers(database, settings)
     inner: Any = using[Stage.score]
 
@@ -80,12 +80,12 @@ def failing(database: Database, settings: Settings, content: str) -> Handlers:
 
 
 def forget(database: Database, settings: Settings) -> None:
-    """Let something else be learned, so that what is gone is taken out."""
-    take_in(database, settings, [BEES])
+    """Learn from another text, so that words of removed texts are removed."""
+    ingest(database, settings, [BEES])
 
 
 def test_word_is_learned_with_the_reefs_of_its_context(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE, LAW])
+    ingest(database, settings, [FIRE, LAW])
     words = learned(database)
     assert set(words) == {"zorblat", "quendle"}
     assert (words["zorblat"]["n_occurrences"], words["zorblat"]["n_documents"]) == (4, 1)
@@ -95,13 +95,13 @@ def test_word_is_learned_with_the_reefs_of_its_context(database: Database, setti
 
 
 def test_learned_word_counts_in_the_chunks_that_contain_it(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     with_word = rows(database, "SELECT matched_words, vocabulary_version FROM chunks")
     other = dataclasses.replace(settings, learning=False)
     with database.write() as connection:
         document_writer.delete_document(connection, 1)
         connection.exec_driver_sql("DELETE FROM custom_words")
-    take_in(database, other, [FIRE])
+    ingest(database, other, [FIRE])
     without = rows(database, "SELECT matched_words FROM chunks")
     assert sum(n for n, _ in with_word) == sum(n for (n,) in without) + 4  # type: ignore[misc]
     assert {version for _, version in with_word} == {1}
@@ -113,7 +113,7 @@ def test_occurrences_add_up_across_waves_and_jobs(database: Database, settings: 
     upload(database, each, once[:1])
     run_job(database, each)
     assert learned(database) == {}
-    take_in(database, each, [FIRE, once[1], LAW])
+    ingest(database, each, [FIRE, once[1], LAW])
     words = learned(database)
     assert (words["pelluno"]["n_occurrences"], words["pelluno"]["n_documents"]) == (2, 2)
     versions = rows(database, "SELECT n, vocabulary_version FROM waves WHERE job_id = 2 ORDER BY n")
@@ -126,20 +126,20 @@ def test_occurrences_add_up_across_waves_and_jobs(database: Database, settings: 
 
 
 def test_texts_without_new_words_create_no_vocabulary_version(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE])
-    take_in(database, settings, ["A court and a jury heard the witness."])
+    ingest(database, settings, [FIRE])
+    ingest(database, settings, ["A court and a jury heard the witness."])
     assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == 1
     assert_settled(database)
 
 
 def test_wave_is_scored_with_its_own_vocabulary_version(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [about("law", "zorblat", 2)])
+    ingest(database, settings, [about("law", "zorblat", 2)])
     upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
     step(database, settings, Stage.learn)
     waiting = must_claim(database, settings, Stage.score)
     query_scorer = Vocabularies(database, scorer()).at(2)
-    take_in(database, settings, [about("sea", "zorblat", 8), about("bees", "zorblat", 8)])
+    ingest(database, settings, [about("sea", "zorblat", 8), about("bees", "zorblat", 8)])
     process(waiting, database, handlers(database, settings), settings)
     with database.snapshot() as snapshot:
         document_id = snapshot.value("SELECT document_id FROM job_items WHERE job_id = 2")
@@ -154,8 +154,8 @@ def test_wave_is_scored_with_its_own_vocabulary_version(database: Database, sett
 
 
 def test_later_plural_is_evidence_for_its_singular(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE])
-    take_in(database, settings, [about("fire", "zorblats", 2)])
+    ingest(database, settings, [FIRE])
+    ingest(database, settings, [about("fire", "zorblats", 2)])
     words = learned(database)
     assert set(words) == {"zorblat"}
     assert words["zorblat"]["n_occurrences"] == 6
@@ -166,7 +166,7 @@ def test_later_plural_is_evidence_for_its_singular(database: Database, settings:
 
 
 def test_learn_stage_based_on_outdated_data_is_repeated(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     submit_delete(database, settings, [1])
     run_job(database, settings)
     job_id = upload(database, settings, [LAW])
@@ -181,7 +181,7 @@ def test_learn_stage_based_on_outdated_data_is_repeated(database: Database, sett
         def prepare_wave(self, wave: Any, owner: str) -> Any:
             prepared.append(learning.prepare_wave(wave, owner))
             if len(prepared) == 1:
-                # The deleted text comes back, and finds that nothing needs to be noted of it.
+                # The deleted text returns and needs no new observations.
                 upload(database, settings, [FIRE])
                 step(database, settings, Stage.discover)
             return prepared[-1]
@@ -208,8 +208,8 @@ def test_only_one_wave_learns_while_others_proceed(database: Database, settings:
 
 
 def test_equal_texts_are_learned_from_once(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE, FIRE, LAW, SEA, FIRE])
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE, FIRE, LAW, SEA, FIRE])
+    ingest(database, settings, [FIRE])
     assert statuses(database, 1) == ["succeeded", "duplicate", "succeeded", "succeeded", "duplicate"]
     assert learned(database)["zorblat"]["n_occurrences"] == 4
     assert_settled(database)
@@ -274,9 +274,9 @@ def test_words_of_a_canceled_document_are_removed(
         if stage is before:
             break
         step(database, settings, before)
-    at_work = must_claim(database, settings, stage)
+    simulate_deaths = must_claim(database, settings, stage)
     cancel(database, job_id)
-    process(at_work, database, handlers(database, settings), settings)
+    process(simulate_deaths, database, handlers(database, settings), settings)
     assert statuses(database, job_id) == ["canceled", "canceled"]
     forget(database, settings)
     assert set(learned(database)) == {"varnisk"}
@@ -288,10 +288,10 @@ def test_words_of_a_deleted_document_are_removed(
     database: Database, settings: Settings, retention: str
 ) -> None:
     settings = dataclasses.replace(settings, observations=retention)
-    take_in(database, settings, [FIRE, LAW])
+    ingest(database, settings, [FIRE, LAW])
     kept = value(database, "SELECT COUNT(*) FROM word_observations")
     assert (kept == 0) is (retention == "prune")
-    take_in(database, settings, [about("sea", "zorblat", 2)])
+    ingest(database, settings, [about("sea", "zorblat", 2)])
     assert learned(database)["zorblat"]["n_occurrences"] == 6
     submit_delete(database, settings, [1, 2])
     run_job(database, settings)
@@ -311,10 +311,10 @@ def test_pruning_observations_does_not_change_the_library(
         path = shutil.copyfile(migrated_file, tmp_path / retention)
         own = dataclasses.replace(settings, database_url=f"sqlite:///{path}", observations=retention)
         library = Database(own.database_url)
-        take_in(library, own, [FIRE, LAW, SEA])
+        ingest(library, own, [FIRE, LAW, SEA])
         submit_delete(library, own, [1])
         run_job(library, own)
-        take_in(library, own, [about("bees", "zorblat"), BEES])
+        ingest(library, own, [about("bees", "zorblat"), BEES])
         exported = canonical(library)
         library.close()
         return exported
@@ -325,10 +325,10 @@ def test_pruning_observations_does_not_change_the_library(
 def test_text_that_returns_before_its_removal_keeps_its_evidence(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     submit_delete(database, settings, [1])
     run_job(database, settings)
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     assert learned(database)["zorblat"]["n_occurrences"] == 4
     forget(database, settings)
     assert learned(database)["zorblat"]["n_occurrences"] == 4
@@ -338,7 +338,7 @@ def test_text_that_returns_before_its_removal_keeps_its_evidence(
 def test_text_that_returns_under_another_title_is_rediscovered(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     submit_delete(database, settings, [1])
     run_job(database, settings)
     opened = Upload(database, settings).begin()
@@ -353,7 +353,7 @@ def test_text_that_returns_under_another_title_is_rediscovered(
 def test_text_deleted_between_the_stages_of_its_duplicate_is_discovered(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     job_id = upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
     with database.write() as connection:
@@ -367,29 +367,29 @@ def test_text_deleted_between_the_stages_of_its_duplicate_is_discovered(
 
 
 def test_relearned_word_keeps_its_id(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE, LAW])
+    ingest(database, settings, [FIRE, LAW])
     ids = dict(rows(database, "SELECT word, word_id FROM custom_words"))  # type: ignore[arg-type]
     assert set(ids) == {"quendle", "zorblat"}
     assert sorted(ids.values()) == [scorer().n_words, scorer().n_words + 1]
     submit_delete(database, settings, [1, 2])
     run_job(database, settings)
     forget(database, settings)
-    take_in(database, settings, [about("sea", "zorblat"), about("fire", "quendle")])
-    known = rows(database, "SELECT DISTINCT word, word_id FROM custom_words")
-    assert len(known) == 3
-    assert ids.items() < dict(known).items()  # type: ignore[arg-type]
+    ingest(database, settings, [about("sea", "zorblat"), about("fire", "quendle")])
+    word_ids = rows(database, "SELECT DISTINCT word, word_id FROM custom_words")
+    assert len(word_ids) == 3
+    assert ids.items() < dict(word_ids).items()  # type: ignore[arg-type]
 
 
 def test_unused_words_are_removed(database: Database, settings: Settings) -> None:
     for i in range(6):
-        take_in(database, settings, [f"{FIRE} {about('fire', 'zorblat', 1)} {i}"])
+        ingest(database, settings, [f"{FIRE} {about('fire', 'zorblat', 1)} {i}"])
     assert value(database, "SELECT COUNT(*) FROM custom_words WHERE word = 'zorblat'") <= 2
     assert value(database, "SELECT COUNT(*) FROM word_evidence WHERE word = 'zorblat'") <= 2
     assert learned(database)["zorblat"]["n_documents"] == 6
 
 
 def test_new_data_build_resets_the_evidence(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [FIRE, LAW])
+    ingest(database, settings, [FIRE, LAW])
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
     upload(database, settings, [about("sea", "zorblat", 2), SEA])
     run_job(database, settings, handlers_for(database, other, settings))
@@ -397,7 +397,7 @@ def test_new_data_build_resets_the_evidence(database: Database, settings: Settin
     assert set(words) == {"zorblat", "mirthog"}
     assert words["zorblat"]["n_occurrences"] == 2
     assert_evidence(database)
-    # A process that still has the old data uses none of the new words.
+    # A process with the old data uses none of the new words.
     upload(database, dataclasses.replace(settings, learning=False), [about("bees", "mirthog")])
     run_job(database, settings)
     assert rows(database, "SELECT MAX(coverage) < 1.0 FROM chunks WHERE document_id = 5") == [(1,)]
@@ -406,7 +406,7 @@ def test_new_data_build_resets_the_evidence(database: Database, settings: Settin
 def test_foreign_scorer_learns_nothing_and_does_no_harm(database: Database, settings: Settings) -> None:
     from fake_scorer import FakeScorer
 
-    take_in(database, settings, [FIRE])
+    ingest(database, settings, [FIRE])
     before = rows(database, "SELECT * FROM learning"), learned(database)
     job_id = upload(database, settings, [LAW])
     run_job(database, settings, handlers_for(database, FakeScorer(), settings))
@@ -422,7 +422,7 @@ def test_texts_without_learned_words_are_analyzed_once(
     monkeypatch.setattr(ReefScorer, "analyze", lambda *a, **k: analyzed.append(1) or real(*a, **k))
     plain = ["A court and a jury heard the witness.", "The waves of the ocean broke on the shore."]
     wide = dataclasses.replace(settings, wave_bytes=10_000)
-    take_in(database, wide, [*plain, FIRE])
+    ingest(database, wide, [*plain, FIRE])
     assert len(analyzed) == 4
 
 
@@ -431,7 +431,7 @@ def test_short_texts_processed_together_give_the_same_results(
 ) -> None:
     texts = [about(topic, "zorblat", n) for topic in ("fire", "sea", "law", "bees") for n in (3, 4, 5)]
     wide = dataclasses.replace(settings, wave_bytes=100_000)
-    take_in(database, dataclasses.replace(wide, batch_items=1), texts)
+    ingest(database, dataclasses.replace(wide, batch_items=1), texts)
     analyzed: list[str] = []
     for name in ("analyze", "analyze_many"):
         real: Callable[..., Any] = getattr(ReefScorer, name)
@@ -442,9 +442,9 @@ def test_short_texts_processed_together_give_the_same_results(
     other = dataclasses.replace(wide, database_url=url, batch_items=100, batch_bytes=100_000)
     together = Database(other.database_url)
     migrate.upgrade(together)
-    take_in(together, other, texts)
+    ingest(together, other, texts)
     assert canonical(together) == canonical(database)
-    assert analyzed == ["analyze_many", "analyze"], "all of them at once, for each of the two looks"
+    assert analyzed == ["analyze_many", "analyze"], "one call for all texts in each of the two stages"
     assert observations(together) == observations(database)
     together.close()
 
@@ -452,7 +452,8 @@ def test_short_texts_processed_together_give_the_same_results(
 def observations(database: Database) -> list[tuple[Any, ...]]:
     return rows(
         database,
-        "SELECT content_hash, job_id, wave, state, stored, title, kind, word, n_occurrences, n_short, n_chunks, parts, context"
+        "SELECT content_hash, job_id, wave, state, stored, title,"
+        " kind, word, n_occurrences, n_short, n_chunks, parts, context"
         " FROM observed_documents o JOIN word_observations w ON w.observed_id = o.id"
         " ORDER BY content_hash, kind, word",
     )
@@ -467,12 +468,12 @@ def test_bad_text_in_a_group_fails_alone(
     run_job(database, wide)
     assert statuses(database, job_id).count("succeeded") == len(texts)
     assert statuses(database, job_id)[5] == "failed"
-    assert "one by one" not in caplog.text, "the others are looked at together all the same"
+    assert "one by one" not in caplog.text, "the other texts are still processed together"
 
 
 def test_scoring_without_discovery_finds_the_same_chunks(database: Database, settings: Settings) -> None:
-    """As when it was another version's, or another item's."""
-    take_in(database, settings, [FIRE, LAW])
+    """The discover results may be from another version or another item."""
+    ingest(database, settings, [FIRE, LAW])
     expected = [line for line in canonical(database) if '"chunk"' in line]
     with database.write() as connection:
         for document_id in (1, 2):

@@ -1,4 +1,4 @@
-"""Several processes take in, and work on, the same texts at the same time."""
+"""Several processes upload and process the same texts concurrently."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 N_PROCESSES = 2
-PATIENCE = 120
+TIMEOUT_SECONDS = 120
 TEXTS = [f"Document {n}. The volcano and the lava. Magma rises to the crater number {n}." for n in range(24)]
 
 
-def upload_and_work(url: str, number: int, gate: Any, answers: Any) -> None:
-    """Submit every text on its own, then all of them at once in another order, and work until nothing is left."""
+def upload_and_work(url: str, number: int, barrier: Any, answers: Any) -> None:
+    """Submit half of the texts one by one, then all shuffled in one upload, and process all jobs."""
     settings = Settings(database_url=url, learning=False, batch_items=3)
     database = Database(url)
     drafts = [make_draft(content=text, tags=[f"p{number}"], settings=settings) for text in TEXTS]
     handlers = handlers_for(database, FakeScorer(), settings)
-    gate.wait(PATIENCE)
+    barrier.wait(TIMEOUT_SECONDS)
     try:
         for draft in drafts[: len(drafts) // 2]:
             submit_one(database, settings, draft)
@@ -42,14 +42,14 @@ def upload_and_work(url: str, number: int, gate: Any, answers: Any) -> None:
         for draft in drafts:
             upload.add(draft)
         upload.finish()
-        same = submit_one(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
+        job_id = submit_one(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
         while True:
             batch = claim(database, lease.new_owner(), settings)
             if batch is not None:
                 process(batch, database, handlers, settings)
             elif all(job.ended for job in list_jobs(database, limit=1000)):
                 break
-        answers.put(same)
+        answers.put(job_id)
     except BaseException as error:
         answers.put(repr(error))
     finally:
@@ -58,23 +58,25 @@ def upload_and_work(url: str, number: int, gate: Any, answers: Any) -> None:
 
 def test_concurrent_uploads_store_each_text_once(database: Database, settings: Settings) -> None:
     context = multiprocessing.get_context("spawn")
-    gate, answers = context.Barrier(N_PROCESSES), context.Queue()
+    barrier, answers = context.Barrier(N_PROCESSES), context.Queue()
     processes = [
-        context.Process(target=upload_and_work, args=(settings.database_url, n, gate, answers), daemon=True)
+        context.Process(
+            target=upload_and_work, args=(settings.database_url, n, barrier, answers), daemon=True
+        )
         for n in range(N_PROCESSES)
     ]
-    for one in processes:
-        one.start()
+    for worker_process in processes:
+        worker_process.start()
     try:
         with contextlib.suppress(queue.Empty):
-            found = [answers.get(timeout=PATIENCE) for _ in processes]
-        for one in processes:
-            one.join(PATIENCE)
+            job_ids = [answers.get(timeout=TIMEOUT_SECONDS) for _ in processes]
+        for worker_process in processes:
+            worker_process.join(TIMEOUT_SECONDS)
     finally:
-        for one in processes:
-            one.kill()
-    assert len(set(found)) == 1, found
-    assert isinstance(found[0], int), found
+        for worker_process in processes:
+            worker_process.kill()
+    assert len(set(job_ids)) == 1, job_ids
+    assert isinstance(job_ids[0], int), job_ids
 
     assert sorted(str(text) for (text,) in rows(database, "SELECT content FROM documents")) == sorted(TEXTS)
     jobs = list_jobs(database, limit=1000)
@@ -84,10 +86,10 @@ def test_concurrent_uploads_store_each_text_once(database: Database, settings: S
     assert {item.status for item in items} <= FINAL
     assert sum(item.status is ItemStatus.succeeded for item in items) == len(TEXTS)
     assert sum(item.status is ItemStatus.duplicate for item in items) == len(items) - len(TEXTS)
-    # Each of them brought its tag, and a duplicate points at the document that has its text.
+    # Every process added its tag, and duplicates refer to the document with their text.
     tagged = "SELECT COUNT(*) FROM document_tags GROUP BY document_id"
     assert rows(database, tagged) == [(N_PROCESSES,)] * len(TEXTS)
-    strangers = """SELECT COUNT(*) FROM job_items i JOIN documents d ON d.id = i.document_id
+    wrong_documents = """SELECT COUNT(*) FROM job_items i JOIN documents d ON d.id = i.document_id
                    WHERE d.content_hash <> i.content_hash"""
-    assert value(database, strangers) == 0
+    assert value(database, wrong_documents) == 0
     assert_consistent(database)

@@ -1,4 +1,4 @@
-"""A document gets new content under its id: citations of what stays hold, and nobody sees it half done."""
+"""Replacing a document keeps its id and the citations of unchanged chunks, and is atomic for readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
 from job_parts import rows, value
-from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of, found, ranked, text_of
+from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of, found_chunks, ranked, text_of
 
 from shoal.engine import Engine
 from shoal.errors import DocumentError, DuplicateContentError, EmptyDocumentError, NotFoundError
@@ -57,18 +57,18 @@ def test_search_finds_the_new_text_and_not_the_old(engine: Engine) -> None:
     document_id = engine.ingest(content=text_of(FIRE, PLANT), format="markdown").id
     assert document_id is not None
     assert other is not None
-    # So often that the postings are kept in memory.
+    # Often enough that the postings are cached in memory.
     for _ in range(6):
-        assert found(engine, "magma and lava") >= {chunks_of(engine, document_id)[FIRE]}
+        assert found_chunks(engine, "magma and lava") >= {chunks_of(engine, document_id)[FIRE]}
     for content in (text_of(PLANT, TIDE), text_of(TIDE), text_of(FIRE, TIDE), text_of(FIRE, PLANT)):
         engine.replace(document_id, content=content)
         chunks = chunks_of(engine, document_id)
         for query in ("magma and lava", "flower and seed", "tide and wave", "judge and jury"):
             by_sql = Engine(settings=engine.settings, scorer=engine.scorer)
             with contextlib.closing(by_sql):
-                assert found(engine, query) == found(by_sql, query)
-            assert found(engine, query) <= {*chunks.values(), *chunks_of(engine, other).values()}
-        assert (chunks.get(FIRE) in found(engine, "magma and lava")) == (FIRE in chunks)
+                assert found_chunks(engine, query) == found_chunks(by_sql, query)
+            assert found_chunks(engine, query) <= {*chunks.values(), *chunks_of(engine, other).values()}
+        assert (chunks.get(FIRE) in found_chunks(engine, "magma and lava")) == (FIRE in chunks)
     assert_indexed(engine)
 
 
@@ -125,7 +125,7 @@ def test_new_title_alone_rescores_the_same_chunks(engine: Engine) -> None:
     assert document_id is not None
     engine.ingest(content=PLANT)
     before = chunks_of(engine, document_id)
-    # So often that the postings are kept in memory.
+    # Often enough that the postings are cached in memory.
     scores = [ranked(engine, "lava in the garden of flowers") for _ in range(6)]
     engine.replace(document_id, content=FIRE, title="Flowers and seeds")
     assert chunks_of(engine, document_id) == before

@@ -1,4 +1,4 @@
-"""Jobs replace documents: the last one accepted wins, and readers see the old document or the new one."""
+"""Replace jobs: the last accepted one wins, and readers see either the old or the new document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draft(content: str, settings: Settings, title: str = "T", tags: Sequence[str
 
 
 class Workers:
-    """Workers of a service without learning, that take what they are given in any order."""
+    """Workers of a service without learning that process batches in any order."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
@@ -89,7 +89,7 @@ def test_last_accepted_replacement_wins(database: Database, settings: Settings, 
     held = workers.claim()
     assert held is not None
     assert [item.job_id for item in held.items] == [first]
-    # The other one has to wait, whoever is free.
+    # The other replacement waits, even for a free worker.
     assert workers.claim() is None
     workers.process(held)
     workers.work()
@@ -105,7 +105,7 @@ def test_text_of_a_document_under_replacement_is_stored_again(
     again = submit_one(database, settings, draft(FIRE, settings))
     held = workers.claim()
     assert held is not None
-    assert workers.claim() is None, "it is not settled yet whether this is a duplicate"
+    assert workers.claim() is None, "it is not decided yet whether this is a duplicate"
     workers.process(held)
     workers.work()
     assert statuses(database, again) == ["succeeded"]
@@ -141,7 +141,7 @@ def test_impossible_replacement_fails_with_a_reason(
 def test_document_replaced_during_scoring_is_scored_again(
     database: Database, settings: Settings, workers: Workers
 ) -> None:
-    """A lease that was lost, and a worker that does not know."""
+    """A worker continues without knowing that it has lost its lease."""
     document_id = workers.stored(FIRE)
     replace(database, settings, document_id, text_of(PLANT, COURT))
     batch = workers.claim()

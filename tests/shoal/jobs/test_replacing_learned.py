@@ -1,4 +1,4 @@
-"""What a library learned from a text goes with it, and what the new text teaches comes, whatever dies meanwhile."""
+"""Replacing a text removes its evidence and adds that of the new text, whichever process dies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from learning_parts import (
     assert_settled,
     canonical,
     handlers,
+    ingest,
     killed_at,
     learned,
     learning_settings,
     run_job,
     scorer,
-    take_in,
 )
 from replacing_parts import assert_indexed, contents
 from teaching_texts import about
@@ -65,7 +65,7 @@ def numbered(database: Database) -> dict[str, int]:
 
 
 def replacement(settings: Settings, content: str) -> DocumentDraft:
-    """As `learning_parts.drafts` makes one."""
+    """Return a draft like those of `learning_parts.drafts`."""
     return make_draft(title=content[:12], content=content, format="plaintext", settings=settings)
 
 
@@ -74,7 +74,7 @@ def test_replacement_removes_old_words_and_learns_new_ones(
     database: Database, learning: Settings, tmp_path: Path, observations: str, migrated_file: Path
 ) -> None:
     learning = learning_settings(learning, observations=observations)
-    take_in(database, learning, OLD)
+    ingest(database, learning, OLD)
     assert "zorblat" in learned(database)
     submit_replacement(database, learning, numbered(database)[OLD[0]], replacement(learning, NEW))
     run_job(database, learning)
@@ -88,7 +88,7 @@ def test_replacement_removes_old_words_and_learns_new_ones(
     (tmp_path / "fresh.db").write_bytes(migrated_file.read_bytes())
     fresh = Database(fresh_settings.database_url)
     with contextlib.closing(fresh):
-        take_in(fresh, fresh_settings, [*OLD[1:], NEW])
+        ingest(fresh, fresh_settings, [*OLD[1:], NEW])
         rescore(fresh, fresh_settings)
         assert canonical(database) == canonical(fresh)
 
@@ -96,7 +96,7 @@ def test_replacement_removes_old_words_and_learns_new_ones(
 def test_text_whose_observations_were_removed_is_discovered_again(
     database: Database, learning: Settings
 ) -> None:
-    take_in(database, learning, OLD)
+    ingest(database, learning, OLD)
     document_id = numbered(database)[OLD[0]]
     submit_replacement(database, learning, document_id, replacement(learning, NEW))
     using = handlers(database, learning)
@@ -110,18 +110,18 @@ def test_text_whose_observations_were_removed_is_discovered_again(
     noted = """SELECT COUNT(*) FROM observed_documents o JOIN documents d ON d.content_hash = o.content_hash
                WHERE d.id = :id AND o.state IN ('pending', 'learned') AND o.stored = 1"""
     assert value(database, noted, id=document_id) == 1
-    take_in(database, learning, [about("sea", "brinlow", 8)])
+    ingest(database, learning, [about("sea", "brinlow", 8)])
     assert_settled(database)
 
 
 def test_replacement_survives_death_at_every_statement(database: Database, learning: Settings) -> None:
-    take_in(database, learning, OLD)
+    ingest(database, learning, OLD)
     document_id = numbered(database)[OLD[0]]
     texts = itertools.cycle([NEW, OLD[0]])
     using = handlers(database, learning)
     died_once = True
     at = 0
-    with Crew(database, learning).at_work() as crew:
+    with Crew(database, learning).simulate_deaths() as crew:
         while died_once:
             before, after = contents(database), next(texts)
             submit_replacement(database, learning, document_id, replacement(learning, after))
@@ -134,7 +134,7 @@ def test_replacement_survives_death_at_every_statement(database: Database, learn
                     died_once = died()
                     if died_once:
                         assert contents(database) == before
-                        crew.bury(batch.owner)
+                        crew.report_death(batch.owner)
                 else:
                     process(batch, database, using, learning)
             assert contents(database) == {**before, document_id: after}
@@ -149,11 +149,11 @@ def test_rescore_skips_a_document_replaced_concurrently(
     database: Database, learning: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
-    # Each of these words once, so that none is learned.
+    # Each of these words occurs once, so none is learned.
     nonsense = map("".join, itertools.product("bdfg", "xqzv", "wkrt", "jmnp"))
     odd = "".join(f"The {a}x and the {b}q saw a {c}z.\n" for a, b, c in zip(*[nonsense] * 3, strict=False))
-    take_in(database, learning, [long])
-    take_in(database, learning, [about("fire", "zorblat", 8)])
+    ingest(database, learning, [long])
+    ingest(database, learning, [about("fire", "zorblat", 8)])
     document_id = numbered(database)[long]
     submit_rescore(database, learning)
     with Engine(settings=learning, scorer=scorer()) as engine:

@@ -1,4 +1,4 @@
-"""A rescore brings scores up to date; what a chunk is, and its number, stay as they are."""
+"""A rescore updates scores and keeps chunk boundaries and ids."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from learning_parts import (
     assert_settled,
     canonical,
     handlers,
+    ingest,
     killed_at,
     learned,
     learning_settings,
     run_job,
     scorer,
-    take_in,
     upload,
 )
 from teaching_texts import about, text_of
@@ -71,8 +71,8 @@ def rescore(database: Database, settings: Settings) -> int:
 
 
 def test_rescore_updates_stale_chunks_and_keeps_their_ids(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY])
-    take_in(database, settings, LATER)
+    ingest(database, settings, [EARLY])
+    ingest(database, settings, LATER)
     assert stale(database) > 0
     before, scores = spans(database), canonical(database)
     job_id = rescore(database, settings)
@@ -83,7 +83,7 @@ def test_rescore_updates_stale_chunks_and_keeps_their_ids(database: Database, se
     assert (job.kind, job.status) == (JobKind.rescore, JobStatus.succeeded)
     assert (job.progress.total, job.progress.done) == (3, 3)
     assert job.progress.bytes_done == job.progress.bytes_total > 0
-    # Retrieval's table follows.
+    # The postings follow.
     wrong = """SELECT COUNT(*) FROM chunk_reefs r JOIN chunks c ON c.id = r.chunk_id
                LEFT JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
                WHERE p.weight IS NULL OR p.weight <> CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)"""
@@ -94,8 +94,8 @@ def test_rescore_updates_stale_chunks_and_keeps_their_ids(database: Database, se
 
 
 def test_second_rescore_changes_nothing(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY])
-    take_in(database, settings, LATER)
+    ingest(database, settings, [EARLY])
+    ingest(database, settings, LATER)
     rescore(database, settings)
     before = canonical(database), rows(database, "SELECT * FROM rescored_documents")
     version = value(database, "SELECT MAX(version) FROM vocabulary_versions")
@@ -108,8 +108,8 @@ def test_chunks_without_changed_words_only_get_the_new_version(
     database: Database, settings: Settings
 ) -> None:
     plain = "A court and a jury heard the witness of the crime."
-    take_in(database, settings, [plain])
-    take_in(database, settings, LATER)
+    ingest(database, settings, [plain])
+    ingest(database, settings, LATER)
     rescore(database, settings)
     assert stale(database) == 0
     changed = {document_id for (document_id,) in rows(database, "SELECT document_id FROM rescored_documents")}
@@ -120,7 +120,7 @@ def test_chunks_without_changed_words_only_get_the_new_version(
 def test_rescore_learns_from_documents_stored_without_learning(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, dataclasses.replace(settings, learning=False), [EARLY, *LATER])
+    ingest(database, dataclasses.replace(settings, learning=False), [EARLY, *LATER])
     assert learned(database) == {}
     rescore(database, settings)
     assert set(learned(database)) == {"zorblat", "quendle"}
@@ -131,7 +131,7 @@ def test_rescore_learns_from_documents_stored_without_learning(
 def test_rescore_applies_changed_discover_settings_to_all_documents(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
+    ingest(database, settings, [EARLY, about("fire", "quendle", 2)])
     assert "quendle" in learned(database)
     other = dataclasses.replace(settings, short_document_words=10, min_occurrences_long=3)
     rescore(database, other)
@@ -140,13 +140,13 @@ def test_rescore_applies_changed_discover_settings_to_all_documents(
 
 
 def test_rescore_applies_changed_thresholds_to_all_documents(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY, about("fire", "quendle", 2)])
+    ingest(database, settings, [EARLY, about("fire", "quendle", 2)])
     rescore(database, dataclasses.replace(settings, min_occurrences_short=10))
     assert set(learned(database)) == {"zorblat"}
 
 
 def test_rescore_updates_chunks_of_another_data_build(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY, *LATER])
+    ingest(database, settings, [EARLY, *LATER])
     before = spans(database)
     other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
     submit_rescore(database, settings)
@@ -158,7 +158,7 @@ def test_rescore_updates_chunks_of_another_data_build(database: Database, settin
 
 
 def test_rescore_of_an_empty_library_removes_all_words(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY])
+    ingest(database, settings, [EARLY])
     submit_delete(database, settings, [1])
     run_job(database, settings)
     job_id = rescore(database, settings)
@@ -167,8 +167,8 @@ def test_rescore_of_an_empty_library_removes_all_words(database: Database, setti
 
 
 def test_rescore_without_learning_uses_the_existing_words(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY])
-    take_in(database, settings, LATER)
+    ingest(database, settings, [EARLY])
+    ingest(database, settings, LATER)
     words = learned(database)
     rescore(database, dataclasses.replace(settings, learning=False))
     assert stale(database) == 0
@@ -178,7 +178,7 @@ def test_rescore_without_learning_uses_the_existing_words(database: Database, se
 def test_rescore_tolerates_documents_added_and_deleted_concurrently(
     database: Database, settings: Settings
 ) -> None:
-    take_in(database, settings, [EARLY, *LATER])
+    ingest(database, settings, [EARLY, *LATER])
     job_id = submit_rescore(database, settings)
     submit_delete(database, settings, [2])
     upload(database, settings, [about("sea", "mirthog")])
@@ -190,7 +190,7 @@ def test_rescore_tolerates_documents_added_and_deleted_concurrently(
 
 
 def test_rescore_keeps_scores_of_later_versions(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY])
+    ingest(database, settings, [EARLY])
     job_id = submit_rescore(database, settings)
     for stage in (Stage.rediscover, Stage.relearn):
         batch = claim(database, lease.new_owner(), settings)
@@ -199,7 +199,7 @@ def test_rescore_keeps_scores_of_later_versions(database: Database, settings: Se
         process(batch, database, handlers(database, settings), settings)
     waiting = claim(database, lease.new_owner(), settings)
     assert waiting is not None
-    take_in(database, settings, LATER)
+    ingest(database, settings, LATER)
     rescore(database, settings)
     newest = value(database, "SELECT MIN(vocabulary_version) FROM chunks")
     exported = canonical(database)
@@ -210,8 +210,8 @@ def test_rescore_keeps_scores_of_later_versions(database: Database, settings: Se
 
 
 def test_canceled_rescore_leaves_the_rest_unchanged(database: Database, settings: Settings) -> None:
-    take_in(database, settings, [EARLY, *[f"{EARLY} {i}" for i in range(5)]])
-    take_in(database, settings, LATER)
+    ingest(database, settings, [EARLY, *[f"{EARLY} {i}" for i in range(5)]])
+    ingest(database, settings, LATER)
     expected = stale(database)
     job_id = submit_rescore(database, settings)
     while statuses(database, job_id).count("succeeded") < 2:
@@ -243,9 +243,9 @@ def test_long_document_is_rescored_in_parts_and_resumes_after_a_kill(
     run_job(database, settings)
     n_chunks = value(database, "SELECT COUNT(*) FROM chunks")
     assert n_chunks == 16
-    take_in(database, settings, [about("fire", "zorblat", 12)])
+    ingest(database, settings, [about("fire", "zorblat", 12)])
     submit_rescore(database, settings)
-    with Crew(database, settings).at_work() as crew:
+    with Crew(database, settings).simulate_deaths() as crew:
         done: list[Any] = []
         for _ in range(200):
             batch = claim(database, lease.new_owner(), settings)
@@ -254,8 +254,8 @@ def test_long_document_is_rescored_in_parts_and_resumes_after_a_kill(
             with killed_at(database, 45) as died, contextlib.suppress(KilledError):
                 process(batch, database, handlers(database, settings), settings)
             if died():
-                crew.bury(batch.owner)
+                crew.report_death(batch.owner)
             done.append(value(database, "SELECT COUNT(*) FROM chunks WHERE vocabulary_version = 2"))
     assert list_jobs(database)[0].status is JobStatus.succeeded
     assert stale(database) == 0
-    assert len({n for n in done if 0 < n < n_chunks}) > 1, "it did not begin anew each time"
+    assert len({n for n in done if 0 < n < n_chunks}) > 1, "it resumed instead of starting again"

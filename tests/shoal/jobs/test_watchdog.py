@@ -1,4 +1,4 @@
-"""Work has a deadline: leases are renewed from outside the process that works, and one without progress is killed."""
+"""The watchdog renews leases from outside the working process and kills a process without progress."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from shoal.storage.database import Database
 
 SPAWN = multiprocessing.get_context("spawn")
 ENDLESS = "endless"
-"""Text of a document that holds the interpreter of its process for ever."""
+"""Text of a document that blocks the interpreter forever."""
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -45,7 +45,7 @@ class Clock:
 
 
 def watch_for(dog: Watchdog, clock: Clock, owners: list[str], seconds: int) -> list[str]:
-    """Rounds of a second each; the owners that were killed."""
+    """Run rounds of one second each and return the killed owners."""
     killed = []
     for _ in range(seconds):
         clock.now += 1
@@ -75,7 +75,7 @@ def die(_settings: Settings, _job_id: int) -> None:
 
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Owners that would have been killed: in most tests that is the process of the test."""
+    """Owners passed to `kill`, which is mocked because the owner is usually the test process."""
     owners: list[str] = []
     monkeypatch.setattr(lease, "kill", owners.append)
     return owners
@@ -97,7 +97,7 @@ def test_blocked_process_keeps_its_lease_until_its_time_limit(database: Database
     child.start()
     try:
         (held,) = until(lambda: leases(database))
-        # More than two leases of real time, of which little counts as work on this clock.
+        # More than two lease times of real time, but little time on this clock.
         while time.time() < held.expires_at + 1.1 * settings.lease_seconds:
             assert dog.watch([held.owner]) == []
             assert reconcile(database, settings).reclaimed == 0
@@ -165,7 +165,7 @@ def test_lease_of_a_dead_process_is_not_renewed(database: Database, settings: Se
     upload(database, settings, ["a"])
     batch = must_claim(database, settings, now=time.time() - settings.lease_seconds / 2)
     before = expiry(database)
-    # The same process id, of a process that began at another time.
+    # The same pid, but a different start.
     host, pid, start, rest = batch.owner.split(":", 3)
     other = f"{host}:{pid}:{int(start) - 1}:{rest}"
     with database.write() as connection:
@@ -218,7 +218,7 @@ def test_expired_lease_of_a_living_worker_counts_as_an_interruption(
         batch = must_claim(database, settings)
         reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
         assert rows(database, "SELECT attempts, interruptions FROM job_items") == [(0, n)]
-        # What the old owner comes to is not stored.
+        # The result of the old owner is not stored.
         process(batch, database, handlers(database), settings)
         assert value(database, "SELECT COUNT(*) FROM documents") == 0
     assert statuses(database, job_id) == ["failed"]
