@@ -1,4 +1,4 @@
-"""A client of a running service: documents in, jobs followed, searches answered and explained.
+"""A client of a running service: uploads documents, follows jobs, runs and explains searches.
 
     with Client("http://127.0.0.1:8000") as client:
         job = client.upload(Path("notes").rglob("*.md"), tags=["notes"])
@@ -6,9 +6,9 @@
         for result in client.search("how bees find food", top_k=3).results:
             print(result.document_title, result.start_line, result.match_score)
 
-`AsyncClient` has the same operations for programs with an event loop. Answers are frozen dataclasses with the
-names of the HTTP API; a search, an explanation, a chunk is the same value as from `shoal.Engine`. Memory does
-not grow with an upload: files are read from disk as the connection takes them.
+`AsyncClient` has the same operations for programs with an event loop. Responses are frozen dataclasses with
+the field names of the HTTP API; searches, explanations and chunks are the same values as those of
+`shoal.Engine`. Memory does not grow with an upload: files are read from disk while they are sent.
 """
 
 from shoal.client.bodies import CHUNK_BYTES, MultipartBody, UploadFile, archive_type, holds_records
@@ -27,7 +27,7 @@ from shoal.client.errors import (
     UnavailableError,
     UnreachableError,
 )
-from shoal.client.replies import (
+from shoal.client.responses import (
     Chunk,
     Document,
     Item,

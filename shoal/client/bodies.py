@@ -1,5 +1,4 @@
-"""What is sent: files and lines, read as the connection takes them, and once more where they have to be sent
-again."""
+"""Request bodies: files and lines that are read while they are sent, and can be sent again."""
 
 from __future__ import annotations
 
@@ -16,23 +15,24 @@ from shoal.client.errors import ClientError
 from shoal.support.regular_files import open_file
 
 CHUNK_BYTES = 256 * 1024
-"""How much of a file is read at a time; also how often progress is reported."""
-KEPT_BYTES = 8 * 1024 * 1024
-"""How much of lines that come only once is kept in memory for sending them again; more goes to a temporary
-file."""
-ARCHIVES = {".zip": "application/zip", ".tar.gz": "application/gzip", ".tgz": "application/gzip"}
+"""Bytes of a file that are read at a time; also the interval of progress reports."""
+MEMORY_BYTES = 8 * 1024 * 1024
+"""Bytes of lines from an iterator that are kept in memory for a retry; the rest goes to a temporary file."""
+ARCHIVE_TYPES = {".zip": "application/zip", ".tar.gz": "application/gzip", ".tgz": "application/gzip"}
 
-RECORDS = (".ndjson", ".jsonl")
-"""Extensions of files that hold a document a line."""
+RECORD_SUFFIXES = (".ndjson", ".jsonl")
+"""Extensions of files with one document per line."""
 
 Sent = Callable[[int], None]
-"""Told the bytes of files as they leave; a negative number takes back what has to be sent again."""
+"""Called with the bytes of files that were sent; a negative number takes back bytes that are sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadFile:
-    """A file to send: where it is, the name it goes by, its size in bytes when it was looked at. `folder`: a folder
-    above it below which no symbolic link is followed."""
+    """A file to upload: its path, its name in the upload, and its size in bytes when it was opened.
+
+    `folder`: a parent folder below which no symbolic link is followed.
+    """
 
     path: Path
     name: str
@@ -43,23 +43,24 @@ class UploadFile:
     def of(
         cls, path: str | os.PathLike[str], name: str | None = None, folder: Path | None = None
     ) -> UploadFile:
-        """Look at a regular file, named `name` or as its path is written. Raises OSError if it cannot be read."""
+        """Check a regular file. Its name is `name`, or its path as given. Raises OSError if it cannot be
+        read."""
         path = Path(path)
         with open_file(path, folder) as file:
             size = file.seek(0, 2)
         return cls(path, name or path.as_posix(), size, folder)
 
     @classmethod
-    def from_any(cls, given: UploadFile | str | os.PathLike[str]) -> UploadFile:
-        """A file that was looked at, or its path. Raises OSError if it cannot be read."""
-        return given if isinstance(given, UploadFile) else cls.of(given)
+    def from_any(cls, file: UploadFile | str | os.PathLike[str]) -> UploadFile:
+        """Convert a path to an UploadFile. Raises OSError if the file cannot be read."""
+        return file if isinstance(file, UploadFile) else cls.of(file)
 
 
 class MultipartBody:
-    """A `multipart/form-data` body read from disk while it is sent; every file becomes a part named `files`.
+    """A `multipart/form-data` body that is read from disk while it is sent; each file is a part named
+    `files`.
 
-    httpx can send files too, but opens all of them at once, which a folder of 100,000 notes would not
-    survive.
+    httpx opens all files of an upload at once, which fails for a folder of 100,000 notes.
     """
 
     def __init__(
@@ -80,14 +81,13 @@ class MultipartBody:
 
     @property
     def length(self) -> int:
-        """Bytes of the whole body. Known before it is sent, so that a server can refuse it at once."""
+        """Bytes of the whole body, known in advance so that a server can refuse it at once."""
         fields = sum(len(self._field(name, value)) for name, value in self._fields)
         files = sum(len(self._head(file)) + file.size + len(b"\r\n") for file in self._files)
         return fields + files + len(self._end())
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises ClientError where a file is not what it was when it was looked at, OSError if it has
-        gone."""
+        """Raises ClientError if a file has changed since it was opened, OSError if it no longer exists."""
         self._meter.begin()
         for name, value in self._fields:
             yield self._field(name, value)
@@ -115,82 +115,81 @@ class MultipartBody:
 
 
 class _Meter:
-    """Tells what was sent, and takes it back where it has to be sent again."""
+    """Reports sent bytes, and takes them back when the body is sent again."""
 
-    def __init__(self, tell: Sent | None) -> None:
-        self._tell, self._told = tell, 0
+    def __init__(self, report: Sent | None) -> None:
+        self._report, self._n_reported = report, 0
 
     def begin(self) -> None:
-        if self._told:
-            self.sent(-self._told)
+        if self._n_reported:
+            self.sent(-self._n_reported)
 
     def sent(self, n: int) -> None:
-        self._told += n
-        if self._tell:
-            self._tell(n)
+        self._n_reported += n
+        if self._report:
+            self._report(n)
 
 
 class FileBody:
-    """A file as it is."""
+    """The unchanged content of a file."""
 
     def __init__(self, file: UploadFile, sent: Sent | None = None) -> None:
         self._file, self._meter = file, _Meter(sent)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises as MultipartBody."""
+        """Raises the same errors as MultipartBody."""
         self._meter.begin()
         return content_of(self._file, self._meter.sent)
 
 
 class LinesBody:
-    """Documents as NDJSON. Lines that come only once are kept as they are sent, for sending them again.
+    """Documents as NDJSON. Sent lines are kept for a retry, because an iterator yields them only once.
 
-    `documents` are objects, or lines of JSON that are ready. Close it.
+    `documents` are objects or encoded lines of JSON. The body must be closed.
     """
 
     def __init__(self, documents: Iterable[Mapping[str, Any] | bytes]) -> None:
         self._lines = map(_line, documents)
-        # The file is there only once somebody sends, and its name is nobody's business.
-        self._kept: IO[bytes] = tempfile.SpooledTemporaryFile(KEPT_BYTES)  # noqa: SIM115
+        # Created on the first write beyond MEMORY_BYTES, without a name.
+        self._sent_lines: IO[bytes] = tempfile.SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115
 
     def __iter__(self) -> Iterator[bytes]:
-        self._kept.seek(0)
-        while data := self._kept.read(CHUNK_BYTES):
+        self._sent_lines.seek(0)
+        while data := self._sent_lines.read(CHUNK_BYTES):
             yield data
         for line in self._lines:
-            self._kept.write(line)
+            self._sent_lines.write(line)
             yield line
 
     def close(self) -> None:
-        self._kept.close()
+        self._sent_lines.close()
 
 
 def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
-    """A file piece by piece as it is sent. Raises ClientError where it is not what it was when it was looked
-    at."""
-    left = file.size
+    """Yield a file in pieces and report each. Raises ClientError if the file has changed since it was
+    opened."""
+    remaining = file.size
     with open_file(file.path, file.folder) as opened:
-        while left:
-            data = opened.read(min(CHUNK_BYTES, left))
+        while remaining:
+            data = opened.read(min(CHUNK_BYTES, remaining))
             if not data:
                 break
-            left -= len(data)
+            remaining -= len(data)
             yield data
             sent(len(data))
-        if left or opened.read(1):
+        if remaining or opened.read(1):
             raise ClientError(f"{file.path} changed while it was being sent; nothing was uploaded")
 
 
 def archive_type(path: Path) -> str | None:
-    """The content type of a file that by its name is an archive the service takes apart; None for any
-    other."""
+    """The content type of an archive that the service accepts, by file name; None for other files."""
     name = path.name.lower()
-    return next((kind for suffix, kind in ARCHIVES.items() if name.endswith(suffix)), None)
+    return next((kind for suffix, kind in ARCHIVE_TYPES.items() if name.endswith(suffix)), None)
 
 
 def holds_records(path: Path) -> bool:
-    """Whether a file by its name holds a document a line."""
-    return path.suffix.lower() in RECORDS
+    """Whether a file name is that of a file with one document per line."""
+    return path.suffix.lower() in RECORD_SUFFIXES
 
 
 def _line(document: Mapping[str, Any] | bytes) -> bytes:

@@ -1,5 +1,4 @@
-"""The two clients: a loop each that carries out what operations ask for, and nothing of the operations
-themselves."""
+"""The two clients. Each runs the flows of the operations in a loop of its own."""
 
 from __future__ import annotations
 
@@ -14,26 +13,24 @@ import httpx
 
 from shoal.client.documents import DocumentOperations
 from shoal.client.errors import ClientError
-from shoal.client.exchange import Awaited, Blocking, Flow, Found, Pause, Request, Retrying, Stream
+from shoal.client.flows import AsyncRunner, Batch, BlockingRunner, Flow, Pause, Request, Retrying, Stream
 from shoal.client.searches import SearchOperations, ServiceOperations
 
 PATIENCE_SECONDS = 30.0
-"""How long a call goes on asking while the service is away or busy. A restart takes less."""
+"""How long a call is retried while the service is unavailable or busy. A restart takes less."""
 TIMEOUT_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
-"""A service that is there takes a connection at once; over a bad network a lost packet costs three
-seconds."""
+"""A running service accepts a connection at once; a lost packet on a bad network costs three seconds."""
 
 T = TypeVar("T")
 
 
 class Operations(DocumentOperations, SearchOperations, ServiceOperations):
-    """All that both clients can do. What `Client` returns, `AsyncClient` is awaited for; its iterators are
-    asynchronous."""
+    """All operations of both clients. Those of `AsyncClient` are coroutines and asynchronous iterators."""
 
 
-class Client(Operations, Blocking):
-    """A service, for programs that wait for its answers. May be shared between threads."""
+class Client(Operations, BlockingRunner):
+    """A blocking client. May be shared between threads."""
 
     def __init__(
         self,
@@ -48,16 +45,16 @@ class Client(Operations, Blocking):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """`server` is the address up to the port, such as `http://127.0.0.1:8000`; `key` is one of the
-        service's API keys, where it has any.
+        service's API keys, if it has any.
 
-        `timeout` is how many seconds a step may take: a part of the body to leave, the answer to begin.
-        `patience` is for how many seconds, from its first failure, a call is tried again while the service is
-        away or busy; 0 is once only. Without `waits_for_start`, a service that was never reached is not
-        waited for. `retrying` is told why a call is tried again, and after how many seconds. `verify` and
-        `transport` are those of httpx.
+        `timeout`: seconds that a step may take, such as sending a part of the body or waiting for the
+        response to begin. `patience`: seconds, from the first failure, for which a call is retried while the
+        service is unavailable or busy; 0 disables retries. `waits_for_start`: whether to retry if the service
+        was never reached. `retrying`: called before each retry with the error and the pause in seconds.
+        `verify` and `transport` are passed to httpx.
         """
         super().__init__(
-            _address(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+            _server_url(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
         )
         self._timeout = timeout
         self._http = httpx.Client(**_options(self.server, key, timeout), verify=verify, transport=transport)
@@ -86,7 +83,7 @@ class Client(Operations, Blocking):
         try:
             step = next(stream)
             while True:
-                if isinstance(step, Found):
+                if isinstance(step, Batch):
                     yield from step.items
                     step = next(stream)
                 else:
@@ -95,19 +92,21 @@ class Client(Operations, Blocking):
             return
 
     def _next(self, flow: Any, step: Request | Pause) -> Any:
-        """Carry out a step of a flow; the step after it."""
+        """Execute a step of a flow and return the next step."""
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return next(flow)
         try:
-            answer = self._http.send(self._http.build_request(**_sendable(step, self._timeout, step.body)))
+            response = self._http.send(
+                self._http.build_request(**_request_arguments(step, self._timeout, step.body))
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return flow.throw(error)
-        return flow.send(answer)
+        return flow.send(response)
 
 
-class AsyncClient(Operations, Awaited):
-    """A service, for programs with an event loop (asyncio); the operations are those of Client, awaited."""
+class AsyncClient(Operations, AsyncRunner):
+    """A client for asyncio, with the operations of Client as coroutines."""
 
     def __init__(
         self,
@@ -121,9 +120,9 @@ class AsyncClient(Operations, Awaited):
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """As Client."""
+        """The arguments are those of Client."""
         super().__init__(
-            _address(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
+            _server_url(server), patience=patience, waits_for_start=waits_for_start, retrying=retrying
         )
         self._timeout = timeout
         self._http = httpx.AsyncClient(
@@ -142,7 +141,7 @@ class AsyncClient(Operations, Awaited):
         await self.close()
 
     async def _run(self, flow: Flow[T]) -> T:
-        # A coroutine must not raise StopIteration, so that the end is looked for step by step.
+        # A coroutine must not raise StopIteration, so each step returns whether the flow has ended.
         ended, step = _advanced(flow, None)
         while not ended:
             ended, step = await self._next(flow, step)
@@ -152,7 +151,7 @@ class AsyncClient(Operations, Awaited):
     async def _stream(self, stream: Stream[T]) -> AsyncIterator[T]:
         ended, step = _advanced(stream, None)
         while not ended:
-            if isinstance(step, Found):
+            if isinstance(step, Batch):
                 for item in step.items:
                     yield item
                 ended, step = _advanced(stream, None)
@@ -160,61 +159,63 @@ class AsyncClient(Operations, Awaited):
                 ended, step = await self._next(stream, step)
 
     async def _next(self, flow: Any, step: Request | Pause) -> tuple[bool, Any]:
-        """Carry out a step of a flow; whether that was the last, and the step after it or the value."""
+        """Execute a step of a flow. Returns whether the flow has ended, and its value or next step."""
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return _advanced(flow, None)
-        body = None if step.body is None else _read_aside(step.body)
+        body = None if step.body is None else _read_in_thread(step.body)
         try:
-            answer = await self._http.send(self._http.build_request(**_sendable(step, self._timeout, body)))
+            response = await self._http.send(
+                self._http.build_request(**_request_arguments(step, self._timeout, body))
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _advanced(flow, error)
-        return _advanced(flow, answer)
+        return _advanced(flow, response)
 
 
-def _advanced(flow: Any, given: httpx.Response | Exception | None) -> tuple[bool, Any]:
-    """Whether a flow has ended, and its value, or else its next step."""
+def _advanced(flow: Any, result: httpx.Response | Exception | None) -> tuple[bool, Any]:
+    """Resume a flow. Returns whether it has ended, and its value or next step."""
     try:
-        return False, flow.throw(given) if isinstance(given, Exception) else flow.send(given)
+        return False, flow.throw(result) if isinstance(result, Exception) else flow.send(result)
     except StopIteration as end:
         return True, end.value
 
 
-async def _read_aside(body: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """A body whose parts are read from disk in another thread, so that the event loop goes on."""
+async def _read_in_thread(body: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the parts of a body, reading them in a thread so that the event loop is not blocked."""
     parts = iter(body)
     while (part := await asyncio.to_thread(next, parts, None)) is not None:
         yield part
 
 
-def _sendable(request: Request, timeout: float, body: Any) -> dict[str, Any]:
-    """What httpx makes a request of."""
+def _request_arguments(request: Request, timeout: float, body: Any) -> dict[str, Any]:
+    """Arguments of httpx's `build_request`."""
     return {
         "method": request.method,
         "url": request.path,
         "params": dict(request.query) or None,
         "headers": dict(request.headers),
-        # A list or an iterable would be gone through once only; what is asked again begins anew.
+        # httpx consumes an iterable only once; a retry needs a new iterator.
         "content": iter(body) if isinstance(body, Iterable) else body,
         "json": request.json,
         "timeout": httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS), read=timeout + request.slow),
     }
 
 
-def _address(server: str) -> str:
+def _server_url(server: str) -> str:
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
 def _options(server: str, key: str | None, timeout: float) -> dict[str, Any]:
-    """What both of httpx's clients are made with. Raises ClientError for what can be no address or no key."""
+    """Arguments of both httpx clients. Raises ClientError for an invalid address or key."""
     if key and not (key.isascii() and key.isprintable()):
-        raise ClientError("this is no API key: it holds characters that no key has")
+        raise ClientError("the API key is invalid: it has characters that no key has")
     try:
         url = httpx.URL(server)
-        is_one = url.scheme in ("http", "https") and url.host != ""
+        is_valid = url.scheme in ("http", "https") and url.host != ""
     except (httpx.InvalidURL, ValueError):
-        is_one = False
-    if not is_one:
+        is_valid = False
+    if not is_valid:
         raise ClientError(f"{server!r} is not the address of a service")
     return {
         "base_url": server,

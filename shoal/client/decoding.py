@@ -1,7 +1,7 @@
-"""JSON of the HTTP API as values of the library: dataclasses and named tuples, by the names of their fields.
+"""Decodes JSON of the HTTP API into dataclasses and named tuples, by field name.
 
-Names that a class does not know are passed over, so that a client goes on with a service that says more than
-it did. A field that is missing takes its default; without one, the answer is none of ours.
+Unknown names are ignored, so that a client works with a newer service. A missing field takes its default;
+without a default, decoding fails.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Field = tuple[Any, bool]
 
 
 class UnexpectedError(ValueError):
-    """The JSON has not the form that was expected."""
+    """The JSON does not have the expected structure."""
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """`value`, parsed JSON, as a `kind`. Raises UnexpectedError."""
+    """Decode parsed JSON as a value of type `kind`. Raises UnexpectedError."""
     decoded: T = _decode(kind, value)
     return decoded
 
@@ -45,7 +45,7 @@ def _decode(kind: Any, value: Any) -> Any:
 def _optional(kind: Any, value: Any) -> Any:
     if value is None:
         return None
-    (inner,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
+    (inner,) = (argument for argument in typing.get_args(kind) if argument is not types.NoneType)
     return _decode(inner, value)
 
 
@@ -53,27 +53,29 @@ def _collection(origin: Any, inner: tuple[Any, ...], value: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(value, dict):
             raise UnexpectedError("an object was expected")
-        return {name: _decode(inner[1], each) for name, each in value.items()}
+        return {name: _decode(inner[1], element) for name, element in value.items()}
     if not isinstance(value, list):
         raise UnexpectedError("an array was expected")
     if origin is tuple and Ellipsis not in inner:
         if len(value) != len(inner):
             raise UnexpectedError(f"an array of {len(inner)} was expected")
-        return tuple(_decode(one, each) for one, each in zip(inner, value, strict=True))
+        return tuple(
+            _decode(element_kind, element) for element_kind, element in zip(inner, value, strict=True)
+        )
     assert origin is tuple or issubclass(origin, Sequence)
-    return tuple(_decode(inner[0], each) for each in value)
+    return tuple(_decode(inner[0], element) for element in value)
 
 
 def _record(kind: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         raise UnexpectedError("an object was expected")
-    found = {}
+    fields = {}
     for name, (inner, has_default) in _fields(kind).items():
         if name in value:
-            found[name] = _decode(inner, value[name])
+            fields[name] = _decode(inner, value[name])
         elif not has_default:
             raise UnexpectedError(f"{name} is missing")
-    return kind(**found)
+    return kind(**fields)
 
 
 @functools.cache
@@ -83,8 +85,8 @@ def _fields(kind: Any) -> dict[str, Field]:
         return {name: (hints[name], name in kind._field_defaults) for name in kind._fields}
     missing = dataclasses.MISSING
     return {
-        each.name: (hints[each.name], not (each.default is missing and each.default_factory is missing))
-        for each in dataclasses.fields(kind)
+        field.name: (hints[field.name], not (field.default is missing and field.default_factory is missing))
+        for field in dataclasses.fields(kind)
     }
 
 
@@ -93,7 +95,7 @@ def _plain(kind: Any, value: Any) -> Any:
         try:
             return kind(value)
         except ValueError:
-            # A state that a newer service knows is a text, as all states are.
+            # A newer service may have more states; every state is a text.
             return str(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

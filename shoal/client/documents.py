@@ -1,4 +1,4 @@
-"""Operations on documents: in, out, changed, deleted."""
+"""Operations that add, read, change and delete documents."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import Any
 
 import httpx
 
-from shoal.client.bodies import ARCHIVES, FileBody, LinesBody, MultipartBody, Sent, UploadFile, archive_type
+from shoal.client.bodies import (
+    ARCHIVE_TYPES,
+    FileBody,
+    LinesBody,
+    MultipartBody,
+    Sent,
+    UploadFile,
+    archive_type,
+)
 from shoal.client.errors import ClientError
-from shoal.client.exchange import Flow, Repeat, Request, Stream, listing, operation
+from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
-from shoal.client.reading import API, given, job_of, new_key, pages, read
-from shoal.client.replies import Chunk, Document, ItemPage, Job, Stored, Tags
+from shoal.client.requests import API, accepted_job, new_key, pages, parse, without_none
+from shoal.client.responses import Chunk, Document, ItemPage, Job, Stored, Tags
 from shoal.models import DocFormat
 from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 STORED_WAIT_SECONDS = 20
-"""How long a request that adds one document may wait at the server for it; the job is followed after that."""
+"""How long the server may hold a request that adds one document; after that, the client polls the job."""
 UPLOAD_ANSWER_SECONDS = 600.0
-"""How much longer than any other the answer to an upload may take: all of it is stored first, up to 100,000
-documents."""
+"""Additional time for the response to an upload, because up to 100,000 documents are stored first."""
 
 NDJSON = "application/x-ndjson"
 
@@ -30,7 +37,7 @@ AnyFile = UploadFile | str | os.PathLike[str]
 
 
 class DocumentOperations(JobOperations):
-    """What can be done with documents; those that take long are jobs."""
+    """Operations on documents; long ones return a job."""
 
     @operation
     def add_document(
@@ -38,23 +45,23 @@ class DocumentOperations(JobOperations):
         content: str,
         *,
         title: str | None = None,
-        format: DocFormat | str | None = None,  # noqa: A002 - the name of the API
+        format: DocFormat | str | None = None,  # noqa: A002 - the name in the API
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
-        """Add a document and wait until it is stored, for ever or `timeout` seconds.
+        """Add a document and wait until it is stored, without limit or for `timeout` seconds.
 
-        Content that is stored already is a `duplicate`; the tags are added there. Raises InvalidError or
-        JobFailedError where it can't be stored, JobTimeoutError.
+        Content that is stored already is a `duplicate`; the tags are added to the stored document. Raises
+        InvalidError or JobFailedError if it cannot be stored, JobTimeoutError.
         """
-        given = _fields(content, title, format, tags or None, metadata, source_path)
-        done = yield from self._put_in(
-            "POST", "/documents", given, idempotency_key or new_key(), wait=_prefer(timeout)
+        fields = _fields(content, title, format, tags or None, metadata, source_path)
+        outcome = yield from self._submit(
+            "POST", "/documents", fields, idempotency_key or new_key(), wait=_wait_seconds(timeout)
         )
-        return done if isinstance(done, Stored) else (yield from self._stored_by(done, timeout))
+        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
 
     @operation
     def submit_document(
@@ -68,10 +75,10 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Add a document without waiting for it: its job, or the document where the same content is stored
+        """Add a document without waiting. Returns its job, or the document if its content is stored
         already."""
-        given = _fields(content, title, format, tags or None, metadata, source_path)
-        return (yield from self._put_in("POST", "/documents", given, idempotency_key or new_key()))
+        fields = _fields(content, title, format, tags or None, metadata, source_path)
+        return (yield from self._submit("POST", "/documents", fields, idempotency_key or new_key()))
 
     @operation
     def replace_document(
@@ -86,14 +93,17 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         timeout: float | None = None,
     ) -> Flow[Stored]:
-        """Give a document new content under its id, and wait until it is stored. What is left out stays as it
-        is.
+        """Replace the content of a document, keep its id, and wait until it is stored. Omitted fields stay
+        unchanged.
 
-        Raises as add_document, NotFoundError, and ConflictError where another document has the content.
+        Raises the errors of add_document, NotFoundError, and ConflictError if another document has the
+        content.
         """
-        given = _fields(content, title, format, tags, metadata, source_path)
-        done = yield from self._put_in("PUT", f"/documents/{document_id}", given, wait=_prefer(timeout))
-        return done if isinstance(done, Stored) else (yield from self._stored_by(done, timeout))
+        fields = _fields(content, title, format, tags, metadata, source_path)
+        outcome = yield from self._submit(
+            "PUT", f"/documents/{document_id}", fields, wait=_wait_seconds(timeout)
+        )
+        return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
 
     @operation
     def submit_replacement(
@@ -107,10 +117,10 @@ class DocumentOperations(JobOperations):
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Give a document new content without waiting for it: the job, or the document where nothing is to be
-        done."""
-        given = _fields(content, title, format, tags, metadata, source_path)
-        return (yield from self._put_in("PUT", f"/documents/{document_id}", given))
+        """Replace the content of a document without waiting. Returns the job, or the document if nothing
+        changes."""
+        fields = _fields(content, title, format, tags, metadata, source_path)
+        return (yield from self._submit("PUT", f"/documents/{document_id}", fields))
 
     @operation
     def upload(
@@ -123,12 +133,11 @@ class DocumentOperations(JobOperations):
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
-        """Send files as one job and return it; memory does not grow with them. `sent` is told the bytes of
-        files as they leave, and a negative number where they have to be sent again. Tags, metadata and format
-        are for all files; no tag may hold a comma here.
+        """Upload files as one job. Memory does not grow with the files.
 
-        Raises OSError for a file that can't be read, ClientError if the service does not take them; nothing
-        is accepted then.
+        `sent` is called with the bytes that were sent, and with a negative number when they are sent again.
+        Tags, metadata and format apply to all files; a tag must not contain a comma. Raises OSError for an
+        unreadable file, ClientError if the service refuses the upload; nothing is accepted then.
         """
         fields = [("tags", tag) for tag in _without_commas(tags)]
         if metadata is not None:
@@ -150,13 +159,15 @@ class DocumentOperations(JobOperations):
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
-        """Send a zip archive, or a tar archive compressed by gzip, as one job and return it. Raises as
-        upload, and ClientError for a file that by its name is neither."""
+        """Upload a zip archive, or a tar archive compressed by gzip, as one job.
+
+        Raises the errors of upload, and ClientError for other file names.
+        """
         file = UploadFile.from_any(file)
         media_type = archive_type(file.path)
         if media_type is None:
-            raise ClientError(f"{file.path} is no archive that is taken: {', '.join(ARCHIVES)}")
-        query = given(
+            raise ClientError(f"{file.path} is not a supported archive: {', '.join(ARCHIVE_TYPES)}")
+        query = without_none(
             tags=",".join(_without_commas(tags)) or None,
             metadata=None if metadata is None else json.dumps(dict(metadata)),
             format=None if format is None else str(format),
@@ -168,9 +179,11 @@ class DocumentOperations(JobOperations):
     def upload_documents(
         self, documents: Iterable[Mapping[str, Any] | bytes], *, idempotency_key: str | None = None
     ) -> Flow[Job]:
-        """Send documents as one job and return it. Each is an object with the fields of `POST /documents`, or
-        a line of JSON that is ready. They may come from a generator; they are taken as the connection takes
-        them."""
+        """Upload documents as one job.
+
+        Each is an object with the fields of `POST /documents`, or an encoded line of JSON. A generator is
+        consumed while the documents are sent.
+        """
         body = LinesBody(documents)
         try:
             headers = {"Content-Type": NDJSON}
@@ -182,8 +195,8 @@ class DocumentOperations(JobOperations):
     def upload_records(
         self, file: AnyFile, *, sent: Sent | None = None, idempotency_key: str | None = None
     ) -> Flow[Job]:
-        """Send a file of documents, one JSON object a line as in upload_documents, as one job and return it.
-        Raises as upload."""
+        """Upload a file with one document per line, as in upload_documents, as one job. Raises the errors of
+        upload."""
         file = UploadFile.from_any(file)
         headers = {"Content-Type": NDJSON, "Content-Length": str(file.size)}
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key))
@@ -198,19 +211,18 @@ class DocumentOperations(JobOperations):
         limit: int = 50,
         offset: int = 0,
     ) -> Flow[DocumentPage]:
-        """A page of the documents: those with the tag, with exactly that source path, and with `q` in title
-        or path."""
-        chosen = {"tag": tag, "q": q, "source_path": source_path}
-        return (yield from self._page(DocumentPage, "/documents", limit, offset, **chosen))
+        """A page of the documents with the tag, exactly this source path, and `q` in title or path."""
+        filters = {"tag": tag, "q": q, "source_path": source_path}
+        return (yield from self._page(DocumentPage, "/documents", limit, offset, **filters))
 
     @listing
     def each_document(
         self, *, tag: str | None = None, q: str | None = None, source_path: str | None = None
     ) -> Stream[StoredDocument]:
-        """All of them, read page by page. What is added or deleted meanwhile may be missed or told twice."""
-        chosen = {"tag": tag, "q": q, "source_path": source_path}
+        """All documents, read page by page. Concurrent changes may make it miss or repeat documents."""
+        filters = {"tag": tag, "q": q, "source_path": source_path}
         yield from pages(
-            lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **chosen),
+            lambda limit, offset: self._page(DocumentPage, "/documents", limit, offset, **filters),
             lambda page: page.documents,
         )
 
@@ -221,11 +233,11 @@ class DocumentOperations(JobOperations):
 
     @operation
     def content(self, document_id: int) -> Flow[str]:
-        """The text of a document, in which the offsets of results count. Raises NotFoundError."""
-        answer = yield from self._ask(
+        """The text of a document, to which the offsets of results refer. Raises NotFoundError."""
+        response = yield from self._send(
             Request("GET", f"{API}/documents/{document_id}/content", headers={"Accept": "text/plain"})
         )
-        return answer.content.decode("utf-8")
+        return response.content.decode("utf-8")
 
     @operation
     def chunks(self, document_id: int, *, limit: int = 50, offset: int = 0) -> Flow[ChunkPage]:
@@ -242,50 +254,52 @@ class DocumentOperations(JobOperations):
 
     @operation
     def chunk(self, chunk_id: int, *, context: int = 0) -> Flow[Chunk]:
-        """A chunk by its id, as results and citations name it, with its document and `context` neighbours to
-        each side.
+        """A chunk by its id, with its document and `context` neighbours on each side.
 
-        Raises NotFoundError where its document is gone, or has other content by now.
+        Raises NotFoundError if its document was deleted or replaced.
         """
         request = Request("GET", f"{API}/chunks/{chunk_id}", query={"context": context})
-        return read(Chunk, (yield from self._ask(request)))
+        return parse(Chunk, (yield from self._send(request)))
 
     @operation
     def set_tags(self, document_id: int, tags: Sequence[str]) -> Flow[tuple[str, ...]]:
-        """Replace the tags of a document; those it has now. Raises NotFoundError, InvalidError."""
+        """Replace the tags of a document and return them. Raises NotFoundError, InvalidError."""
         body = {"tags": list(tags)}
         path = f"{API}/documents/{document_id}/tags"
-        answer = yield from self._ask(Request("PUT", path, json=body))
-        return read(Tags, answer).tags
+        response = yield from self._send(Request("PUT", path, json=body))
+        return parse(Tags, response).tags
 
     @operation
     def delete_document(self, document_id: int) -> Flow[bool]:
-        """Delete a document and everything derived from it; false if there is none with that id, or none any
-        more, because a first try, whose answer was lost, has deleted it."""
+        """Delete a document and everything derived from it.
+
+        Returns false if there is no such document, also because an earlier try deleted it and its response
+        was lost.
+        """
         path = f"{API}/documents/{document_id}"
-        answer = yield from self._ask(Request("DELETE", path, passed=frozenset({404})))
-        return answer.status_code != httpx.codes.NOT_FOUND
+        response = yield from self._send(Request("DELETE", path, passed=frozenset({404})))
+        return response.status_code != httpx.codes.NOT_FOUND
 
     @operation
     def delete_documents(self, *, tag: str) -> Flow[Job]:
-        """Delete every document with a tag; the job. Raises NotFoundError where there is none."""
-        # Asked twice, it would find nothing the second time: there would be no job to tell of.
+        """Start a job that deletes every document with a tag. Raises NotFoundError if there is none."""
+        # A second request would find no document, and return no job.
         request = Request("DELETE", f"{API}/documents", query={"tag": tag}, repeat=Repeat.unsent)
-        return job_of((yield from self._ask(request)))
+        return accepted_job((yield from self._send(request)))
 
-    def _put_in(
-        self, method: str, path: str, given: Mapping[str, Any], key: str | None = None, *, wait: int = 0
+    def _submit(
+        self, method: str, path: str, fields: Mapping[str, Any], key: str | None = None, *, wait: int = 0
     ) -> Flow[Job | Stored]:
-        """Hand in a document: it, if it is stored within `wait` seconds, else the job."""
+        """Submit a document. Returns it if it is stored within `wait` seconds, else the job."""
         headers = {"Idempotency-Key": key} if key else {}
         if wait:
             headers["Prefer"] = f"wait={wait}"
-        answer = yield from self._ask(
-            Request(method, API + path, json=given, headers=headers, slow=float(wait))
+        response = yield from self._send(
+            Request(method, API + path, json=fields, headers=headers, slow=float(wait))
         )
-        if answer.status_code == httpx.codes.ACCEPTED:
-            return job_of(answer)
-        return read(Stored, answer)
+        if response.status_code == httpx.codes.ACCEPTED:
+            return accepted_job(response)
+        return parse(Stored, response)
 
     def _bulk(
         self,
@@ -302,10 +316,10 @@ class DocumentOperations(JobOperations):
             body=body,
             slow=UPLOAD_ANSWER_SECONDS,
         )
-        return job_of((yield from self._ask(request)))
+        return accepted_job((yield from self._send(request)))
 
     def _stored_by(self, job: Job, timeout: float | None) -> Flow[Stored]:
-        """The document that a job of one document ends with."""
+        """Wait for a job of one document and return the document."""
         job = yield from self._follow(job.id, None, timeout)
         (item,) = (yield from self._page(ItemPage, f"/jobs/{job.id}/items", 1, 0)).items
         if item.document_id is None or not job.succeeded:
@@ -329,7 +343,7 @@ def _fields(
     metadata: Mapping[str, Any] | None,
     source_path: str | None,
 ) -> dict[str, Any]:
-    return given(
+    return without_none(
         content=content,
         title=title,
         format=None if format is None else str(format),
@@ -340,13 +354,13 @@ def _fields(
 
 
 def _without_commas(tags: Sequence[str]) -> Sequence[str]:
-    """Tags for all files of an upload, which the API takes as one text. Raises ClientError."""
-    if wrong := [tag for tag in tags if "," in tag]:
+    """Check tags that are sent as one comma-separated text. Raises ClientError."""
+    if invalid := [tag for tag in tags if "," in tag]:
         raise ClientError(
-            f"tags: {wrong[0]!r} would become several, because commas separate the tags of an upload"
+            f"tags: {invalid[0]!r} would become several, because commas separate the tags of an upload"
         )
     return tags
 
 
-def _prefer(timeout: float | None) -> int:
+def _wait_seconds(timeout: float | None) -> int:
     return STORED_WAIT_SECONDS if timeout is None else max(0, min(STORED_WAIT_SECONDS, int(timeout)))

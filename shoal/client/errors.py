@@ -1,7 +1,7 @@
-"""What can go wrong between a program and a service, as classes; all are ClientError, and so ShoalError.
+"""Errors of the client. All are ClientError, and therefore ShoalError.
 
-What the library in the same process would raise (`shoal.errors.NotFoundError`) is raised here under the same
-name, so that a program may have either.
+An error that the library also raises (`shoal.errors.NotFoundError`) is a subclass of it with the same name,
+so that a program can use either.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shoal import errors
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.client.replies import Item, Job
+    from shoal.client.responses import Item, Job
 
 KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 
@@ -25,9 +25,8 @@ KEY_HINT = "commands take it from SHOAL_API_KEY or --key"
 class ClientError(ShoalError):
     """The service refused a request or could not be reached.
 
-    `status`: of the answer, None where there was none. `retry_after`: seconds that the service asks to wait,
-    0 where it says nothing of that. `errors`: what is wrong with which field. `trace_id`: under which the
-    service's log tells more.
+    `status`: HTTP status, None without a response. `retry_after`: seconds to wait as requested by the
+    service, or 0. `errors`: reasons by field. `trace_id`: id of the request in the log of the service.
     """
 
     def __init__(
@@ -47,13 +46,16 @@ class ClientError(ShoalError):
 
     @property
     def is_away(self) -> bool:
-        """Whether the service could not be reached or cannot do its work now, rather than refused."""
+        """Whether the service is unreachable, busy or unavailable, as opposed to a refusal."""
         return isinstance(self, UnreachableError | BusyError | UnavailableError)
 
 
 class UnreachableError(ClientError):
-    """There was no answer: no service at that address, a connection that broke, or too long a silence.
-    Whether the request was carried out is not known, unless no connection was made (`was_sent` is false)."""
+    """There was no response: no service at the address, a broken connection, or a timeout.
+
+    Whether the request was executed is unknown, unless no connection was made (`was_sent` is false).
+    `is_silence`: the service took too long.
+    """
 
     def __init__(self, message: str, *, was_sent: bool, is_silence: bool = False) -> None:
         super().__init__(message)
@@ -62,11 +64,11 @@ class UnreachableError(ClientError):
 
 
 class NotShoalError(ClientError):
-    """Something answered, but not as a Shoal service does."""
+    """The response is not that of a Shoal service."""
 
 
 class KeyRefusedError(ClientError):
-    """401: no key, or none that the service knows. 403: the key may only read."""
+    """401: the key is missing or unknown. 403: the key is read-only."""
 
 
 class NotFoundError(ClientError, errors.NotFoundError):
@@ -74,28 +76,28 @@ class NotFoundError(ClientError, errors.NotFoundError):
 
 
 class ConflictError(ClientError):
-    """409: another document has this content, the job is not in a state for this, or an idempotency key came
-    again with another body."""
+    """409: another document has this content, the state of the job does not allow this, or an idempotency key
+    was used with another body."""
 
 
 class TooLargeError(ClientError):
-    """413: the document or the upload is larger than the service takes."""
+    """413: the document or the upload exceeds a size limit."""
 
 
 class InvalidError(ClientError):
-    """400, 415, 422: the request can't be used as it is; `errors` names the fields."""
+    """400, 415, 422: the request is invalid; `errors` names the fields."""
 
 
 class BusyError(ClientError):
-    """429: too many requests, or the queue is full; `retry_after` says when to come again."""
+    """429: too many requests, or the queue is full; `retry_after` says how long to wait."""
 
 
 class UnavailableError(ClientError):
-    """502, 503, 504: the service can't do its work now."""
+    """502, 503, 504: the service is unavailable."""
 
 
 class JobFailedError(ClientError):
-    """A job that had to succeed did not. `items` are the failed ones, as far as they were looked at."""
+    """A job did not succeed. `items` are the first failed items."""
 
     def __init__(self, message: str, job: Job, items: Sequence[Item] = ()) -> None:
         super().__init__(message)
@@ -104,7 +106,7 @@ class JobFailedError(ClientError):
 
 
 class JobTimeoutError(ClientError):
-    """A job has not ended in the time that was given for it. It goes on; `job` is how it stood."""
+    """A job has not ended within the timeout. It continues; `job` is its last known state."""
 
     def __init__(self, message: str, job: Job) -> None:
         super().__init__(message)
@@ -127,46 +129,46 @@ BY_STATUS: dict[int, type[ClientError]] = {
 }
 
 
-def refusal(answer: httpx.Response) -> ClientError:
-    """The error that an answer other than success means, with what its problem document says."""
-    status = answer.status_code
+def error_from_response(response: httpx.Response) -> ClientError:
+    """The error for an unsuccessful response, with the details of its problem document."""
+    status = response.status_code
     try:
-        problem = answer.json()
+        problem = response.json()
     except ValueError:
         problem = {}
     if not isinstance(problem, dict) or not (problem.get("detail") or problem.get("title")):
-        # What stands before a service (a proxy) may say that it is away.
+        # A proxy in front of the service may report that it is unavailable.
         kind = BY_STATUS[status] if status in (429, 502, 503, 504) else NotShoalError
         return kind(
-            f"{_host(answer)} answered {status} {answer.reason_phrase}; is it a Shoal service?",
+            f"{_host(response)} answered {status} {response.reason_phrase}; is it a Shoal service?",
             status,
-            _retry_after(answer),
+            _retry_after(response),
         )
-    wrong = problem.get("errors") if isinstance(problem.get("errors"), dict) else {}
-    fields = {str(name): _reasons(why) for name, why in (wrong or {}).items()}
+    field_errors = problem.get("errors") if isinstance(problem.get("errors"), dict) else {}
+    fields = {str(name): _reasons(reasons) for name, reasons in (field_errors or {}).items()}
     message = str(problem.get("detail") or problem["title"])
-    message = "; ".join([message, *(f"{name}: {', '.join(why)}" for name, why in fields.items())])
+    message = "; ".join([message, *(f"{name}: {', '.join(reasons)}" for name, reasons in fields.items())])
     if status == httpx.codes.UNAUTHORIZED:
         message += f" ({KEY_HINT})"
     trace_id = problem.get("trace_id")
     return BY_STATUS.get(status, ClientError)(
         message,
         status,
-        _retry_after(answer),
+        _retry_after(response),
         errors=fields,
         trace_id=None if trace_id is None else str(trace_id),
     )
 
 
-def lost(error: httpx.HTTPError | httpx.InvalidURL, server: str) -> UnreachableError:
-    """The error that a failure on the way to the server means."""
+def connection_error(error: httpx.HTTPError | httpx.InvalidURL, server: str) -> UnreachableError:
+    """The error for a request without a response."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return UnreachableError(
             f"no service answers at {server}; `shoal up` starts one on this machine", was_sent=False
         )
     if isinstance(error, httpx.TimeoutException):
         return UnreachableError(
-            f"{server} took too long to answer",
+            f"{server} took too long to response",
             was_sent=not isinstance(error, httpx.PoolTimeout),
             is_silence=True,
         )
@@ -174,19 +176,21 @@ def lost(error: httpx.HTTPError | httpx.InvalidURL, server: str) -> UnreachableE
     return UnreachableError(f"the connection to {server} failed: {error}", was_sent=was_sent)
 
 
-def not_shoal(answer: httpx.Response) -> NotShoalError:
-    """What to raise for a success that can't be read."""
-    return NotShoalError(f"{_host(answer)} did not answer as a Shoal service does", answer.status_code)
+def unexpected_response(response: httpx.Response) -> NotShoalError:
+    """The error for a successful response that cannot be decoded."""
+    return NotShoalError(
+        f"{_host(response)} sent a response that is not of a Shoal service", response.status_code
+    )
 
 
-def _host(answer: httpx.Response) -> str:
-    url = answer.request.url
+def _host(response: httpx.Response) -> str:
+    url = response.request.url
     return f"{url.host}:{url.port}" if url.port else url.host
 
 
-def _retry_after(answer: httpx.Response) -> float:
-    """Seconds of `Retry-After`; 0 where there is none. Shoal sends seconds, a proxy may send a date."""
-    value = answer.headers.get("Retry-After", "").strip()
+def _retry_after(response: httpx.Response) -> float:
+    """Seconds of `Retry-After`, or 0. Shoal sends seconds, a proxy may send a date."""
+    value = response.headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
     try:
@@ -198,5 +202,5 @@ def _retry_after(answer: httpx.Response) -> float:
     return max(0.0, (moment - dt.datetime.now(dt.UTC)).total_seconds())
 
 
-def _reasons(why: Any) -> tuple[str, ...]:
-    return tuple(map(str, why)) if isinstance(why, list) else (str(why),)
+def _reasons(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)

@@ -8,27 +8,36 @@ from collections.abc import Callable, Iterable
 import httpx
 
 from shoal.client.errors import JobFailedError, JobTimeoutError
-from shoal.client.exchange import Flow, Found, Pause, Repeat, Request, Stream, listing, operation
-from shoal.client.reading import API, Reading, id_of, job_of, listed, new_key, pages, read
-from shoal.client.replies import Item, ItemPage, Job, JobPage
+from shoal.client.flows import Batch, Flow, Pause, Repeat, Request, Stream, listing, operation
+from shoal.client.requests import (
+    API,
+    Requester,
+    accepted_job,
+    comma_separated,
+    job_id_of,
+    new_key,
+    pages,
+    parse,
+)
+from shoal.client.responses import Item, ItemPage, Job, JobPage
 
 LONG_POLL_SECONDS = 10.0
-"""How long a request for a job's state may wait at the server for a change."""
+"""How long the server may hold a request for the state of a job until it changes."""
 MIN_POLL_SECONDS = 0.1
-"""Shortest time between two looks at a job that keeps changing; fast enough for a smooth progress bar."""
-FAILED_TOLD = 5
-"""Failed items that an error looks at."""
+"""Shortest time between two requests for a job that keeps changing; enough for a smooth progress bar."""
+SHOWN_FAILURES = 5
+"""Failed items that the message of an error names."""
 
 Seen = Callable[[Job], None]
 
 
-class JobOperations(Reading):
-    """What can be asked of accepted work, and done with it."""
+class JobOperations(Requester):
+    """Operations on accepted jobs."""
 
     @operation
     def job(self, job_id: int) -> Flow[Job]:
-        """Raises NotFoundError."""
-        return (yield from self._get(Job, f"/jobs/{id_of(job_id)}"))
+        """The current state of a job. Raises NotFoundError."""
+        return (yield from self._get(Job, f"/jobs/{job_id_of(job_id)}"))
 
     @operation
     def jobs(
@@ -39,18 +48,18 @@ class JobOperations(Reading):
         limit: int = 20,
         offset: int = 0,
     ) -> Flow[JobPage]:
-        """A page of the jobs, the newest first: in any of these states, of any of these kinds."""
-        chosen = {"status": listed(status), "kind": listed(kind)}
-        return (yield from self._page(JobPage, "/jobs", limit, offset, **chosen))
+        """A page of the jobs with any of the given states and kinds, newest first."""
+        filters = {"status": comma_separated(status), "kind": comma_separated(kind)}
+        return (yield from self._page(JobPage, "/jobs", limit, offset, **filters))
 
     @listing
     def each_job(
         self, *, status: str | Iterable[str] | None = None, kind: str | Iterable[str] | None = None
     ) -> Stream[Job]:
-        """All of them, the newest first, read page by page."""
-        chosen = {"status": listed(status), "kind": listed(kind)}
+        """All jobs, newest first, read page by page."""
+        filters = {"status": comma_separated(status), "kind": comma_separated(kind)}
         yield from pages(
-            lambda limit, offset: self._page(JobPage, "/jobs", limit, offset, **chosen),
+            lambda limit, offset: self._page(JobPage, "/jobs", limit, offset, **filters),
             lambda page: page.jobs,
         )
 
@@ -59,13 +68,14 @@ class JobOperations(Reading):
         self, job: Job | int, *, status: str | None = None, limit: int = 100, offset: int = 0
     ) -> Flow[ItemPage]:
         """A page of a job's items, in the order of the upload. Raises NotFoundError."""
-        return (yield from self._page(ItemPage, f"/jobs/{id_of(job)}/items", limit, offset, status=status))
+        return (
+            yield from self._page(ItemPage, f"/jobs/{job_id_of(job)}/items", limit, offset, status=status)
+        )
 
     @listing
     def each_item(self, job: Job | int, *, status: str | None = None) -> Stream[Item]:
-        """All items of a job, read page by page; with `status="failed"` those that failed, each with its
-        `error`."""
-        path = f"/jobs/{id_of(job)}/items"
+        """All items of a job, read page by page; with `status="failed"` those that failed."""
+        path = f"/jobs/{job_id_of(job)}/items"
         yield from pages(
             lambda limit, offset: self._page(ItemPage, path, limit, offset, status=status),
             lambda page: page.items,
@@ -80,53 +90,57 @@ class JobOperations(Reading):
         timeout: float | None = None,
         check: bool = False,
     ) -> Flow[Job]:
-        """Follow a job to its end, for ever or `timeout` seconds; the job then. `seen` is told every state on
-        the way and the last one. With `check` a job that did not succeed raises JobFailedError.
+        """Wait until a job ends, without limit or for `timeout` seconds, and return it.
 
-        A service that is away (it restarts, say) is waited for. Raises JobTimeoutError, NotFoundError.
+        `seen` is called with every state, including the last. With `check`, a job that did not succeed raises
+        JobFailedError. Requests are retried while the service restarts. Raises JobTimeoutError,
+        NotFoundError.
         """
-        ended = yield from self._follow(id_of(job), seen, timeout)
+        ended = yield from self._follow(job_id_of(job), seen, timeout)
         if check and not ended.succeeded:
             raise (yield from self._job_failure(ended))
         return ended
 
     @listing
     def watch_job(self, job: Job | int) -> Stream[Job]:
-        """Every state of a job as it changes; the last one has `ended`."""
-        job_id, etag = id_of(job), ""
+        """Every state of a job as it changes; the last state has `ended`."""
+        job_id, etag = job_id_of(job), ""
         while True:
             began = time.monotonic()
-            look, etag = yield from self._look(job_id, etag, LONG_POLL_SECONDS)
-            if look is not None:
-                yield Found((look,))
-                if look.ended:
+            state, etag = yield from self._poll(job_id, etag, LONG_POLL_SECONDS)
+            if state is not None:
+                yield Batch((state,))
+                if state.ended:
                     return
-            yield _rest_of(began)
+            yield _pause_since(began)
 
     @operation
     def cancel_job(self, job: Job | int) -> Flow[Job]:
-        """End what has not ended of a job; what is stored stays. Raises ConflictError where it has ended
+        """Cancel the open items of a job; stored documents stay. Raises ConflictError if the job has ended
         otherwise."""
-        return job_of((yield from self._ask(Request("POST", f"{API}/jobs/{id_of(job)}/cancel", json={}))))
+        return accepted_job(
+            (yield from self._send(Request("POST", f"{API}/jobs/{job_id_of(job)}/cancel", json={})))
+        )
 
     @operation
     def retry_job(self, job: Job | int) -> Flow[Job]:
-        """Try the failed items of a job again; the job. Raises ConflictError where there is nothing to try
-        again."""
-        # Asked twice, it would be refused the second time, as if the first had not been done.
-        request = Request("POST", f"{API}/jobs/{id_of(job)}/retry", json={}, repeat=Repeat.unsent)
-        return job_of((yield from self._ask(request)))
+        """Retry the failed items of a job and return it. Raises ConflictError if no item can be retried."""
+        # A second request would be refused although the first succeeded.
+        request = Request("POST", f"{API}/jobs/{job_id_of(job)}/retry", json={}, repeat=Repeat.unsent)
+        return accepted_job((yield from self._send(request)))
 
     @operation
     def rescore(self, *, idempotency_key: str | None = None) -> Flow[Job]:
-        """Have the service learn its words afresh and bring every chunk up to date; the job."""
+        """Start a job that learns all words again and updates every chunk."""
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         request = Request("POST", f"{API}/jobs", json={"kind": "rescore"}, headers=headers)
-        return job_of((yield from self._ask(request)))
+        return accepted_job((yield from self._send(request)))
 
-    def _look(self, job_id: int, etag: str, wait: float) -> Flow[tuple[Job | None, str]]:
-        """A job and its ETag; None where it is as it was under `etag` after `wait` seconds. The first look,
-        without an ETag, does not wait."""
+    def _poll(self, job_id: int, etag: str, wait: float) -> Flow[tuple[Job | None, str]]:
+        """A job and its ETag; None instead of the job if it is unchanged since `etag` after `wait` seconds.
+
+        The first request, without an ETag, does not wait.
+        """
         unchanged = httpx.codes.NOT_MODIFIED
         request = Request(
             "GET",
@@ -137,20 +151,20 @@ class JobOperations(Reading):
             repeats_silence=True,
             passed=frozenset({int(unchanged)}),
         )
-        answer = yield from self._ask(request)
-        if answer.status_code == unchanged:
+        response = yield from self._send(request)
+        if response.status_code == unchanged:
             return None, etag
-        return read(Job, answer), answer.headers.get("ETag", "")
+        return parse(Job, response), response.headers.get("ETag", "")
 
     def _follow(self, job_id: int, seen: Seen | None, timeout: float | None) -> Flow[Job]:
         deadline = None if timeout is None else time.monotonic() + timeout
         job, etag = None, ""
         while True:
             began = time.monotonic()
-            left = LONG_POLL_SECONDS if deadline is None else max(0.0, deadline - began)
-            look, etag = yield from self._look(job_id, etag, round(min(LONG_POLL_SECONDS, left), 2))
-            if look is not None:
-                job = look
+            remaining = LONG_POLL_SECONDS if deadline is None else max(0.0, deadline - began)
+            state, etag = yield from self._poll(job_id, etag, round(min(LONG_POLL_SECONDS, remaining), 2))
+            if state is not None:
+                job = state
                 if seen:
                     seen(job)
             assert job is not None
@@ -158,22 +172,22 @@ class JobOperations(Reading):
                 return job
             if deadline is not None and time.monotonic() >= deadline:
                 raise JobTimeoutError(f"job {job_id} has not ended within {timeout:g} seconds", job)
-            yield _rest_of(began)
+            yield _pause_since(began)
 
     def _job_failure(self, job: Job) -> Flow[JobFailedError]:
         items: tuple[Item, ...] = ()
         if job.progress.failed:
             path = f"/jobs/{job.id}/items"
-            items = (yield from self._page(ItemPage, path, FAILED_TOLD, 0, status="failed")).items
+            items = (yield from self._page(ItemPage, path, SHOWN_FAILURES, 0, status="failed")).items
         reasons = [f"{item.source_path or item.title}: {item.error}" for item in items]
         if (more := job.progress.failed - len(items)) > 0:
             reasons.append(f"and {more:,} more")
-        told = "; ".join([*([job.error] if job.error else []), *reasons])
+        details = "; ".join([*([job.error] if job.error else []), *reasons])
         return JobFailedError(
-            f"job {job.id} ended as {job.status}" + (f": {told}" if told else ""), job, items
+            f"job {job.id} ended as {job.status}" + (f": {details}" if details else ""), job, items
         )
 
 
-def _rest_of(began: float) -> Pause:
-    """A service that has no thread to spare for waiting answers at once."""
+def _pause_since(began: float) -> Pause:
+    """The rest of MIN_POLL_SECONDS: a service without a free thread answers a long poll at once."""
     return Pause(max(0.0, MIN_POLL_SECONDS - (time.monotonic() - began)))

@@ -1,4 +1,4 @@
-"""Searches and explanations, and the service about itself."""
+"""Operations for searches, explanations and the state of the service."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from shoal.client.errors import ClientError
-from shoal.client.exchange import Flow, Request, Stream, listing, operation
-from shoal.client.reading import API, Reading, decoded, given, object_of, pages, read
-from shoal.client.replies import Readiness, Reefs, Status
+from shoal.client.flows import Flow, Request, Stream, listing, operation
+from shoal.client.requests import API, Requester, json_object, pages, parse, parse_part, without_none
+from shoal.client.responses import Readiness, Reefs, Status
 from shoal.models import SearchFilters, SearchMode, SearchResponse
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ Filters = SearchFilters | Mapping[str, Any]
 
 
 class _Default(enum.Enum):
-    """Of arguments for which None means something."""
+    """The default of arguments for which None has a meaning."""
 
-    default = "as the service has it"
+    default = "the default of the service"
 
 
 DEFAULT = _Default.default
 
 
-class SearchOperations(Reading):
-    """What can be asked of the library."""
+class SearchOperations(Requester):
+    """Operations that search the library."""
 
     @operation
     def search(
@@ -53,11 +53,11 @@ class SearchOperations(Reading):
         weights: Mapping[str, float] | None = None,
         fusion: str | None = None,
     ) -> Flow[SearchResponse]:
-        """The chunks that match a query best, best first; arguments and answer are those of `Engine.search`.
+        """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
-        Raises InvalidError, whose `errors` name the argument that can't be used.
+        Raises InvalidError, whose `errors` name the invalid arguments.
         """
-        asked = given(
+        body = without_none(
             query=query,
             top_k=top_k,
             mode=mode,
@@ -70,8 +70,8 @@ class SearchOperations(Reading):
             fusion=fusion,
         )
         if max_per_document is not DEFAULT:
-            asked["max_per_document"] = max_per_document
-        return read(SearchResponse, (yield from self._ask(Request("POST", f"{API}/search", json=asked))))
+            body["max_per_document"] = max_per_document
+        return parse(SearchResponse, (yield from self._send(Request("POST", f"{API}/search", json=body))))
 
     @operation
     def explain(
@@ -86,31 +86,34 @@ class SearchOperations(Reading):
         filters: Filters | None = None,
         **search: Any,
     ) -> Flow[Explanation]:
-        """How a query is understood, word by word; with a document or chunk, its rank and what kept it out.
-        `search` takes the arguments of `search`. Raises InvalidError, NotFoundError."""
+        """Explain the analyzed query word by word; with a document or chunk, also its rank or why it is
+        missing.
+
+        `search` takes the other arguments of `search`. Raises InvalidError, NotFoundError.
+        """
         from shoal.search.explain.explanation import (
-            Explanation,  # a good deal of the library, which most clients never need
+            Explanation,  # imported late: it loads much of the library, which few clients need
         )
 
-        asked = {
+        body = {
             "query": query,
             **search,
-            **given(
+            **without_none(
                 document_id=document_id, chunk_id=chunk_id, filters=_filters(filters, tags, min_confidence)
             ),
         }
-        return read(Explanation, (yield from self._ask(Request("POST", f"{API}/explain", json=asked))))
+        return parse(Explanation, (yield from self._send(Request("POST", f"{API}/explain", json=body))))
 
     @operation
     def vocabulary(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> Flow[WordPage]:
-        """A page of the learned words that hold `q`, those met most often first."""
+        """A page of the learned words that contain `q`, most frequent first."""
         from shoal.learning.word_details import WordPage
 
         return (yield from self._page(WordPage, "/vocabulary", limit, offset, q=q))
 
     @listing
     def each_word(self, *, q: str | None = None) -> Stream[LearnedWord]:
-        """All of them, read page by page."""
+        """All learned words, read page by page."""
         from shoal.learning.word_details import WordPage
 
         yield from pages(
@@ -119,8 +122,8 @@ class SearchOperations(Reading):
         )
 
 
-class ServiceOperations(Reading):
-    """What a service says of itself."""
+class ServiceOperations(Requester):
+    """Operations about the service itself."""
 
     @operation
     def status(self) -> Flow[Status]:
@@ -134,46 +137,46 @@ class ServiceOperations(Reading):
 
     @operation
     def health(self) -> Flow[bool]:
-        """Whether the service answers; asked once."""
+        """Whether the service answers. Not retried."""
         try:
-            yield from self._ask(Request("GET", "/health", patience=0.0))
+            yield from self._send(Request("GET", "/health", patience=0.0))
         except ClientError:
             return False
         return True
 
     @operation
     def ready(self) -> Flow[Readiness]:
-        """Whether the service can do its work, and what keeps it from it; asked once."""
-        unready = httpx.codes.SERVICE_UNAVAILABLE
-        request = Request("GET", "/ready", patience=0.0, passed=frozenset({int(unready)}))
-        answer = yield from self._ask(request)
-        body = object_of(answer)
-        if answer.status_code == unready:
+        """Whether the service is ready, and which checks fail. Not retried."""
+        unavailable = httpx.codes.SERVICE_UNAVAILABLE
+        request = Request("GET", "/ready", patience=0.0, passed=frozenset({int(unavailable)}))
+        response = yield from self._send(request)
+        body = json_object(response)
+        if response.status_code == unavailable:
             body = {"checks": {}, **body, "status": str(body.get("detail") or "not ready")}
-        return decoded(Readiness, body, answer)
+        return parse_part(Readiness, body, response)
 
     @operation
     def metrics(self) -> Flow[str]:
-        """The metrics as Prometheus reads them."""
-        return (yield from self._ask(Request("GET", "/metrics"))).text
+        """The metrics in the text format of Prometheus."""
+        return (yield from self._send(Request("GET", "/metrics"))).text
 
 
 def _filters(
     filters: Filters | None, tags: Sequence[str] | None, min_confidence: float | None
 ) -> dict[str, Any] | None:
-    """The filters as the API takes them. Raises InvalidError's like for none: the service checks them."""
+    """The filters in the form of the API, unchecked; the service validates them."""
     if isinstance(filters, SearchFilters):
-        # Its empty tuple of tags is no condition; that of document ids allows nothing.
-        filters = {each.name: getattr(filters, each.name) for each in dataclasses.fields(filters)}
-    given = {name: as_json(value) for name, value in (filters or {}).items()}
+        # An empty tuple of tags is no condition; an empty tuple of document ids matches nothing.
+        filters = {field.name: getattr(filters, field.name) for field in dataclasses.fields(filters)}
+    values = {name: _json_value(value) for name, value in (filters or {}).items()}
     if tags is not None:
-        given["tags"] = list(tags)
+        values["tags"] = list(tags)
     if min_confidence is not None:
-        given["min_confidence"] = min_confidence
-    return given or None
+        values["min_confidence"] = min_confidence
+    return values or None
 
 
-def as_json(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.astimezone()
         return moment.isoformat()

@@ -1,4 +1,4 @@
-"""A service that answers as it is told, and a real one."""
+"""Fixtures: a service with scripted responses, and a real one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from shoal.settings import Settings
 
 @pytest.fixture
 def server() -> Iterator[ScriptedService]:
-    with scripted() as made:
-        yield made
+    with scripted() as scripted_service:
+        yield scripted_service
 
 
 @pytest.fixture
@@ -30,5 +30,5 @@ def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def service(engine: Engine) -> Iterator[LiveService]:
-    with live(engine) as made:
-        yield made
+    with live(engine) as live_service:
+        yield live_service

@@ -1,4 +1,4 @@
-"""What the client sends is what a server can read, from disk."""
+"""A server can parse the multipart bodies that the client reads from disk."""
 
 from __future__ import annotations
 
@@ -35,24 +35,26 @@ def _parsed(body: MultipartBody) -> tuple[Any, Any]:
     return form, files
 
 
-def test_a_multipart_body_arrives_file_by_file_with_its_fields(tmp_path: Path) -> None:
+def test_multipart_body_has_all_files_and_fields(tmp_path: Path) -> None:
     contents = [b"", b"a", b"x" * (CHUNK_BYTES + 1), b"\r\n--almost a boundary\r\n"]
     files = []
     for number, content in enumerate(contents):
         path = tmp_path / f"{number}.txt"
         path.write_bytes(content)
         files.append(UploadFile.of(path, f"folder/{number}.txt"))
-    told: list[int] = []
-    form, parsed = _parsed(MultipartBody(files, fields=[("tags", "a"), ("tags", "b é")], sent=told.append))
+    reported: list[int] = []
+    form, parsed = _parsed(
+        MultipartBody(files, fields=[("tags", "a"), ("tags", "b é")], sent=reported.append)
+    )
     assert form.getlist("tags") == ["a", "b é"]
     assert [(file.filename, file.read()) for file in parsed.getlist("files")] == [
         (f"folder/{number}.txt", content) for number, content in enumerate(contents)
     ]
-    assert sum(told) == sum(map(len, contents))
+    assert sum(reported) == sum(map(len, contents))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_file_name_breaks_the_body(tmp_path: Path, name: str) -> None:
+def test_any_file_name_gives_a_valid_body(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"text")
     _form, parsed = _parsed(MultipartBody([UploadFile.of(path, name)]))
@@ -63,7 +65,7 @@ def test_no_file_name_breaks_the_body(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"longer than before", b""])
-def test_a_file_that_changes_while_it_is_sent_stops_the_upload(tmp_path: Path, content: bytes) -> None:
+def test_file_that_changes_during_an_upload_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.txt"
     path.write_bytes(b"as it was")
     body = MultipartBody([UploadFile.of(path)])

@@ -1,4 +1,4 @@
-"""JSON becomes values of the library, however much more or less a service says than this version knows."""
+"""Decoding turns JSON into values of the library, also with unknown and missing fields."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Shape:
 SHAPE = {"name": "s", "corners": [{"x": 1, "y": 2.5}, {"x": 3}], "span": [1, 2], "format": "markdown"}
 
 
-def test_values_are_made_by_the_names_of_their_fields() -> None:
-    given = {
+def test_fields_are_decoded_by_name() -> None:
+    value = {
         **SHAPE,
         "is_open": True,
         "note": None,
@@ -42,25 +42,26 @@ def test_values_are_made_by_the_names_of_their_fields() -> None:
         "marks": [1, 2.5],
         "data": [{"b": 1}],
     }
-    shape = decode(Shape, given)
+    shape = decode(Shape, value)
     assert shape == Shape(
-        "s", (Point(1.0, 2.5), Point(3.0)), (1, 2), DocFormat.markdown, True, None, {"a": 1}, (1.0, 2.5), [{"b": 1}]
+        "s", (Point(1.0, 2.5), Point(3.0)), (1, 2), DocFormat.markdown, True, None, {"a": 1}, (1.0, 2.5),
+        [{"b": 1}],
     )  # fmt: skip
     assert isinstance(shape.corners[0].x, float), "JSON has one kind of number"
     assert shape.format is DocFormat.markdown
 
 
-def test_names_nobody_knows_are_passed_over_and_missing_ones_have_their_defaults() -> None:
+def test_unknown_fields_are_ignored_and_missing_ones_take_their_defaults() -> None:
     shape = decode(Shape, {**SHAPE, "colour": "blue"})
     assert (shape.is_open, shape.note, shape.marks) == (False, None, ())
 
 
-def test_a_state_that_is_new_stays_a_text() -> None:
+def test_unknown_enum_value_stays_text() -> None:
     assert decode(Shape, {**SHAPE, "format": "html"}).format == "html"
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"name": None},
         {"name": 3},
@@ -77,18 +78,18 @@ def test_a_state_that_is_new_stays_a_text() -> None:
         {"marks": [True]},
     ],
 )
-def test_what_has_another_form_is_not_taken_for_it(wrong: dict[str, Any]) -> None:
+def test_value_of_another_type_is_an_error(invalid: dict[str, Any]) -> None:
     with pytest.raises(UnexpectedError):
-        decode(Shape, {**SHAPE, **wrong})
+        decode(Shape, {**SHAPE, **invalid})
 
 
 @pytest.mark.parametrize("missing", SHAPE)
-def test_what_has_no_default_has_to_be_there(missing: str) -> None:
+def test_missing_field_without_default_is_an_error(missing: str) -> None:
     with pytest.raises(UnexpectedError, match=f"{missing} is missing"):
         decode(Shape, {name: value for name, value in SHAPE.items() if name != missing})
 
 
-@pytest.mark.parametrize("no_object", [None, [], "text", 3])
-def test_an_object_is_expected(no_object: object) -> None:
+@pytest.mark.parametrize("value", [None, [], "text", 3])
+def test_other_json_than_an_object_is_an_error(value: object) -> None:
     with pytest.raises(UnexpectedError, match="an object was expected"):
-        decode(Shape, no_object)
+        decode(Shape, value)

@@ -1,4 +1,4 @@
-"""The client for event loops leaves the loop to others."""
+"""The asynchronous client does not block the event loop."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from waiting import DEADLINE_SECONDS
 from shoal.client import AsyncClient
 
 
-def test_the_loop_goes_on_while_documents_are_read(server: ScriptedService) -> None:
-    """They are only there once something else has had its turn."""
-    began, may_go_on = threading.Event(), threading.Event()
+def test_reading_documents_does_not_block_the_event_loop(server: ScriptedService) -> None:
+    """The documents are available only after another task of the loop has run."""
+    began, may_continue = threading.Event(), threading.Event()
 
     def documents() -> Iterator[dict[str, str]]:
         began.set()
-        assert may_go_on.wait(DEADLINE_SECONDS), "nothing else has had its turn"
+        assert may_continue.wait(DEADLINE_SECONDS), "the event loop is blocked"
         yield {"content": "Lava and ash."}
 
     async def send() -> int:
         async with AsyncClient(server.url) as client:
             sending = asyncio.ensure_future(client.upload_documents(documents()))
             await asyncio.to_thread(began.wait)
-            may_go_on.set()
+            may_continue.set()
             return (await sending).id
 
     server.will_answer((202, {}, {"job": JOB}))
     assert asyncio.run(send()) == JOB["id"]
 
 
-def test_whoever_stops_waiting_leaves_job_and_client_as_they_are(service: LiveService) -> None:
+def test_canceled_wait_leaves_job_and_client_usable(service: LiveService) -> None:
     async def follow() -> str:
         async with AsyncClient(service.url) as client:
             job = await client.upload_documents([{"content": "Lava and ash."}])
@@ -50,14 +50,16 @@ def test_whoever_stops_waiting_leaves_job_and_client_as_they_are(service: LiveSe
     assert asyncio.run(follow()) == "succeeded"
 
 
-def test_many_questions_are_asked_at_once(service: LiveService) -> None:
-    async def ask() -> list[int]:
+def test_operations_run_concurrently(service: LiveService) -> None:
+    async def add_and_search() -> list[int]:
         async with AsyncClient(service.url) as client:
             added = [client.add_document(f"Lava {n}.", title=f"N{n}") for n in range(8)]
             stored = await asyncio.gather(*added)
-            found = await asyncio.gather(*(client.search(f"title:N{n} lava") for n in range(8)))
-            assert [one.results[0].document_id for one in found] == [one.id for one in stored]
-            return sorted(one.id for one in stored)
+            responses = await asyncio.gather(*(client.search(f"title:N{n} lava") for n in range(8)))
+            assert [response.results[0].document_id for response in responses] == [
+                document.id for document in stored
+            ]
+            return sorted(document.id for document in stored)
 
     with service.working():
-        assert asyncio.run(ask()) == list(range(1, 9))
+        assert asyncio.run(add_and_search()) == list(range(1, 9))

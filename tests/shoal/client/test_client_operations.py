@@ -1,4 +1,4 @@
-"""The operations of the client against the service, as a program uses them."""
+"""The operations of the client with a real service."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from shoal.settings import Settings
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
 LAW = "The judge read the law to the court. A witness spoke."
 NOT_CALLED = {("GET", "/api/v1/search"), ("GET", "/api/v1/jobs/{}/events")}
-"""The same as `POST /search`, and as `watch_job`, which needs no place among the listeners."""
+"""Equivalent to `POST /search`, and to `watch_job`, which needs no slot of an event stream."""
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> list[Path]:
-    """Four files, of which one is no text."""
+    """Three text files and a binary file."""
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "a.md").write_text(f"# Fire\n\n{VOLCANO}")
@@ -57,10 +57,12 @@ def notes(tmp_path: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: list[Path], tmp_path: Path) -> None:  # fmt: skip
+def test_every_operation_of_the_api_has_a_method(
+    service: LiveService, notes: list[Path], tmp_path: Path
+) -> None:
     archive = tmp_path / "more.zip"
-    with zipfile.ZipFile(archive, "w") as made:
-        made.writestr("e.txt", "The petal and the leaf.")
+    with zipfile.ZipFile(archive, "w") as zip_file:
+        zip_file.writestr("e.txt", "The petal and the leaf.")
     with service.working(), Client(service.url) as client:
         job = client.wait_for_job(client.upload(notes, tags=["n"], metadata={"by": "me"}))
         assert (job.status, job.progress.failed) == ("partial", 1)
@@ -71,7 +73,7 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         (tmp_path / "records.ndjson").write_text('{"title": "Record", "content": "Seed and root."}\n')
         records = client.upload_records(tmp_path / "records.ndjson")
         assert client.wait_for_job(records, check=True).progress.done == 1
-        assert [one.id for one in client.each_job(kind="ingest")] == [
+        assert [each_job.id for each_job in client.each_job(kind="ingest")] == [
             records.id,
             lines.id,
             archived.id,
@@ -92,7 +94,7 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         assert client.chunk(chunk.id).text == chunk.text == "Magma moves."
         assert client.set_tags(stored.id, ["x", "y"]) == ("x", "y")
         assert [document.title for document in client.documents(q="a.md").documents] == ["A"]
-        assert [one.title for one in client.each_document(source_path=notes[0].as_posix())] == ["A"]
+        assert [document.title for document in client.each_document(source_path=notes[0].as_posix())] == ["A"]
         assert client.replace_document(stored.id, "Lava moves.").id == stored.id
         assert client.content(stored.id) == "Lava moves."
         assert client.delete_document(stored.id)
@@ -131,23 +133,23 @@ def test_every_operation_of_the_api_can_be_called(service: LiveService, notes: l
         ("post", "/search", Client.search),
     ],
 )
-def test_all_that_can_be_asked_over_http_can_be_said_in_python(
+def test_methods_accept_every_parameter_of_the_api(
     service: LiveService, method: str, path: str, call: Any
 ) -> None:
     spec = service.app.test_client().get("/openapi.json").get_json()
     offered = spec["paths"][f"/api/v1{path}"][method]
-    asked = {one["name"] for one in offered.get("parameters", ()) if one["in"] == "query"}
+    names = {parameter["name"] for parameter in offered.get("parameters", ()) if parameter["in"] == "query"}
     if "requestBody" in offered:
         schema = offered["requestBody"]["content"]["application/json"]["schema"]
         schema = (
             spec["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
         )
-        asked |= schema["properties"].keys()
-    assert asked
-    assert asked <= inspect.signature(call).parameters.keys()
+        names |= schema["properties"].keys()
+    assert names
+    assert names <= inspect.signature(call).parameters.keys()
 
 
-def test_an_event_loop_gets_the_same(service: LiveService, notes: list[Path]) -> None:
+def test_async_client_returns_the_same_values(service: LiveService, notes: list[Path]) -> None:
     async def use() -> None:
         async with AsyncClient(service.url) as client:
             seen: list[str] = []
@@ -157,9 +159,9 @@ def test_an_event_loop_gets_the_same(service: LiveService, notes: list[Path]) ->
             assert seen[-1] == job.status == "partial"
             failed = [item async for item in client.each_item(job, status="failed")]
             assert [item.source_path for item in failed] == [notes[3].as_posix()]
-            found, explained = await asyncio.gather(client.search("lava"), client.explain("lava"))
-            assert found.results[0].section_path == ("Fire",)
-            assert explained.query_info == found.query_info
+            response, explanation = await asyncio.gather(client.search("lava"), client.explain("lava"))
+            assert response.results[0].section_path == ("Fire",)
+            assert explanation.query_info == response.query_info
             stored = await client.add_document("Magma moves.", title="M")
             assert await client.content(stored.id) == "Magma moves."
             with pytest.raises(NotFoundError):
@@ -169,21 +171,23 @@ def test_an_event_loop_gets_the_same(service: LiveService, notes: list[Path]) ->
         asyncio.run(use())
 
 
-def test_answers_are_those_of_the_library(service: LiveService) -> None:
+def test_responses_equal_those_of_the_library(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         client.add_document(f"# Fire\n\n{VOLCANO}\n\n# More\n\n{LAW}", title="V", tags=["hot"])
-        asked = {"include_scores": True, "context": 1, "tags": ["hot"], "max_per_document": None}
-        there, here = client.search("lava ash", **asked), service.engine.search("lava ash", **asked)
-        assert list(there.results) == list(here.results)
-        assert there.query_info == here.query_info
-        assert there.weights == here.weights
-        explained = service.engine.explain("lava", document_id=1)
-        again = client.explain("lava", document_id=1)
-        assert replace(again, trace_id="", took_ms=0.0) == replace(explained, trace_id="", took_ms=0.0)
+        arguments = {"include_scores": True, "context": 1, "tags": ["hot"], "max_per_document": None}
+        remote, local = client.search("lava ash", **arguments), service.engine.search("lava ash", **arguments)
+        assert list(remote.results) == list(local.results)
+        assert remote.query_info == local.query_info
+        assert remote.weights == local.weights
+        local_explanation = service.engine.explain("lava", document_id=1)
+        explanation = client.explain("lava", document_id=1)
+        assert replace(explanation, trace_id="", took_ms=0.0) == replace(
+            local_explanation, trace_id="", took_ms=0.0
+        )
         assert client.chunks(1).chunks == service.engine.chunks(1, limit=50).chunks
         assert client.documents() == service.engine.documents()
         status = service.engine.status()
-        # A path of the service's machine is for those who are on it.
+        # The API does not expose paths of the server.
         del status["db_path"]
         assert dataclasses.asdict(client.status()) | {"db_bytes": 0} == status | {"db_bytes": 0}
         assert client.reefs().reefs[3].typical_words == tuple(
@@ -191,14 +195,14 @@ def test_answers_are_those_of_the_library(service: LiveService) -> None:
         )
 
 
-def test_a_limit_that_is_none_is_lifted_and_one_that_is_not_given_is_not(service: LiveService) -> None:
+def test_none_lifts_the_limit_per_document_and_omitting_it_does_not(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         client.add_document("\n\n".join(f"# {n}\n\nLava {n} rose." for n in range(5)), format="markdown")
         assert len(client.search("lava").results) == 3
         assert len(client.search("lava", max_per_document=None).results) == 5
 
 
-def test_filters_may_be_names_or_the_librarys_own(service: LiveService) -> None:
+def test_filters_may_be_a_mapping_or_search_filters(service: LiveService) -> None:
     with service.working(), Client(service.url) as client:
         volcano = client.add_document(VOLCANO, tags=["hot"]).id
         client.add_document(VOLCANO + " Lava again.", tags=["cold"])
@@ -208,7 +212,9 @@ def test_filters_may_be_names_or_the_librarys_own(service: LiveService) -> None:
             SearchFilters(tags=("hot",)),
             {"document_ids": [volcano]},
         ):
-            assert {r.document_id for r in client.search("lava", filters=filters).results} == {volcano}
+            assert {result.document_id for result in client.search("lava", filters=filters).results} == {
+                volcano
+            }
         assert client.search("lava", filters={"created_before": before}).results == ()
         assert client.search("lava", filters=SearchFilters(document_ids=())).results == ()
         with pytest.raises(InvalidError, match="did you mean `tags`") as caught:
@@ -216,8 +222,10 @@ def test_filters_may_be_names_or_the_librarys_own(service: LiveService) -> None:
         assert caught.value.errors.keys() == {"filters.tag"}
 
 
-def test_a_document_that_takes_long_is_waited_for(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """Longer than the service holds an answer back: the client follows the job then."""
+def test_add_document_follows_the_job_of_a_slow_document(
+    service: LiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service holds a request only for some seconds; then the client follows the job."""
     monkeypatch.setattr("shoal.client.documents.STORED_WAIT_SECONDS", 0)
     with Client(service.url) as client, ThreadPoolExecutor() as pool:
         adding = pool.submit(client.add_document, VOLCANO, title="V", tags=["hot"])
@@ -225,11 +233,11 @@ def test_a_document_that_takes_long_is_waited_for(service: LiveService, monkeypa
             stored = adding.result()
             assert stored == Stored(1, "V", 1, ("hot",), warnings=stored.warnings)
             assert client.replace_document(1, LAW).id == 1
-            twice = client.add_document(LAW, title="again", tags=["cold"])
-            assert (twice.id, twice.duplicate, twice.tags) == (1, True, ("cold", "hot"))
+            duplicate = client.add_document(LAW, title="again", tags=["cold"])
+            assert (duplicate.id, duplicate.duplicate, duplicate.tags) == (1, True, ("cold", "hot"))
 
 
-def test_of_two_who_add_the_same_at_once_one_has_a_duplicate(
+def test_concurrent_additions_of_one_text_give_one_duplicate(
     service: LiveService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.client.documents.STORED_WAIT_SECONDS", 0)
@@ -237,25 +245,27 @@ def test_of_two_who_add_the_same_at_once_one_has_a_duplicate(
         adding = [pool.submit(client.add_document, VOLCANO, tags=[tag]) for tag in ("one", "other")]
         until(lambda: client.jobs().total == 2)
         with service.working():
-            stored = [each.result() for each in adding]
-    assert {each.id for each in stored} == {1}
-    assert sorted(each.duplicate for each in stored) == [False, True]
+            stored = [future.result() for future in adding]
+    assert {document.id for document in stored} == {1}
+    assert sorted(document.duplicate for document in stored) == [False, True]
 
 
-def test_what_is_not_waited_for_is_a_job_or_there_already(service: LiveService) -> None:
+def test_submit_returns_a_job_or_the_stored_document(service: LiveService) -> None:
     with Client(service.url) as client:
         job = client.submit_document(VOLCANO)
         assert isinstance(job, Job)
         assert not job.ended
         service.work()
         assert client.wait_for_job(job).succeeded
-        again = client.submit_document(VOLCANO)
-        assert isinstance(again, Stored)
-        assert again.duplicate
-        assert isinstance(client.submit_replacement(again.id, LAW), Job)
+        duplicate = client.submit_document(VOLCANO)
+        assert isinstance(duplicate, Stored)
+        assert duplicate.duplicate
+        assert isinstance(client.submit_replacement(duplicate.id, LAW), Job)
 
 
-def test_a_document_that_cannot_be_stored_says_why(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_unstorable_document_raises_with_the_reason(
+    service: LiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with service.working(), Client(service.url) as client:
         with pytest.raises(InvalidError, match="the document has no text"):
             client.add_document("  ")
@@ -272,8 +282,8 @@ def test_a_document_that_cannot_be_stored_says_why(service: LiveService, monkeyp
             client.add_document("# Only another", format="markdown")
 
 
-def test_pages_are_gone_through_to_the_end(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.client.reading.PAGE", 3)
+def test_iterators_read_all_pages(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.client.requests.PAGE", 3)
     with Client(service.url) as client:
         job = client.upload_documents({"title": f"N{i}", "content": f"Lava {i}."} for i in range(7))
         assert [item.seq for item in client.each_item(job)] == list(range(7))
@@ -282,7 +292,7 @@ def test_pages_are_gone_through_to_the_end(service: LiveService, monkeypatch: py
         assert list(client.each_item(job, status="failed")) == []
 
 
-def test_an_upload_whose_answer_was_lost_is_one_job(service: LiveService, notes: list[Path]) -> None:
+def test_repeated_idempotency_key_gives_one_job(service: LiveService, notes: list[Path]) -> None:
     with Client(service.url) as client:
         first = client.upload(notes, idempotency_key="once")
         assert client.upload(notes, idempotency_key="once").id == first.id
@@ -291,13 +301,13 @@ def test_an_upload_whose_answer_was_lost_is_one_job(service: LiveService, notes:
         assert client.jobs().total == 1
 
 
-def test_a_service_that_restarts_is_waited_for(service: LiveService, notes: list[Path]) -> None:
-    """In the middle of a job, and between uploads."""
+def test_client_waits_for_a_restarting_service(service: LiveService, notes: list[Path]) -> None:
+    """During a job, and between uploads."""
     with Client(service.url) as client, ThreadPoolExecutor() as pool:
         job = client.upload(notes[:2])
-        looked = threading.Event()
-        following = pool.submit(client.wait_for_job, job, seen=lambda _job: looked.set())
-        looked.wait(60)
+        seen_once = threading.Event()
+        following = pool.submit(client.wait_for_job, job, seen=lambda _job: seen_once.set())
+        seen_once.wait(60)
         service.stop()
         uploading = pool.submit(client.upload, notes[2:3])
         service.work()
@@ -306,9 +316,7 @@ def test_a_service_that_restarts_is_waited_for(service: LiveService, notes: list
         assert uploading.result().progress.total == 1
 
 
-def test_an_upload_that_is_cut_off_is_sent_again_and_stored_once(
-    service: LiveService, tmp_path: Path
-) -> None:
+def test_interrupted_upload_is_retried_and_stored_once(service: LiveService, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("Lava and ash. " * 200_000)
     with Client(service.url) as client:
         service.cuts = 2
@@ -317,19 +325,21 @@ def test_an_upload_that_is_cut_off_is_sent_again_and_stored_once(
         assert client.jobs().total == 1
 
 
-def test_one_client_serves_many_threads(service: LiveService) -> None:
+def test_client_can_be_shared_between_threads(service: LiveService) -> None:
     with service.working(), Client(service.url) as client, ThreadPoolExecutor(16) as pool:
         ids = [client.add_document(f"Lava {i} and ash.", title=f"N{i}").id for i in range(4)]
         assert list(pool.map(client.content, ids * 20)) == [f"Lava {i} and ash." for i in range(4)] * 20
-        found = list(
+        titles = list(
             pool.map(lambda i: client.search(f"title:N{i} lava").results[0].document_title, range(4))
         )
-        assert found == [f"N{i}" for i in range(4)]
+        assert titles == [f"N{i}" for i in range(4)]
 
 
-def test_keys_and_limits_are_told_apart(settings: Settings, engine: Engine, notes: list[Path]) -> None:
+def test_key_and_limit_errors_have_different_classes(
+    settings: Settings, engine: Engine, notes: list[Path]
+) -> None:
     writer, reader = "writer-0123456789abcdef", "reader-0123456789abcdef"
-    guarded = replace(
+    limited_settings = replace(
         settings,
         api_keys=f"{writer},read:{reader}",
         max_queue_items=1,
@@ -337,8 +347,8 @@ def test_keys_and_limits_are_told_apart(settings: Settings, engine: Engine, note
         max_upload_bytes=2_000_000,
     )
     with ExitStack() as stack:
-        locked = stack.enter_context(Engine(settings=guarded, scorer=FakeScorer()))
-        service = stack.enter_context(live(locked))
+        limited_engine = stack.enter_context(Engine(settings=limited_settings, scorer=FakeScorer()))
+        service = stack.enter_context(live(limited_engine))
         with Client(service.url) as client, pytest.raises(KeyRefusedError) as caught:
             client.status()
         assert caught.value.status == 401
@@ -358,16 +368,16 @@ def test_keys_and_limits_are_told_apart(settings: Settings, engine: Engine, note
         with pytest.raises(BusyError) as busy:
             client.upload(notes[2:3])
         assert busy.value.retry_after > 0
-        assert client.search("lava").results == (), "all else goes on"
+        assert client.search("lava").results == (), "searches still work"
 
 
-def test_a_service_that_cannot_work_says_what_it_lacks(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_ready_names_the_failed_check(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(service.url) as client:
         assert client.ready().checks.keys() == {"database", "scorer", "broker"}
         monkeypatch.setattr("shoal.storage.migrate.check", _fail)
-        lacking = client.ready()
-        assert not lacking.ready
-        assert lacking.checks["database"] == "failed"
+        readiness = client.ready()
+        assert not readiness.ready
+        assert readiness.checks["database"] == "failed"
         service.stop()
         assert not client.health()
 
@@ -376,7 +386,7 @@ def _fail(*_: object) -> None:
     raise OSError("gone")
 
 
-def test_a_tag_never_becomes_two(service: LiveService, notes: list[Path]) -> None:
+def test_tag_with_a_comma_is_refused_for_uploads(service: LiveService, notes: list[Path]) -> None:
     with service.working(), Client(service.url) as client:
         with pytest.raises(ClientError, match="would become several"):
             client.upload(notes, tags=["salt, pepper"])
@@ -386,17 +396,17 @@ def test_a_tag_never_becomes_two(service: LiveService, notes: list[Path]) -> Non
         assert client.add_document(VOLCANO, tags=["salt, pepper"]).tags == ("salt, pepper",)
 
 
-def test_help_tells_arguments_and_value() -> None:
-    told = pydoc.render_doc(Client, renderer=pydoc.plaintext)
-    assert "documents(self, *, tag: 'str | None' = None, q:" in told
-    assert "-> DocumentPage" in told
-    assert "The text of a document, in which the offsets of results count" in told
+def test_help_shows_arguments_and_result_type() -> None:
+    help_text = pydoc.render_doc(Client, renderer=pydoc.plaintext)
+    assert "documents(self, *, tag: 'str | None' = None, q:" in help_text
+    assert "-> DocumentPage" in help_text
+    assert "The text of a document, to which the offsets of results refer" in help_text
     with Client("http://127.0.0.1") as client:
         assert str(inspect.signature(client.each_item)).endswith("-> Iterator[Item]")
         assert list(inspect.signature(client.content).parameters) == ["document_id"]
 
 
-def test_a_job_is_seen_from_its_start_to_its_end(service: LiveService, notes: list[Path]) -> None:
+def test_watch_job_yields_all_states_of_a_job(service: LiveService, notes: list[Path]) -> None:
     with Client(service.url) as client:
         job = client.upload(notes)
         states = client.watch_job(job)

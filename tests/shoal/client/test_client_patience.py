@@ -1,4 +1,4 @@
-"""What the client does while a service is away, busy or in doubt, and what it makes of refusals."""
+"""The client retries while a service is unavailable or busy, and raises typed errors for refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from shoal.client import (
     UnreachableError,
     errors,
 )
-from shoal.client.exchange import Pause, Request
+from shoal.client.flows import Pause, Request
 from shoal.errors import NotFoundError as LibraryNotFoundError
 
 AWAY = problem(503, "the database is away")
@@ -45,7 +45,7 @@ def state(status: str, etag: str, **fields: Any) -> Answer:
     return (200, {"ETag": f'"{etag}"'}, {**JOB, "status": status, **fields})
 
 
-def test_a_job_is_followed_past_unchanged_answers_and_a_restart_of_the_service(
+def test_wait_for_job_survives_unchanged_responses_and_a_restart(
     server: ScriptedService,
 ) -> None:
     server.will_answer(
@@ -57,10 +57,10 @@ def test_a_job_is_followed_past_unchanged_answers_and_a_restart_of_the_service(
     assert job.status == "partial"
     assert job.progress.failed == 1
     assert seen == ["enqueued", "processing", "partial"]
-    assert [asked.headers.get("If-None-Match") for asked in server.asked][:3] == [None, '"1"', '"1"']
+    assert [request.headers.get("If-None-Match") for request in server.asked][:3] == [None, '"1"', '"1"']
 
 
-def test_a_job_is_followed_in_an_event_loop_too(server: ScriptedService) -> None:
+def test_watch_job_survives_a_restart_in_an_event_loop(server: ScriptedService) -> None:
     server.will_answer(state("enqueued", "1"), LOST, AWAY, state("processing", "2"), state("succeeded", "3"))
 
     async def follow() -> list[str]:
@@ -70,17 +70,17 @@ def test_a_job_is_followed_in_an_event_loop_too(server: ScriptedService) -> None
     assert asyncio.run(follow()) == ["enqueued", "processing", "succeeded"]
 
 
-def test_a_service_without_threads_to_spare_is_not_asked_without_end() -> None:
-    """It answers at once that nothing has changed."""
+def test_watch_job_pauses_between_immediate_responses() -> None:
+    """A service without a free thread answers at once that nothing has changed."""
     with Client("http://127.0.0.1") as client:
         steps = Client.watch_job.stream(client, 7)
-        asked, pauses = 0, 0.0
+        n_requests, pauses = 0, 0.0
         step, began = next(steps), time.monotonic()
-        while asked < 4:
+        while n_requests < 4:
             if isinstance(step, Request):
-                asked += 1
+                n_requests += 1
                 step = steps.send(
-                    _answer(200 if asked == 1 else 304, {**JOB, "status": "enqueued"}, ETag='"1"')
+                    _response(200 if n_requests == 1 else 304, {**JOB, "status": "enqueued"}, ETag='"1"')
                 )
             else:
                 pauses += step.seconds if isinstance(step, Pause) else 0
@@ -88,14 +88,14 @@ def test_a_service_without_threads_to_spare_is_not_asked_without_end() -> None:
         assert pauses + time.monotonic() - began > 3 * 0.09
 
 
-def test_a_job_that_takes_too_long_is_let_go(server: ScriptedService) -> None:
+def test_wait_for_job_raises_after_its_timeout(server: ScriptedService) -> None:
     server.will_answer(state("processing", "1"), (304, {}, b""))
     with Client(server.url) as client, pytest.raises(JobTimeoutError, match="has not ended within") as caught:
         client.wait_for_job(7, timeout=0.3)
     assert caught.value.job.status == "processing"
 
 
-def test_a_job_that_had_to_succeed_tells_what_failed(server: ScriptedService) -> None:
+def test_wait_for_job_with_check_names_the_failed_items(server: ScriptedService) -> None:
     item = {
         "seq": 1, "title": "line 2", "source_path": None, "bytes": 4, "status": "failed", "stage": None,
         "document_id": None, "attempts": 0, "error": "is not JSON",
@@ -107,19 +107,21 @@ def test_a_job_that_had_to_succeed_tells_what_failed(server: ScriptedService) ->
     assert [item.seq for item in caught.value.items] == [1]
 
 
-@pytest.mark.parametrize("failure", [AWAY, LOST, problem(429, "too many requests"), problem(502, "no"), problem(504, "no")])  # fmt: skip
-def test_what_passes_is_asked_again(server: ScriptedService, failure: Answer) -> None:
+@pytest.mark.parametrize(
+    "failure", [AWAY, LOST, problem(429, "too many requests"), problem(502, "no"), problem(504, "no")]
+)
+def test_temporary_failures_are_retried(server: ScriptedService, failure: Answer) -> None:
     server.will_answer(failure, failure, JOBS)
-    told: list[tuple[bool, float]] = []
-    with Client(server.url, retrying=lambda reason, pause: told.append((reason.is_away, pause))) as client:
+    retries: list[tuple[bool, float]] = []
+    with Client(server.url, retrying=lambda reason, pause: retries.append((reason.is_away, pause))) as client:
         assert client.jobs().total == 0
     assert len(server.asked) == 3
-    assert [is_away for is_away, _ in told] == [True, True]
-    assert all(pause > 0 for _, pause in told)
+    assert [is_away for is_away, _ in retries] == [True, True]
+    assert all(pause > 0 for _, pause in retries)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 422, 500, 507])
-def test_what_does_not_pass_is_not_asked_again(server: ScriptedService, status: int) -> None:
+def test_permanent_failures_are_not_retried(server: ScriptedService, status: int) -> None:
     server.will_answer(problem(status, "no"))
     with Client(server.url) as client, pytest.raises(ClientError) as caught:
         client.jobs()
@@ -128,7 +130,7 @@ def test_what_does_not_pass_is_not_asked_again(server: ScriptedService, status: 
     assert len(server.asked) == 1
 
 
-def test_patience_with_a_service_that_stays_away_ends(server: ScriptedService) -> None:
+def test_retries_end_after_patience(server: ScriptedService) -> None:
     server.will_answer(AWAY)
     with (
         Client(server.url, patience=0.5) as client,
@@ -142,32 +144,30 @@ def test_patience_with_a_service_that_stays_away_ends(server: ScriptedService) -
     assert len(server.asked) == 1
 
 
-def test_the_service_says_when_to_come_again(server: ScriptedService) -> None:
-    assert _pauses_after(429, Retry_After="7") == [7, 7, 7, 7], (
-        "and no more of them than patience, of 30 seconds"
-    )
+def test_retry_after_sets_the_pause(server: ScriptedService) -> None:
+    assert _pauses_after(429, Retry_After="7") == [7, 7, 7, 7], "their sum stays below patience, 30 seconds"
     server.will_answer(problem(429, "the queue is full", Retry_After="3600"))
     with Client(server.url) as client, pytest.raises(BusyError) as caught:
         client.jobs()
     assert caught.value.retry_after == 3600
-    assert len(server.asked) == 1, "nobody is kept waiting for an hour"
+    assert len(server.asked) == 1, "a pause of an hour exceeds patience"
 
 
-def test_pauses_grow_to_a_bound_and_are_never_the_same() -> None:
-    one, other = _pauses_after(503), _pauses_after(503)
-    assert one != other
-    for number, pause in enumerate(one):
+def test_pauses_grow_to_a_limit_and_are_random() -> None:
+    pauses, other_pauses = _pauses_after(503), _pauses_after(503)
+    assert pauses != other_pauses
+    for number, pause in enumerate(pauses):
         full = min(5.0, 0.2 * 2**number)
         assert full / 2 <= pause <= full
-    assert 20 < sum(one) <= 30, "what patience allows is made use of"
+    assert 20 < sum(pauses) <= 30, "retries use most of patience"
 
 
 def _pauses_after(status: int, **headers: str) -> list[float]:
-    """The pauses of a call that is answered so for ever, as far as it would make them within its patience."""
+    """The pauses of a call within its patience, if every response has this status."""
     now = 1000.0
     pauses: list[float] = []
     with pytest.MonkeyPatch.context() as patched, Client("http://127.0.0.1") as client:
-        patched.setattr("shoal.client.exchange.monotonic", lambda: now)
+        patched.setattr("shoal.client.flows.monotonic", lambda: now)
         steps = Client.jobs.flow(client)
         with contextlib.suppress(ClientError):
             step = next(steps)
@@ -177,18 +177,18 @@ def _pauses_after(status: int, **headers: str) -> list[float]:
                     now += step.seconds
                     step = next(steps)
                 else:
-                    step = steps.send(_answer(status, {"detail": "away"}, **headers))
+                    step = steps.send(_response(status, {"detail": "away"}, **headers))
     return pauses
 
 
-def _answer(status: int, body: object, **headers: str) -> httpx.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+def _response(status: int, body: object, **headers: str) -> httpx.Response:
+    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
     request = httpx.Request("GET", "http://127.0.0.1/")
-    return httpx.Response(status, json=body, headers=named, request=request)
+    return httpx.Response(status, json=body, headers=header_names, request=request)
 
 
-def test_silence_is_the_end_of_a_call_unless_a_job_is_followed() -> None:
-    """Whoever is too slow for one request would be slower with two; a long poll is silent by nature."""
+def test_timeout_is_retried_only_while_following_a_job() -> None:
+    """A retry would slow an overloaded service further, but a long poll is expected to be silent."""
     silence = httpx.ReadTimeout("silence")
     with Client("http://127.0.0.1") as client:
         steps = Client.search.flow(client, "lava")
@@ -201,46 +201,44 @@ def test_silence_is_the_end_of_a_call_unless_a_job_is_followed() -> None:
         assert isinstance(following.throw(silence), Pause)
 
 
-def test_what_takes_long_by_nature_is_waited_for_longer(tmp_path: Path) -> None:
-    waits: dict[str, float] = {}
+def test_uploads_and_long_polls_have_longer_timeouts(tmp_path: Path) -> None:
+    timeouts: dict[str, float] = {}
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         request.read()
-        waits[request.url.path] = request.extensions["timeout"]["read"]
+        timeouts[request.url.path] = request.extensions["timeout"]["read"]
         if "/jobs/" in request.url.path:
             return httpx.Response(200, json={**JOB, "status": "succeeded"}, headers={"ETag": '"1"'})
         return httpx.Response(202, json={"job": {**JOB, "status": "enqueued"}})
 
     (tmp_path / "note.txt").write_text("a note")
-    with Client("http://127.0.0.1", timeout=5, transport=httpx.MockTransport(answer)) as client:
+    with Client("http://127.0.0.1", timeout=5, transport=httpx.MockTransport(respond)) as client:
         client.upload([tmp_path / "note.txt"])
         client.submit_document("a note")
         client.wait_for_job(7)
-    assert waits["/api/v1/documents"] == 5
-    assert waits["/api/v1/documents/bulk"] > 60, "it is answered once all of it is stored"
-    assert waits["/api/v1/jobs/7"] > 5
+    assert timeouts["/api/v1/documents"] == 5
+    assert timeouts["/api/v1/documents/bulk"] > 60, "the response comes after all documents are stored"
+    assert timeouts["/api/v1/jobs/7"] > 5
 
 
-def test_a_proxy_may_give_the_moment_as_a_date(server: ScriptedService) -> None:
-    then = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
-    server.will_answer((503, {"Retry-After": email.utils.format_datetime(then, usegmt=True)}, b"<html>"))
+def test_retry_after_may_be_a_date(server: ScriptedService) -> None:
+    retry_at = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+    server.will_answer((503, {"Retry-After": email.utils.format_datetime(retry_at, usegmt=True)}, b"<html>"))
     with Client(server.url) as client, pytest.raises(UnavailableError) as caught:
         client.jobs()
     assert 3500 < caught.value.retry_after <= 3600
 
 
-def test_the_tries_of_an_upload_carry_one_key_and_the_same_bytes(
-    server: ScriptedService, tmp_path: Path
-) -> None:
+def test_retries_of_an_upload_send_the_same_key_and_bytes(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes(b"a note " * 100_000)
-    told: list[int] = []
+    reported: list[int] = []
     server.will_answer(LOST, AWAY, ACCEPTED)
     with Client(server.url) as client:
-        assert client.upload([tmp_path / "note.txt"], tags=["a"], sent=told.append).id == 7
-    keys = {asked.headers["Idempotency-Key"] for asked in server.asked}
-    bodies = {asked.body for asked in server.asked}
+        assert client.upload([tmp_path / "note.txt"], tags=["a"], sent=reported.append).id == 7
+    keys = {request.headers["Idempotency-Key"] for request in server.asked}
+    bodies = {request.body for request in server.asked}
     assert (len(server.asked), len(keys), len(bodies)) == (3, 1, 1)
-    assert sum(told) == 700_000, "what was sent in vain is taken back"
+    assert sum(reported) == 700_000, "bytes of failed tries are taken back"
     server.asked.clear()
     with Client(server.url) as client:
         client.upload([tmp_path / "note.txt"])
@@ -249,19 +247,19 @@ def test_the_tries_of_an_upload_carry_one_key_and_the_same_bytes(
     assert server.asked[1].headers["Idempotency-Key"] == "mine"
 
 
-def test_whatever_adds_something_carries_one_key_in_all_its_tries(server: ScriptedService) -> None:
+def test_retries_of_an_addition_send_the_same_key(server: ScriptedService) -> None:
     with Client(server.url) as client:
         for add in (client.rescore, lambda: client.submit_document("a note")):
             server.asked.clear()
             server.will_answer(LOST, ACCEPTED)
             add()
-            first, second = (asked.headers["Idempotency-Key"] for asked in server.asked)
+            first, second = (request.headers["Idempotency-Key"] for request in server.asked)
             assert first == second
 
 
 @pytest.mark.parametrize("n_lines", [3, 40_000])
-def test_documents_of_a_generator_are_sent_again_as_they_were(server: ScriptedService, n_lines: int) -> None:
-    """40,000 of them are more than is kept in memory."""
+def test_retry_sends_documents_of_a_generator_again(server: ScriptedService, n_lines: int) -> None:
+    """40,000 documents are more than the client keeps in memory."""
 
     def lines() -> Iterator[dict[str, object]]:
         for number in range(n_lines):
@@ -270,12 +268,12 @@ def test_documents_of_a_generator_are_sent_again_as_they_were(server: ScriptedSe
     server.will_answer(AWAY, ACCEPTED)
     with Client(server.url) as client:
         client.upload_documents(lines())
-    first, second = (asked.body for asked in server.asked)
+    first, second = (request.body for request in server.asked)
     assert first == second
     assert second.count(b"\n") == n_lines
 
 
-def test_an_upload_from_an_event_loop_is_sent_again_too(server: ScriptedService, tmp_path: Path) -> None:
+def test_upload_from_an_event_loop_is_retried(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes(b"a note " * 100_000)
     server.will_answer(AWAY, LOST, ACCEPTED)
 
@@ -284,11 +282,11 @@ def test_an_upload_from_an_event_loop_is_sent_again_too(server: ScriptedService,
             await client.upload([tmp_path / "note.txt"])
 
     asyncio.run(send())
-    assert len({asked.body for asked in server.asked}) == 1
+    assert len({request.body for request in server.asked}) == 1
     assert len(server.asked) == 3
 
 
-def test_what_must_not_be_done_twice_is_not_asked_again_when_its_answer_is_lost(
+def test_non_idempotent_request_is_not_retried_after_a_lost_response(
     server: ScriptedService,
 ) -> None:
     server.will_answer(LOST)
@@ -300,17 +298,17 @@ def test_what_must_not_be_done_twice_is_not_asked_again_when_its_answer_is_lost(
             client.delete_documents(tag="old")
         assert len(server.asked) == 2
         server.will_answer(AWAY, ACCEPTED)
-        assert client.retry_job(7).id == 7, "nothing was done where the service said so"
+        assert client.retry_job(7).id == 7, "a 503 means that nothing was done"
 
 
-def test_a_deletion_whose_answer_was_lost_is_done_after_all(server: ScriptedService) -> None:
+def test_retried_deletion_returns_false_after_a_lost_response(server: ScriptedService) -> None:
     server.will_answer(LOST, problem(404, "there is no document 3"))
     with Client(server.url) as client:
         assert client.delete_document(3) is False
-    assert [asked.method for asked in server.asked] == ["DELETE"] * 2
+    assert [request.method for request in server.asked] == ["DELETE"] * 2
 
 
-def test_whoever_does_not_wait_for_a_start_is_told_at_once(server: ScriptedService) -> None:
+def test_unreachable_service_fails_at_once_without_waits_for_start(server: ScriptedService) -> None:
     with Client("http://127.0.0.1:9", waits_for_start=False, patience=3600) as client:
         with pytest.raises(UnreachableError, match="`shoal up` starts one") as caught:
             client.jobs()
@@ -319,10 +317,10 @@ def test_whoever_does_not_wait_for_a_start_is_told_at_once(server: ScriptedServi
     with Client(server.url, waits_for_start=False) as client:
         client.jobs()
         client.jobs()
-    assert len(server.asked) == 3, "one that was there is waited for"
+    assert len(server.asked) == 3, "a service that was reached before is retried"
 
 
-def test_patience_with_a_service_that_never_comes_ends() -> None:
+def test_retries_of_an_unreachable_service_end_after_patience() -> None:
     with Client("http://127.0.0.1:9", patience=0.3) as client, pytest.raises(UnreachableError):
         client.jobs()
 
@@ -341,7 +339,9 @@ def test_patience_with_a_service_that_never_comes_ends() -> None:
         (503, UnavailableError),
     ],
 )
-def test_every_refusal_has_a_class(server: ScriptedService, status: int, kind: type[ClientError]) -> None:
+def test_each_refusal_status_has_an_error_class(
+    server: ScriptedService, status: int, kind: type[ClientError]
+) -> None:
     server.will_answer(problem(status, "no"))
     with Client(server.url, patience=0) as client, pytest.raises(kind) as caught:
         client.status()
@@ -349,14 +349,19 @@ def test_every_refusal_has_a_class(server: ScriptedService, status: int, kind: t
     assert kind in vars(errors).values()
 
 
-def test_a_missing_document_is_the_error_that_the_library_raises(server: ScriptedService) -> None:
+def test_missing_document_raises_the_error_of_the_library(server: ScriptedService) -> None:
     server.will_answer(problem(404, "there is no document 9"))
     with Client(server.url) as client, pytest.raises(LibraryNotFoundError, match="no document 9"):
         client.document(9)
 
 
-def test_a_refusal_is_told_in_the_words_of_the_server(server: ScriptedService) -> None:
-    body = {"title": "Unprocessable", "detail": "a field is wrong", "trace_id": "t1", "errors": {"top_k": ["at most 100"]}}  # fmt: skip
+def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
+    body = {
+        "title": "Unprocessable",
+        "detail": "a field is wrong",
+        "trace_id": "t1",
+        "errors": {"top_k": ["at most 100"]},
+    }
     server.will_answer((422, {}, body))
     with Client(server.url) as client, pytest.raises(ClientError) as caught:
         client.search("bees", top_k=1000)
@@ -366,7 +371,7 @@ def test_a_refusal_is_told_in_the_words_of_the_server(server: ScriptedService) -
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         (404, {}, b"<html>not here</html>"),
         (200, {}, b"<html>hello</html>"),
@@ -376,23 +381,25 @@ def test_a_refusal_is_told_in_the_words_of_the_server(server: ScriptedService) -
         (302, {"Location": "/login"}, b""),
     ],
 )
-def test_something_that_is_no_shoal_service_is_recognised(server: ScriptedService, answer: Answer) -> None:
-    server.will_answer(answer)
+def test_response_of_another_service_raises_not_shoal_error(
+    server: ScriptedService, response: Answer
+) -> None:
+    server.will_answer(response)
     with Client(server.url) as client, pytest.raises(NotShoalError):
         client.jobs()
 
 
 @pytest.mark.parametrize("address", ["http://", "http://host:port", "ftp://127.0.0.1", ""])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(ClientError, match="is not the address of a service"):
         Client(address)
     with pytest.raises(ClientError, match="is not the address of a service"):
         AsyncClient(address)
 
 
-def test_what_a_newer_service_says_besides_is_passed_over(server: ScriptedService) -> None:
-    newer = {**JOB, "status": "paused", "colour": "blue", "progress": {**JOB["progress"], "mood": 3}}
-    server.will_answer((200, {}, newer))
+def test_unknown_fields_of_a_newer_service_are_ignored(server: ScriptedService) -> None:
+    job_json = {**JOB, "status": "paused", "colour": "blue", "progress": {**JOB["progress"], "mood": 3}}
+    server.will_answer((200, {}, job_json))
     with Client(server.url) as client:
         job = client.job(7)
     assert (job.status, job.progress.total, job.ended) == ("paused", 2, False)

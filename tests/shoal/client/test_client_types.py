@@ -1,4 +1,4 @@
-"""Both clients are typed, although each operation is written once."""
+"""Both clients have precise types, although each operation is written once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PROGRAM = Path(__file__).with_name("typed_program.py")
 
 
 @pytest.mark.slow
-def test_mypy_knows_what_both_clients_take_and_return() -> None:
-    checked = subprocess.run(
+def test_mypy_checks_arguments_and_results_of_both_clients() -> None:
+    mypy = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", str(PROGRAM.relative_to(ROOT))],
         cwd=ROOT, capture_output=True, text=True, timeout=170,
     )  # fmt: skip
-    assert checked.returncode == 0, checked.stdout
+    assert mypy.returncode == 0, mypy.stdout

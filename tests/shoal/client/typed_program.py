@@ -1,4 +1,4 @@
-"""A program that uses both clients, for mypy: `test_client_types.py` has it checked. It is never run."""
+"""A program that uses both clients. `test_client_types.py` checks it with mypy; it is never run."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from shoal.search.explain.explanation import Explanation
 from shoal.storage.records import StoredDocument
 
 
-def _look(job: Job) -> None:
+def _print_state(job: Job) -> None:
     assert_type(job.progress.seconds_left, float | None)
 
 
-def waits(client: Client) -> None:
+def use_client(client: Client) -> None:
     assert_type(client.search("tides", top_k=3, max_per_document=None), SearchResponse)
     assert_type(client.search("tides").results, Sequence[SearchResult])
     assert_type(client.explain("tides", document_id=1), Explanation)
     assert_type(client.add_document("The sea rises.", tags=["sea"]), Stored)
     assert_type(client.submit_document("The sea rises."), Job | Stored)
     assert_type(client.upload(["tides.md"], sent=lambda n: None), Job)
-    assert_type(client.wait_for_job(1, seen=_look), Job)
+    assert_type(client.wait_for_job(1, seen=_print_state), Job)
     assert_type(client.each_item(1, status="failed"), Iterator[Item])
     assert_type(client.content(1), str)
     assert_type(client.delete_document(1), bool)
 
 
-async def awaits(client: AsyncClient) -> None:
+async def use_async_client(client: AsyncClient) -> None:
     assert_type(await client.search("tides"), SearchResponse)
     assert_type(await client.wait_for_job(await client.upload(["tides.md"])), Job)
     async for document in client.each_document(tag="sea"):
@@ -37,12 +37,12 @@ async def awaits(client: AsyncClient) -> None:
         assert_type(state, Job)
 
 
-async def is_mistaken(client: Client, awaited: AsyncClient) -> None:
-    # Were one of these no mistake any more, mypy would call its comment needless.
+async def misuse(client: Client, async_client: AsyncClient) -> None:
+    # mypy reports an unused `type: ignore` if one of these is no longer an error.
     client.search("tides", tops=3)  # type: ignore[call-arg]
     client.search(3)  # type: ignore[arg-type]
     client.job("seven")  # type: ignore[arg-type]
     client.job(1).state  # type: ignore[attr-defined]  # noqa: B018
-    awaited.search("tides").results  # type: ignore[attr-defined]  # noqa: B018
-    for _ in awaited.each_document():  # type: ignore[attr-defined]
+    async_client.search("tides").results  # type: ignore[attr-defined]  # noqa: B018
+    for _ in async_client.each_document():  # type: ignore[attr-defined]
         pass

@@ -1,9 +1,8 @@
-"""How one description of an operation serves a client that blocks and one that is awaited.
+"""Flows: operations that are written once for the blocking and the asynchronous client.
 
-An operation is a generator, a *flow*: it yields the requests it wants sent and the pauses it wants made, is
-sent the answers, and returns a value. It touches neither network nor clock of sleep, so it is written once;
-`clients.py` has the two loops that carry flows out. `ask`, the flow of one request, repeats it while the
-service is away.
+A *flow* is a generator. It yields requests and pauses, receives responses, and returns a value. It neither
+sends nor sleeps itself; the two loops in `clients.py` run it. `_send`, the flow of one request, retries it
+while the service is unavailable.
 """
 
 from __future__ import annotations
@@ -29,14 +28,13 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import httpx
 
-from shoal.client.errors import ClientError, UnreachableError, lost, refusal
+from shoal.client.errors import ClientError, UnreachableError, connection_error, error_from_response
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
-"""Pauses between tries double from the first to the longest, which is less than a restart takes."""
+"""Pauses between retries double up to the longest, which is shorter than a restart."""
 JITTER = 0.5
-"""Share of a pause that is left to chance, so that clients that lost the same service don't come back as
-one."""
+"""Random share of a pause, so that clients of the same service do not retry at the same moment."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,24 +42,26 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 Retrying = Callable[[ClientError, float], None]
-"""Told why a call is tried again, and after how many seconds."""
+"""Called before a retry with the error and the pause in seconds."""
 
 
 class Repeat(enum.Enum):
     """When a request may be sent again."""
 
     always = "always"
-    """Also when its answer was lost: it reads, or carries an idempotency key, or comes to the same when done
-    twice."""
+    """Also if its response was lost: the request is idempotent or has an idempotency key."""
     unsent = "unsent"
-    """Only when it is certain that nothing was done: no connection, or the service said that it is away."""
+    """Only if it was certainly not executed: there was no connection, or the service was unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to send. `body` gives the same bytes every time it is gone through. `slow` is how many
-    seconds longer than usual the answer may take; `patience` replaces that of the client; statuses in
-    `passed` are no errors."""
+    """A request to send.
+
+    Every iteration of `body` yields the same bytes. `slow`: additional seconds that the response may take.
+    `repeats_silence`: whether to retry after a timeout. `patience` replaces that of the client. Statuses in
+    `passed` are not errors.
+    """
 
     method: str
     path: str
@@ -82,18 +82,18 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T_co]):
-    """What a stream has found so far."""
+class Batch(Generic[T_co]):
+    """The next items of a stream."""
 
     items: Sequence[T_co]
 
 
 Flow = Generator[Request | Pause, httpx.Response | None, T]
-Stream = Generator[Request | Pause | Found[T], httpx.Response | None, None]
+Stream = Generator[Request | Pause | Batch[T], httpx.Response | None, None]
 
 
-class Asking:
-    """A service at an address, and how much patience there is with it. Knows nothing of connections."""
+class RetryingSender:
+    """Sends requests to a service and retries them. Independent of the HTTP client."""
 
     def __init__(
         self, server: str, *, patience: float, waits_for_start: bool, retrying: Retrying | None
@@ -104,35 +104,37 @@ class Asking:
         self._waits_for_start = waits_for_start
         self._was_reached = False
 
-    def _ask(self, request: Request) -> Flow[httpx.Response]:
-        """Send a request; again while the service is away, as long as patience lasts. Raises ClientError."""
+    def _send(self, request: Request) -> Flow[httpx.Response]:
+        """Send a request, and retry it for `patience` seconds while the service is unavailable. Raises
+        ClientError."""
         patience = self._patience if request.patience is None else request.patience
         deadline: float | None = None
         pause = FIRST_PAUSE_SECONDS
         while True:
             failure: ClientError
             try:
-                answer = yield request
+                response = yield request
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                failure = lost(error, self.server)
+                failure = connection_error(error, self.server)
                 failure.__cause__ = error
             else:
-                assert answer is not None
+                assert response is not None
                 self._was_reached = True
-                if answer.is_success or answer.status_code in request.passed:
-                    return answer
-                failure = refusal(answer)
+                if response.is_success or response.status_code in request.passed:
+                    return response
+                failure = error_from_response(response)
             now = monotonic()
             deadline = now + patience if deadline is None else deadline
-            wait = max(pause * (1 - JITTER * random.random()), failure.retry_after)  # noqa: S311 - spreads load, hides nothing
-            if not self._is_worth_asking_again(request, failure) or now + wait > deadline:
+            shortened = pause * (1 - JITTER * random.random())  # noqa: S311 - not for security
+            wait = max(shortened, failure.retry_after)
+            if not self._should_retry(request, failure) or now + wait > deadline:
                 raise failure
             if self._retrying:
                 self._retrying(failure, wait)
             yield Pause(wait)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    def _is_worth_asking_again(self, request: Request, failure: ClientError) -> bool:
+    def _should_retry(self, request: Request, failure: ClientError) -> bool:
         if not isinstance(failure, UnreachableError):
             return failure.is_away
         if isinstance(failure.__cause__, httpx.UnsupportedProtocol | httpx.InvalidURL):
@@ -140,13 +142,13 @@ class Asking:
         if not (self._was_reached or self._waits_for_start):
             return False
         if failure.is_silence and not request.repeats_silence:
-            # Whoever is too slow for one request would be slower with two.
+            # A retry would add load to a service that is too slow.
             return False
         return request.repeat is Repeat.always or not failure.was_sent
 
 
-class Blocking(Asking, ABC):
-    """Carries flows out while the caller waits."""
+class BlockingRunner(RetryingSender, ABC):
+    """Runs flows and blocks the caller."""
 
     @abstractmethod
     def _run(self, flow: Flow[T]) -> T: ...
@@ -155,8 +157,8 @@ class Blocking(Asking, ABC):
     def _stream(self, stream: Stream[T]) -> Iterator[T]: ...
 
 
-class Awaited(Asking, ABC):
-    """Carries flows out while other tasks go on."""
+class AsyncRunner(RetryingSender, ABC):
+    """Runs flows as coroutines."""
 
     @abstractmethod
     async def _run(self, flow: Flow[T]) -> T: ...
@@ -166,17 +168,16 @@ class Awaited(Asking, ABC):
 
 
 class _Method(ABC):
-    """What both decorators make, as people and their tools look at it: `help`, `inspect`, a call through the
-    class."""
+    """Base of both decorators. Supports `help`, `inspect` and calls through the class."""
 
-    def __init__(self, described: Callable[..., Any]) -> None:
-        functools.update_wrapper(cast(Any, self), described)
-        own = inspect.signature(described)
-        told = str(own.return_annotation).replace("Flow[", "", 1).removesuffix("]")
-        if told.startswith("Stream["):
-            told = told.replace("Stream[", "Iterator[", 1) + "]"
-        self.__signature__ = own.replace(return_annotation=_Told(told))
-        self._bound_signature = self.__signature__.replace(parameters=list(own.parameters.values())[1:])
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(cast(Any, self), function)
+        signature = inspect.signature(function)
+        return_type = str(signature.return_annotation).replace("Flow[", "", 1).removesuffix("]")
+        if return_type.startswith("Stream["):
+            return_type = return_type.replace("Stream[", "Iterator[", 1) + "]"
+        self.__signature__ = signature.replace(return_annotation=_TypeName(return_type))
+        self._bound_signature = self.__signature__.replace(parameters=list(signature.parameters.values())[1:])
 
     def __call__(self, client: Any, *args: Any, **kwargs: Any) -> Any:
         return self.__get__(client)(*args, **kwargs)
@@ -185,22 +186,21 @@ class _Method(ABC):
     def __get__(self, client: Any, owner: object = None) -> Any: ...
 
     def _bound(self, call: Callable[..., Any]) -> Any:
-        """A method of a client, with this one's name, documentation and signature."""
+        """Give a bound method the name, documentation and signature of this one."""
         method: Any = functools.update_wrapper(call, cast(Any, self))
         method.__signature__ = self._bound_signature
         return method
 
 
-class _Told(str):
-    """A type in a signature, shown without quotation marks."""
+class _TypeName(str):
+    """A type in a signature, displayed without quotation marks."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method of a flow: of a client that blocks one that returns its value, of one that is awaited a
-    coroutine."""
+    """Turns a flow into a method: blocking in `Client`, a coroutine in `AsyncClient`."""
 
     def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         super().__init__(flow)
@@ -209,9 +209,9 @@ class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: None, owner: object = None) -> operation[P, T]: ...
     @overload
-    def __get__(self, client: Blocking, owner: object = None) -> Callable[P, T]: ...
+    def __get__(self, client: BlockingRunner, owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: Awaited, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: AsyncRunner, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self
@@ -219,7 +219,7 @@ class operation(_Method, Generic[P, T]):  # noqa: N801 - a decorator
 
 
 class listing(_Method, Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method of a stream, that gives an iterator, or an asynchronous one."""
+    """Turns a stream into a method that returns an iterator, asynchronous in `AsyncClient`."""
 
     def __init__(self, stream: Callable[Concatenate[Any, P], Stream[T]]) -> None:
         super().__init__(stream)
@@ -228,9 +228,9 @@ class listing(_Method, Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: None, owner: object = None) -> listing[P, T]: ...
     @overload
-    def __get__(self, client: Blocking, owner: object = None) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: BlockingRunner, owner: object = None) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, client: Awaited, owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: AsyncRunner, owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self

@@ -1,7 +1,6 @@
-"""What a service answers, where the library in the same process has no such value; the names are those of the
-API.
+"""Values of responses that the library has no class for. The field names are those of the API.
 
-Times are texts as the service writes them, UTC in ISO 8601 (`2026-01-31T00:00:00.000Z`).
+Times are text in UTC, ISO 8601 (`2026-01-31T00:00:00.000Z`).
 """
 
 from __future__ import annotations
@@ -13,13 +12,16 @@ from shoal.models import ContextChunk
 from shoal.storage.records import DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset({"succeeded", "partial", "failed", "canceled"})
-"""States of a job that has come to its end."""
+"""States of a job that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is. `done` counts items that have ended, however; `fraction` is of the work, 0 to 1. The
-    pace is that of the last minute, None while nothing can be said."""
+    """The progress of a job. `done`: items that have ended in any state. `fraction`: share of the work, 0 to
+    1.
+
+    Rates are those of the last minute, None while they are unknown.
+    """
 
     total: int
     done: int
@@ -37,8 +39,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Accepted work. `status`: `enqueued`, `processing`, `succeeded`, `partial` (some items failed), `failed`
-    (all did) or `canceled`; `stage`: what is being done."""
+    """An accepted job. `status`: `enqueued`, `processing`, `succeeded`, `partial` (some items failed),
+    `failed` (all items failed) or `canceled`. `stage`: the current stage."""
 
     id: int
     kind: str
@@ -57,15 +59,18 @@ class Job:
 
     @property
     def succeeded(self) -> bool:
-        """Whether all of it is done: every item stored, or a duplicate of what is."""
+        """Whether every item is stored, or a duplicate of a stored document."""
         return self.status == "succeeded"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One document of a job. `seq`: its place in the upload, from 0; `document_id`: the document that it
-    became, or that has its content already; `error`: why it failed; `warnings`: what is doubtful about the
-    text, and of a duplicate what that document does not have of it."""
+    """One document of a job.
+
+    `seq`: its position in the upload, from 0. `document_id`: the document that it became, or that has its
+    content already. `error`: the reason of a failure. `warnings`: doubts about the text; for a duplicate,
+    also the fields that the stored document lacks.
+    """
 
     seq: int
     title: str
@@ -81,7 +86,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """`total` counts the jobs on all pages, here as in the other pages."""
+    """A page of jobs. `total` counts the entries on all pages, as in the other page classes."""
 
     jobs: tuple[Job, ...]
     total: int
@@ -95,7 +100,7 @@ class ItemPage:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A document that is stored. `duplicate`: its content was stored before, and this is that document."""
+    """A stored document. `duplicate`: its content was stored before, and this is the earlier document."""
 
     id: int
     title: str
@@ -133,7 +138,7 @@ class Document(StoredDocument):
 
 @dataclass(frozen=True, slots=True)
 class Chunk(StoredChunk):
-    """A chunk with the document it is part of and the neighbours that were asked for."""
+    """A chunk with its document and the requested neighbours."""
 
     document: StoredDocument
     before: tuple[ContextChunk, ...] = ()
@@ -153,8 +158,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Counts, versions and sizes. `jobs`: how many, by status; `workers`: those that gave a sign of life
-    lately."""
+    """Counts, versions and sizes. `jobs`: number of jobs by status. `workers`: number with a recent
+    heartbeat."""
 
     status: str
     n_documents: int
@@ -188,7 +193,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Reef:
-    """`n_chunks`: how many chunks have it as their strongest."""
+    """A reef. `n_chunks`: number of chunks whose strongest reef it is."""
 
     id: int
     name: str
@@ -206,8 +211,7 @@ class Reefs:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`status`: `ready`, or what the service says it lacks; `checks`: `ok` or `failed`, by the name of what
-    was looked at."""
+    """`status`: `ready`, or the reason why the service is not. `checks`: `ok` or `failed` by check."""
 
     status: str
     checks: Mapping[str, str]
