@@ -1,11 +1,11 @@
-"""Every number that the documentation quotes, one benchmark after the other: `make bench`.
+"""Run all benchmarks that print the numbers of the documentation: `make bench`.
 
     SHOAL_TEST_CORPORA=FOLDER make bench
 
-FOLDER holds `corpora/books`, `corpora/wikipedia` (texts to ingest), `corpora/wikipedia-vital-1k.jsonl.gz` (more
+FOLDER has `corpora/books`, `corpora/wikipedia` (texts to ingest), `corpora/wikipedia-vital-1k.jsonl.gz` (more
 articles, field `text`) and `collections/NAME` (retrieval test collections: corpus.jsonl, queries.jsonl,
-qrels/test.tsv). What it lacks is left out, and said so. Without the
-variable the sample corpus stands in for the books, which checks the benchmarks more than the product.
+qrels/test.tsv). Benchmarks without their input are skipped with a message. Without the variable, the sample
+corpus replaces the books, which tests the benchmarks rather than the product.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_REDIS = "redis://127.0.0.1:6379/14"
 
 
 def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] | None]]:
-    """Title and command of each benchmark; None for one whose input is missing."""
+    """Title and command of each benchmark; the command is None if the input is missing."""
     texts = (
         [SAMPLE] if corpora is None else [corpora / "corpora" / "books", corpora / "corpora" / "wikipedia"]
     )
@@ -39,13 +39,13 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "z-scores and confidence by length", _script("calibration", running) if running else None
     yield "Topic boundaries", _script("topic_boundaries", running) if running else None
     yield "Articles and their archipelagos", _script("archipelagos", running) if running else None
-    yield "Chunks are citations", _script("chunk_audit", *texts)
+    yield "Exactness of chunks", _script("chunk_audit", *texts)
     yield (
         "Ingest in this process",
         [sys.executable, "-m", "shoal.cli", "--db", database, "--json", "ingest-dir", str(texts[0])],
     )
-    yield "Learning on the way in", _script("two_passes", texts[0])
-    yield "Looking after a library", _script("operation", texts[0])
+    yield "Cost of learning during ingestion", _script("two_passes", texts[0])
+    yield "Maintenance of a library", _script("operation", texts[0])
     yield "Search from a cold start", _script("cold_start", database)
     yield "Plans and costs of a search's queries", _script("search_plans", database)
     yield "Filters on metadata in a large library", _module("metadata_filter")
@@ -68,15 +68,15 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         _script("lagoon_table", *(path.parent for path in collections)) if collections else None,
     )
     folders = [texts[0], *(path.parent for path in collections)]
-    yield "What learned words are worth", _module("vocabulary_learning", *folders)
+    yield "Gain from learned words", _module("vocabulary_learning", *folders)
     yield (
-        "What chose the defaults of hybrid search",
+        "Choice of the defaults of hybrid search",
         _module("hybrid", *folders[1:]) if collections else None,
     )
-    yield "Names, numbers and codes are found", _script("exact_terms", *texts)
+    yield "Recall of names, numbers and codes", _script("exact_terms", *texts)
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
     yield (
-        "Queries moved to the company of their words",
+        "Query expansion by the contexts of each word",
         _module("query_feedback", *folders[1:]) if collections else None,
     )
     yield (
@@ -90,7 +90,7 @@ def _script(name: str, *arguments: object) -> list[str]:
 
 
 def _module(name: str, *arguments: object) -> list[str]:
-    """A benchmark that uses another one."""
+    """Command of a benchmark that imports another benchmark."""
     return [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
 
 
@@ -104,17 +104,17 @@ def _answers(url: str) -> bool:
 
 
 def main() -> int:
-    named = os.environ.get("SHOAL_TEST_CORPORA")
+    corpora = os.environ.get("SHOAL_TEST_CORPORA")
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
-        for title, command in runs(Path(named).resolve() if named else None, Path(scratch)):
+        for title, command in runs(Path(corpora).resolve() if corpora else None, Path(scratch)):
             print(f"\n== {title}", flush=True)
             if command is None:
-                print("left out: its input is not there")
+                print("skipped: its input is missing")
             elif subprocess.run(command, check=False).returncode:
                 failed.append(title)
     if failed:
-        print("\nnot within their limits: " + "; ".join(failed))
+        print("\nfailed or outside their limits: " + "; ".join(failed))
     return int(bool(failed))
 
 

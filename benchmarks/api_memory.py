@@ -1,12 +1,14 @@
-"""How much memory the API takes for searches, after few and after many.
+"""Memory of the API process after few and after many searches.
 
-    python -m benchmarks.api_memory DATABASE [--few 100] [--many 10000] [--clients 100] [--seed 1] [--most 2.0]
+    python -m benchmarks.api_memory DATABASE [--few 100] [--many 10000] [--clients 100] [--seed 1] [--most
+    2.0]
 
-Starts `shoal serve` on a copy of a library, without workers. Searches with runs of two to eight words of its passages: a
-few by one client, then many by all clients at once. Prints a line of JSON before, between and after with the memory of the
-process that answers (MB): `anonymous`, which is its own, and `resident`, which includes pages of files that the system
-keeps anyway; for the searches also how many were answered and how many a second. The last line has the ratios of after to
-between. Exit 1 where that of the anonymous memory is above `--most`, or a search failed.
+Starts `shoal serve` on a copy of a library, without workers. Queries are runs of two to eight words of its
+passages: first a few from one client, then many from all clients at once. Prints a line of JSON before,
+    between and after with
+the memory of the API process (MB): `anonymous` is its own, `resident` includes cached pages of files; for the
+searches also status counts and searches a second. The last line has the ratios of after to between. Exits 1
+if the ratio of anonymous memory is above `--most`, or a search failed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ N_QUERIES = 500
 
 
 def memory(pid: int) -> dict[str, float]:
-    """The memory of a process, megabytes."""
+    """Memory of a process, megabytes."""
     return {
         name: round(resident_mb(pid, field), 1)
         for name, field in (("anonymous", "RssAnon"), ("resident", "VmRSS"))
@@ -40,7 +42,7 @@ def memory(pid: int) -> dict[str, float]:
 
 
 def search(address: str, queries: Sequence[str], n: int, clients: int) -> tuple[Counter[int], float]:
-    """The statuses of `n` searches by so many clients at once, and searches a second."""
+    """Status counts of `n` searches by concurrent clients, and searches a second."""
 
     def work(number: int) -> Counter[int]:
         statuses: Counter[int] = Counter()
@@ -55,8 +57,8 @@ def search(address: str, queries: Sequence[str], n: int, clients: int) -> tuple[
 
     began = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-        found = sum(pool.map(work, range(clients)), Counter[int]())
-    return found, n / (time.perf_counter() - began)
+        status_counts = sum(pool.map(work, range(clients)), Counter[int]())
+    return status_counts, n / (time.perf_counter() - began)
 
 
 def measure(address: str, pid: int, queries: Sequence[str], n: int, clients: int) -> dict[str, object]:

@@ -1,18 +1,19 @@
-"""Where known articles and books land: `python benchmarks/archipelagos.py CORPORA [--data DIR]`
+"""Archipelagos of known articles and books: `python benchmarks/archipelagos.py CORPORA [--data DIR]`
 
-CORPORA holds `wikipedia/NAME.txt` and `books/NAME.md` (default: $SHOAL_TEST_CORPORA/corpora). Every file is
-parsed and cut as it is on its way into a library, and its chunks are compared with what a reader would say:
+CORPORA has `wikipedia/NAME.txt` and `books/NAME.md` (default: $SHOAL_TEST_CORPORA/corpora). Every file is
+parsed and chunked as during ingestion, and the archipelagos of its chunks are compared with the judgement of
+a reader:
 
-- articles that are plainly about nature, the physical world, abstract systems or society have that archipelago as
-  their strongest in at least 80 % of their clearer chunks. Clearer: confidence at or above the median of the
-  chunks of all articles of the same archipelago;
-- articles on one subject spread over fewer archipelagos and islands than articles that cut across, and their
-  chunks have the higher confidence. Spread: entropy in bits of an article's positive z over archipelagos
-  (islands), each chunk having one vote;
-- two books that differ in everything show it in their strongest reefs.
+- For articles clearly about nature, the physical world, abstract systems or society, that archipelago is the
+  strongest in at least 80 % of the clearer chunks. Clearer: confidence at or above the median of the chunks
+  of all articles of the same archipelago.
+- Articles on one subject have a lower spread over archipelagos and islands than cross-domain articles, and
+  their chunks have a higher confidence. Spread: entropy in bits of an article's positive z over archipelagos
+  (islands), each chunk with equal weight.
+- The strongest reefs of two very different books differ.
 
-For reviewing which island belongs to which archipelago, it prints what pulled chunks to the wrong one. Exits 1 if
-an archipelago misses its 80 %, or if the means of the cross-domain articles are not wider and less clear.
+For a review of the assignment of islands to archipelagos, it prints the islands behind wrong results. Exits 1
+if an archipelago misses its 80 %, or if the means of the cross-domain articles are not wider and less clear.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from shoal.settings import Settings
 
 WANTED_SHARE = 0.8
 
-# By archipelago. An article that stands in for a near relative on the specification's list names it.
+# By archipelago. An article that replaces a similar one of the specification's list names it.
 EXPECTED: tuple[dict[str, str], ...] = (
     {
         "photosynthesis": "",
@@ -68,8 +69,8 @@ BOOKS = ("adventures-of-huckleberry-finn", "on-the-origin-of-species")
 
 @dataclass(frozen=True)
 class Article:
-    """The chunks of a file. z (chunks, reefs): positive z-scores of what is stored of each chunk; arches
-    (chunks, archipelagos): their aggregates."""
+    """The chunks of a file. z (chunks, reefs): stored positive z-scores of each chunk; arches (chunks,
+    archipelagos): their aggregates."""
 
     name: str
     chunks: tuple[Chunk, ...]
@@ -87,7 +88,7 @@ class Article:
 
 
 class Reader:
-    """Files as the product sees them, with the reefs and their groups by id."""
+    """Reads files like the product; knows reefs and their groups by id."""
 
     def __init__(self, data: Path | None) -> None:
         self.scorer = lagoon.load(data)
@@ -105,8 +106,8 @@ class Reader:
         return Article(path.stem, scored.chunks, z, np.array([chunk.arch_scores for chunk in scored.chunks]))
 
 
-def term_statistics(article: Article, group_of: NDArray[np.int64]) -> float:
-    """Entropy in bits of the article's positive z over groups of reefs, each chunk having one vote."""
+def spread(article: Article, group_of: NDArray[np.int64]) -> float:
+    """Entropy in bits of the article's positive z over groups of reefs, each chunk with equal weight."""
     votes = article.z / np.maximum(article.z.sum(axis=1, keepdims=True), 1e-12)
     shares = np.bincount(group_of, weights=votes.sum(axis=0))
     shares = shares[shares > 0] / shares.sum()
@@ -114,7 +115,7 @@ def term_statistics(article: Article, group_of: NDArray[np.int64]) -> float:
 
 
 def print_expected(reader: Reader, articles: dict[str, Article]) -> list[str]:
-    """Share of chunks where they are expected; returns the archipelagos below the limit."""
+    """Print the share of chunks with the expected archipelago; returns the archipelagos below the limit."""
     missed = []
     print("Chunks whose strongest archipelago is the expected one")
     print(f"{'archipelago':34}{'chunks':>7}{'clearer':>9}{'expected of clearer':>21}{'of all':>8}")
@@ -122,7 +123,7 @@ def print_expected(reader: Reader, articles: dict[str, Article]) -> list[str]:
         group = [articles[name] for name in names if name in articles]
         title = reader.scorer.archipelagos[expected].name
         if not group:
-            print(f"{title:34} none of its articles is there")
+            print(f"{title:34} no article found")
             missed.append(title)
             continue
         clear, right = clear_and_right(group, expected)
@@ -135,14 +136,15 @@ def print_expected(reader: Reader, articles: dict[str, Article]) -> list[str]:
 
 
 def clear_and_right(group: Sequence[Article], expected: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of all chunks of the articles: has the upper half of confidences; is where it is expected."""
+    """For each chunk of the articles: whether its confidence is in the upper half; whether its archipelago is
+    right."""
     confidences = np.concatenate([article.confidences for article in group])
     right = np.concatenate([article.strongest for article in group]) == expected
     return confidences >= np.median(confidences), right
 
 
 def print_articles(reader: Reader, articles: dict[str, Article]) -> None:
-    """One line an article: where its chunks are, how widely it spreads, how clear it is."""
+    """Print a line for each article: archipelagos of its chunks, spread, confidence."""
     place = {name: expected for expected, names in enumerate(EXPECTED) for name in names}
     stands_for = {name: note for names in EXPECTED for name, note in names.items()}
     print("\nArticles: chunks by strongest archipelago in %, of clearer chunks in brackets; spread in bits")
@@ -169,36 +171,38 @@ def print_articles(reader: Reader, articles: dict[str, Article]) -> None:
             cells += f"{mark}{here.mean():7.0%} ({here[clear].mean():3.0%})".rjust(13)
         note = f"{name} (for {stands_for[name]})" if stands_for.get(name) else name
         print(
-            f"  {note:36}{len(article.chunks):6}{cells}{term_statistics(article, reader.archipelago_of):9.2f}"
-            f"{term_statistics(article, reader.island_of):8.2f}{np.median(article.confidences):19.2f}"
+            f"  {note:36}{len(article.chunks):6}{cells}{spread(article, reader.archipelago_of):9.2f}"
+            f"{spread(article, reader.island_of):8.2f}{np.median(article.confidences):19.2f}"
         )
 
 
 def print_domains(reader: Reader, articles: dict[str, Article]) -> list[str]:
-    """Cross-domain articles against those on one subject; returns what is not as it should be."""
+    """Compare cross-domain articles with those on one subject; returns the failed comparisons."""
     single = [articles[name] for names in EXPECTED for name in names if name in articles]
     cross = [articles[name] for name in CROSS_DOMAIN if name in articles]
     if not single or not cross:
         return ["articles across domains"]
     measures = {
-        "spread over archipelagos, bits": lambda article: term_statistics(article, reader.archipelago_of),
-        "spread over islands, bits": lambda article: term_statistics(article, reader.island_of),
+        "spread over archipelagos, bits": lambda article: spread(article, reader.archipelago_of),
+        "spread over islands, bits": lambda article: spread(article, reader.island_of),
         "median confidence": lambda article: float(np.median(article.confidences)),
     }
     missed = []
     print(f"\nMeans over articles{'':16}{'one subject':>12}{'across':>9}")
     for title, measure in measures.items():
-        one, many = (float(np.mean([measure(article) for article in group])) for group in (single, cross))
-        as_wanted = many < one if "confidence" in title else many > one
-        print(f"  {title:33}{one:12.3f}{many:9.3f}{'' if as_wanted else '  the other way round'}")
-        if not as_wanted:
+        single_mean, cross_mean = (
+            float(np.mean([measure(article) for article in group])) for group in (single, cross)
+        )
+        as_expected = cross_mean < single_mean if "confidence" in title else cross_mean > single_mean
+        print(f"  {title:33}{single_mean:12.3f}{cross_mean:9.3f}{'' if as_expected else '  not as expected'}")
+        if not as_expected:
             missed.append(title)
     return missed
 
 
 def print_pulls(reader: Reader, articles: dict[str, Article], n_islands: int, n_reefs: int) -> None:
-    """The islands that decided for a wrong archipelago, by what they added to its aggregate in the misplaced
-    clearer chunks; their reefs with shares of the island."""
+    """Print the islands that contributed most to wrong archipelagos in the clearer chunks, and shares of
+    their reefs."""
     roots = np.sqrt(np.bincount(reader.archipelago_of))
     for expected, names in enumerate(EXPECTED):
         group = [articles[name] for name in names if name in articles]
@@ -243,7 +247,7 @@ def print_islands(
 
 
 def print_attraction(reader: Reader, articles: dict[str, Article]) -> None:
-    """Mean z of every island's strongest reef over the chunks of each group of articles."""
+    """Print the mean z of every island's strongest reef over the chunks of each group of articles."""
     print("\nIslands: mean z of the island's reefs in the chunks of articles of each archipelago")
     groups = [
         np.concatenate([articles[name].z for name in names if name in articles])
@@ -263,7 +267,8 @@ def print_attraction(reader: Reader, articles: dict[str, Article]) -> None:
 
 
 def print_book(reader: Reader, article: Article, n: int) -> None:
-    """The reefs of a book by the share of chunks they are first in, and among the first three."""
+    """Print the reefs of a book with the shares of chunks in which they are first, and among the first
+    three."""
     order = np.argsort(-article.z, axis=1, kind="stable")
     print(f"\n{article.name}: {len(article.chunks)} chunks; first in / among the first three in")
     first = Counter(order[:, 0].tolist())

@@ -1,20 +1,22 @@
-"""Do z-scores and confidence mean the same for a query and a chapter? `python benchmarks/calibration.py CORPORA`
+"""Calibration of z-scores and confidence by text length: `python benchmarks/calibration.py CORPORA`
 
-CORPORA holds running text: `wikipedia/NAME.txt`, `wikipedia-vital-1k.jsonl.gz`, `books/NAME.md` (default:
-$SHOAL_TEST_CORPORA/corpora). Pieces of 5 to 2,000 words are cut out anywhere, eight bands of length, lengths even
-on a logarithmic scale, texts drawn by their length. Printed for articles and for books:
+CORPORA has running text: `wikipedia/NAME.txt`, `wikipedia-vital-1k.jsonl.gz`, `books/NAME.md` (default:
+$SHOAL_TEST_CORPORA/corpora). Pieces of 5 to 2,000 words are drawn from random positions, in eight bands of
+length; lengths are uniform on a logarithmic scale, texts are drawn by their length. Prints for articles and
+for books:
 
-- |z| > 2: the share over all pieces and reefs. In a normal distribution it is 4.6 %; every band must be within
-  2 % and 8 %;
+- |z| > 2: the share over all pieces and reefs. In a normal distribution it is 4.6 %; every band must be
+  within 2 % and 8 %;
 - the median z of the strongest reef, which should not depend on the length;
-- confidence (z of the strongest reef less that of the second): the share of pieces that are low and high by the
-  thresholds that the documentation gives.
+- confidence (z of the strongest reef minus z of the second): the share of pieces that are low and high by the
+  thresholds of the documentation.
 
-"No subject" are words drawn one by one from all texts, put together to pieces of the same lengths: what confidence
-is by chance. Thresholds are right if pieces of chunk size without a subject are hardly ever high and mostly low.
+"No subject" are pieces of the same lengths made of words drawn independently from all texts: they show
+confidence by chance. The thresholds are right if pieces of chunk size without a subject are mostly low and
+hardly ever high.
 
-`--half 0` or `1` measures on every second text, beginning with the first or second, with the dispersion fitted anew
-on the others (see `lagoon.build.background`): nothing is then measured on the text it was fitted to.
+`--half 0` or `1` measures on every second text, beginning with the first or second. The dispersion is then
+fitted on the other texts (see `lagoon.build.background`), so that no text is used for both.
 """
 
 from __future__ import annotations
@@ -41,21 +43,21 @@ from lagoon.scorer import PACKAGED_DATA
 from lagoon.vocabulary import BaseVocabulary
 
 BANDS = ((5, 10), (10, 20), (20, 50), (50, 100), (100, 200), (200, 500), (500, 1000), (1000, 2000))
-"""Words, both ends included."""
+"""Numbers of words, inclusive."""
 LEAST_SHARE, MOST_SHARE = 0.02, 0.08
 LOW, HIGH = 1.0, 3.0
-"""Below LOW is what most texts without any subject have, above HIGH what hardly one of them reaches."""
+"""Most texts without a subject are below LOW, and hardly any of them is above HIGH."""
 CHUNK_WORDS = 100
-"""From here on a piece is a chunk rather than a query, and the thresholds must hold."""
+"""From this length on, a piece is a chunk rather than a query, and the thresholds must hold."""
 LEAST_LOW, MOST_HIGH = 0.85, 0.01
-"""Of pieces without a subject, at least and at most."""
+"""Least share of low pieces, and largest share of high pieces, among those without a subject."""
 
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one kind and where their words begin and end."""
+    """Texts of one kind and the spans of their words."""
 
     name: str
     texts: list[str]
@@ -68,22 +70,22 @@ class Texts:
         return Texts(name, [texts[index] for index in kept], [spans[index] for index in kept])
 
     def pieces(self, lengths: NDArray[np.int64], random: np.random.Generator) -> list[str]:
-        """Runs of that many words from anywhere; fewer where the text is shorter."""
+        """Runs of `lengths` words from random positions; shorter if the text is shorter."""
         sizes = np.array([len(words) for words in self.spans])
         chosen = random.choice(len(sizes), size=len(lengths), p=sizes / sizes.sum())
-        found = []
-        for text, wanted in zip(chosen.tolist(), lengths.tolist(), strict=True):
-            length = min(wanted, int(sizes[text]))
+        pieces = []
+        for text, target in zip(chosen.tolist(), lengths.tolist(), strict=True):
+            length = min(target, int(sizes[text]))
             first = int(random.integers(sizes[text] - length + 1))
             words = self.spans[text]
-            found.append(self.texts[text][words[first, 0] : words[first + length - 1, 1]])
-        return found
+            pieces.append(self.texts[text][words[first, 0] : words[first + length - 1, 1]])
+        return pieces
 
 
 def without_subject(
     everything: list[Texts], lengths: NDArray[np.int64], random: np.random.Generator
 ) -> list[str]:
-    """As many words each, every one from another place."""
+    """Pieces of `lengths` words, each word from another random position."""
     words = [
         word
         for kind, n in zip(everything, random.multinomial(lengths.sum(), shares(everything)), strict=True)
@@ -95,7 +97,7 @@ def without_subject(
 
 
 def shares(kinds: list[Texts]) -> NDArray[np.float64]:
-    """Of each kind among all words."""
+    """Share of each kind among all words."""
     words = np.array([sum(map(len, kind.spans)) for kind in kinds], dtype=np.float64)
     return np.asarray(words / words.sum())
 
@@ -114,8 +116,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("corpora", type=Path, nargs="?")
-    parser.add_argument("--data", type=Path, help="a built model; default: the packaged one")
-    parser.add_argument("--pieces", type=int, default=600, help="of each kind and band")
+    parser.add_argument("--data", type=Path, help="folder of a built model; default: the packaged data")
+    parser.add_argument("--pieces", type=int, default=600, help="pieces of each kind and band")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--half", type=int, choices=(0, 1))
     options = parser.parse_args()
@@ -123,13 +125,13 @@ def main() -> int:
     if corpora is None and "SHOAL_TEST_CORPORA" in os.environ:
         corpora = Path(os.environ["SHOAL_TEST_CORPORA"]) / "corpora"
     if corpora is None:
-        parser.error("name the folder, or set SHOAL_TEST_CORPORA")
+        parser.error("give the folder, or set SHOAL_TEST_CORPORA")
     articles = read([corpora / "wikipedia", corpora / "wikipedia-vital-1k.jsonl.gz"])
     books = read([corpora / "books"])
     model = load_model(options.data or PACKAGED_DATA)
     if options.half is not None:
         others = [*articles[1 - options.half :: 2], *books[1 - options.half :: 2]]
-        model = replace(model, dispersion=fitted(model, others))
+        model = replace(model, dispersion=fit_dispersion(model, others))
         articles, books = articles[options.half :: 2], books[options.half :: 2]
     rate, exponent = model.dispersion
     print(f"dispersion: rate {rate:.4f}, exponent {exponent:.4f}")
@@ -166,12 +168,12 @@ def main() -> int:
 
 
 def read(paths: list[Path]) -> list[str]:
-    """The texts of the paths that are there."""
+    """Texts of the existing paths."""
     return list(read_texts([path for path in paths if path.exists()]))
 
 
-def fitted(model: Model, texts: list[str]) -> NDArray[np.float64]:
-    """The dispersion of some texts, as the build measures it."""
+def fit_dispersion(model: Model, texts: list[str]) -> NDArray[np.float64]:
+    """Dispersion of texts, as measured by the build."""
     bm25 = model.row_bm25 / BM25_SCALE * np.repeat(model.weights / WEIGHT_SCALE, np.diff(model.row_starts))
     rows = (bm25, model.row_reefs.astype(np.int32), model.row_starts.astype(np.int64))
     contributions = sparse.csr_matrix(rows, (model.n_words, model.n_reefs))

@@ -1,11 +1,11 @@
-"""Check that chunks are citations, on real files: `python benchmarks/chunk_audit.py FOLDER...`
+"""Check the exactness of chunks on real files: `python benchmarks/chunk_audit.py FOLDER...`
 
-Cuts every `.md`, `.markdown` and `.txt` under the folders and checks each result against the file's own text,
-without the code that made it: the text of a chunk is the content between its offsets, its lines are right,
-every character but white space is in exactly one chunk, heading or left-out span, no sentence is split, no
-chunk is too long or crosses a heading. Prints a line a file and every violation; exits 1 if there is one.
+Chunks every `.md`, `.markdown` and `.txt` under the folders and checks the results with independent code: the
+text of a chunk equals the content between its offsets, its lines are right, every character but white space
+is in exactly one chunk, heading or left-out span, no sentence is split, no chunk is too long or crosses a
+heading. Prints a line for each file and every violation; exits 1 if there is one.
 
-`--show N` prints N chunks of every file to read; `--parse-only` times parsing without sentences. Speeds are per
+`--show N` prints N chunks of every file; `--parse-only` times parsing without sentences. Speeds are per
 second of processor time.
 """
 
@@ -69,17 +69,18 @@ def _chunk_violations(scored: ScoredDocument, settings: Settings) -> Iterator[st
 
 
 def _line_violations(scored: ScoredDocument) -> Iterator[str]:
-    """Lines counted from chunk to chunk; neither end of a chunk is white space, so no newline is cut in two."""
+    """Lines counted from chunk to chunk; neither end of a chunk is white space, so no newline is cut in
+    two."""
     content, line, at = scored.draft.content, 1, 0
     for chunk in scored.chunks:
-        for where, offset, said in (
+        for where, offset, reported in (
             ("starts", chunk.start_char, chunk.start_line),
             ("ends", chunk.end_char, chunk.end_line),
         ):
             line += content[at:offset].replace("\r\n", "\n").replace("\r", "\n").count("\n")
             at = offset
-            if line != said:
-                yield f"chunk {chunk.chunk_index} {where} on line {line}, not {said}"
+            if line != reported:
+                yield f"chunk {chunk.chunk_index} {where} on line {line}, not {reported}"
 
 
 def _sentence_violations(scored: ScoredDocument) -> Iterator[str]:
@@ -89,7 +90,7 @@ def _sentence_violations(scored: ScoredDocument) -> Iterator[str]:
     for sentence in parse(scored.draft).sentences:
         while chunk is not None and chunk.end_char <= sentence.start_char:
             if counted != chunk.sentence_count:
-                yield f"chunk {chunk.chunk_index} holds {counted} sentences, not {chunk.sentence_count}"
+                yield f"chunk {chunk.chunk_index} has {counted} sentences, not {chunk.sentence_count}"
             chunk, counted = next(chunks, None), 0
         if chunk is None or sentence.start_char < chunk.start_char or sentence.end_char > chunk.end_char:
             yield f"the sentence at {sentence.start_char} is not whole in one chunk"

@@ -1,13 +1,14 @@
-"""`shoal search` in a fresh process: seconds from the shell to the results, and how much of that is imports.
+"""Time of `shoal search` in a fresh process, and the share of imports.
 
     python benchmarks/cold_start.py DATABASE [--query TEXT] [--runs N]
 
-Prints one JSON object: median and best wall time of N runs, their best processor time (a busy machine stretches
-the other two), the best import time of N further runs under
-`-X importtime` (the sum of what every module costs by itself; that option alone adds to it), and the costliest
-imports. Exit 1 if the best run is over one second or its imports over half a second.
+Prints one JSON object: median and best wall time of N runs, their best processor time (a busy machine
+    increases the
+other two), the best import time of N further runs under `-X importtime` (the sum over modules, slightly
+increased by the option itself), and the slowest imports. Exits 1 if the best run takes over one second or its
+imports over half a second.
 
-Files are in the page cache after the first run, which is not counted; compiled modules are there as well.
+The first run is not counted: after it, files are in the page cache and modules are compiled.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LISTED = 12
 
 
 class Imported(NamedTuple):
-    """One line of `-X importtime`; seconds without and with what the module imported itself."""
+    """One line of `-X importtime`: seconds without and with the imports of the module itself."""
 
     module: str
     depth: int
@@ -41,7 +42,7 @@ def command(database: Path, query: str, *options: str) -> list[str]:
 
 
 class Run(NamedTuple):
-    """One search: seconds on the clock and of a processor, and what it wrote on stderr."""
+    """Run one search: wall seconds, processor seconds, and its stderr."""
 
     wall: float
     cpu: float
@@ -59,13 +60,13 @@ def run(arguments: list[str]) -> Run:
 
 
 def imports(stderr: str) -> list[Imported]:
-    found = []
+    imported_modules = []
     for line in stderr.splitlines():
         if line.startswith("import time:") and "self" not in line:
             own, total, name = line.removeprefix("import time:").split("|")
             depth = (len(name) - len(name.lstrip()) - 1) // 2
-            found.append(Imported(name.strip(), depth, int(own) / 1e6, int(total) / 1e6))
-    return found
+            imported_modules.append(Imported(name.strip(), depth, int(own) / 1e6, int(total) / 1e6))
+    return imported_modules
 
 
 def main() -> int:
@@ -88,9 +89,9 @@ def main() -> int:
     report = {
         "database_mb": round(options.database.stat().st_size / 1e6, 1),
         "runs": options.runs,
-        "wall_median_s": round(statistics.median(one.wall for one in runs), 3),
-        "wall_best_s": round(min(one.wall for one in runs), 3),
-        "cpu_best_s": round(min(one.cpu for one in runs), 3),
+        "wall_median_s": round(statistics.median(run.wall for run in runs), 3),
+        "wall_best_s": round(min(run.wall for run in runs), 3),
+        "cpu_best_s": round(min(run.cpu for run in runs), 3),
         "import_best_s": round(import_s, 3),
         "costliest_imports_s": {module.module: round(module.total, 3) for module in costliest},
     }

@@ -1,21 +1,24 @@
-"""What people use today, for comparison: a small neural encoder over every text, nearest vectors found exactly.
+"""Comparison with dense retrieval: a small neural encoder embeds every text; the nearest vectors are found
+exactly.
 
 usage: python -m benchmarks.dense_rival [COLLECTION...] [--texts FILE...] [--threads 2] [--max-tokens 256]
 
-The encoder is the one that the build embeds glosses with (all-MiniLM-L6-v2); it needs the extra `build`. Whole
-documents are embedded and ranked by their cosine to the query, as the encoder's card says, with texts cut at 256 word
-pieces. A line for each collection:
+The encoder is that of the build (all-MiniLM-L6-v2); it needs the extra `build`. Whole documents are embedded
+and ranked by their cosine to the query, as the encoder's card says, with texts truncated at 256 word pieces.
+Prints a line for each collection:
 
-    ndcg@10     of words alone (BM25), vectors alone, both fused by reciprocal ranks and by parts of the best with equal
-                weights (a cosine being divided by the greatest as a BM25 is), of Shoal's hybrid search, of Shoal and
-                vectors by parts, and of Shoal and of words with only their first 20 passages read by the encoder
-    kb_s        text taken in, in kilobytes a second: by the encoder, with what it cuts off counted as read; by Shoal,
-                learned, indexed and stored
-    query_ms    median of embedding one query; finding its neighbours comes on top
-    mb          of the vectors as 32-bit floats; of Shoal's whole database, texts and word index included
+    ndcg@10     of words alone (BM25), of vectors alone, of both fused by reciprocal ranks and by normalized
+                scores with equal weights (scores over the largest score), of Shoal's hybrid search, of Shoal
+                fused with vectors by normalized scores, and of Shoal and of words with their first 20
+                passages reranked by the encoder
+    kb_s        kilobytes of text a second: embedded by the encoder, truncated text included; learned, indexed
+                and stored by Shoal
+    query_ms    median time of embedding one query, without the search for its neighbours
+    mb          of the vectors as 32-bit floats; of Shoal's whole database, including texts and word index
 
-Then a line for the texts, with kb_s and mb alone: Shoal takes them in and the encoder embeds the passages that it cut.
-Without either, the collections under $SHOAL_TEST_CORPORA are used.
+Then a line for the texts with only kb_s and mb: Shoal ingests them and the encoder embeds the passages that
+    Shoal cut.
+Without arguments, the collections under $SHOAL_TEST_CORPORA are used.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.hybrid import Kept, by_ranks, collection_folders, default_blend, in_company
+from benchmarks.hybrid import FeedbackOptions, by_ranks, collection_folders, default_blend, feedback_profiles
 from benchmarks.judged_library import Doubles, JudgedLibrary, of_best
 from lagoon.build.encode import Encoder
 from shoal import Engine
@@ -50,18 +53,23 @@ def main() -> None:
     options = parser.parse_args()
     folders = collection_folders(options.collections) if options.collections or not options.texts else []
     if not folders and not options.texts:
-        parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
+        parser.error("give collection folders, or set SHOAL_TEST_CORPORA")
     encoder = Encoder(threads=options.threads)
     for folder in folders:
         with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(compare(folder, Path(scratch), encoder, options.max_tokens)), flush=True)
+            print(
+                json.dumps(measure_collection(folder, Path(scratch), encoder, options.max_tokens)), flush=True
+            )
     if options.texts:
         with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(take_in(options.texts, Path(scratch), encoder, options.max_tokens)), flush=True)
+            print(
+                json.dumps(measure_texts(options.texts, Path(scratch), encoder, options.max_tokens)),
+                flush=True,
+            )
 
 
-def compare(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
-    """The row of a collection."""
+def measure_collection(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
+    """Measure a collection."""
     database = scratch / "shoal.db"
     library = JudgedLibrary(folder, database, learning=True)
     texts = texts_of(library)
@@ -83,8 +91,10 @@ def compare(folder: Path, scratch: Path, encoder: Encoder, max_tokens: int) -> d
     return row
 
 
-def take_in(files: Sequence[Path], scratch: Path, encoder: Encoder, max_tokens: int) -> dict[str, object]:
-    """The row of files of running text, such as books."""
+def measure_texts(
+    files: Sequence[Path], scratch: Path, encoder: Encoder, max_tokens: int
+) -> dict[str, object]:
+    """Measure files of running text, such as books."""
     database = scratch / "shoal.db"
     started = time.perf_counter()
     with Engine(db_path=database) as engine:
@@ -116,13 +126,13 @@ def texts_of(library: JudgedLibrary) -> list[str]:
 
 
 def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Doubles]]:
-    """Scores (q, c) by name; a document stands where its best chunk does."""
+    """Scores (q, c) by name; a document has the rank of its best chunk."""
     lexical = library.lexical()
     nearest = of_best(np.maximum(cosines, 0.0))
     first = np.zeros_like(cosines)
     first[:, library.starts] = cosines[:, library.starts]
-    """A document's vector once: reciprocal ranks count places, which its other chunks would take."""
-    reefs = of_best(library.overlap(in_company(library, Kept())))
+    # Reciprocal ranks count ranks, so a document's vector must count once and not for each of its chunks.
+    reefs = of_best(library.overlap(feedback_profiles(library, FeedbackOptions())))
     shoal = default_blend(library, of_best(lexical), reefs)
     return [
         ("words", lexical),
@@ -137,21 +147,21 @@ def rankings(library: JudgedLibrary, cosines: Doubles) -> list[tuple[str, Double
 
 
 def reread(scores: Doubles, nearest: Doubles) -> Doubles:
-    """(q, c): the best of each row in the order of both by parts, the others behind them."""
+    """(q, c): the best scores of each row reranked by the sum of both scores, above all others."""
     last = -np.partition(-scores, N_REREAD - 1, axis=1)[:, N_REREAD - 1 : N_REREAD]
     read = (scores > 0) & (scores >= last)
     return of_best(scores) + np.where(read, 1.0 + nearest, 0.0)
 
 
 def _of_documents(library: JudgedLibrary, scores: Doubles) -> Doubles:
-    """(q, c): the best of a document's chunks at its first chunk, 0 elsewhere."""
+    """(q, c): the best score of a document's chunks at its first chunk, 0 elsewhere."""
     best = np.zeros_like(scores)
     best[:, library.starts] = np.maximum.reduceat(scores, library.starts, axis=1)
     return best
 
 
 def query_ms(texts: Sequence[str], encoder: Encoder) -> float:
-    """Median time of embedding one text by itself."""
+    """Median time of embedding one text, milliseconds."""
     seconds = []
     for text in texts[:QUERIES_TIMED]:
         started = time.perf_counter()

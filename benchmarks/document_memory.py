@@ -1,12 +1,13 @@
-"""How much memory one document takes on its way in, by its size: what decides the memory of a worker process.
+"""Memory of ingesting one document, by its size; it decides the memory of a worker process.
 
     python benchmarks/document_memory.py FOLDER [--megabytes 1 4 16 32] [--limit-mb N]
 
-Documents are put together from the texts of FOLDER (.md, .markdown, .txt), from the first on and over again. Each is
-taken in by a process of its own with an empty library. Prints a line of JSON a size, and first one of a process that takes
-in a line of text: its resident memory at its peak (MB), what the document added to that, for each of its bytes, and
-processor seconds. A megabyte is 1,048,576 bytes, as in `SHOAL_MAX_DOCUMENT_BYTES`. `--limit-mb` limits the process as
-`SHOAL_WORKER_MEMORY_BYTES` limits a worker, and tells whether the document fits.
+Documents are concatenated from the texts of FOLDER (.md, .markdown, .txt), repeated as needed. A separate
+process with an empty library ingests each. Prints a line of JSON for one line of text, then one for each
+size: peak resident memory (MB), the bytes that the document added to it for each of its own bytes, and
+    processor seconds. A megabyte is 1,048,576
+bytes, as in `SHOAL_MAX_DOCUMENT_BYTES`. `--limit-mb` limits the process as `SHOAL_WORKER_MEMORY_BYTES` limits
+a worker, and the output says whether the document fits.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from shoal import Engine
 MIB = 1024 * 1024
 SUFFIXES = {".md", ".markdown", ".txt"}
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
-"""Bytes; `ru_maxrss` has another unit on macOS."""
+"""Unit of `ru_maxrss` in bytes; macOS has another."""
 
 
 def text_of(folder: Path, n_bytes: int) -> str:
-    """So many bytes of the folder's texts."""
+    """Text of a given number of bytes from the folder's texts."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-    found = bytearray()
+    data = bytearray()
     for path in itertools.cycle(paths):
-        found += path.read_bytes()
-        if len(found) >= n_bytes:
-            return found[:n_bytes].decode("utf-8", errors="ignore")
+        data += path.read_bytes()
+        if len(data) >= n_bytes:
+            return data[:n_bytes].decode("utf-8", errors="ignore")
     raise SystemExit(f"there is no text in {folder}")
 
 
 def measured(text: str, limit: int) -> tuple[float, float, bool]:
-    """Peak of resident memory, bytes, and processor seconds of this process, and whether the document fits."""
+    """Peak resident memory in bytes and processor seconds of this process, and whether the document fits."""
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     fits = True

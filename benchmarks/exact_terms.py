@@ -1,11 +1,11 @@
-"""Whether search finds what is spelt: names, numbers and codes that few passages hold.
+"""Recall of exact terms: names, numbers and codes that occur in few passages.
 
 usage: python benchmarks/exact_terms.py DATABASE|FOLDER... [--n 200] [--seed 1] [--modes hybrid,lexical]
 
-Of a library, or of one made from folders of texts, draws tokens that at most ten passages hold, a third each of names
-(capitalised wherever they stand), numbers (three digits or more) and codes (letters and digits), and searches for each
-by itself with the defaults and no limit per document. Recall@10 is the share of the passages holding a token that are
-among the first ten results. Exit 1 unless the mean of every mode is at least 0.95.
+Takes a library, or builds one from folders of texts. Draws tokens that occur in at most ten passages, a third
+each of names (capitalized everywhere), numbers (three digits or more) and codes (letters and digits), and
+searches for each token with the defaults and no limit per document. Recall@10 is the share of the passages
+with the token that are among the first ten results. Exits 1 unless the mean of every mode is at least 0.95.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXTS = "SELECT id, text FROM chunks"
 
 
 def kind_of(forms: set[str]) -> str | None:
-    """What a token is, by all the forms it has in the library; None for ordinary words."""
+    """Kind of a token, by all its forms in the library; None for ordinary words."""
     if all(form.isdigit() for form in forms):
         return "number" if all(len(form) >= 3 for form in forms) else None
     if any(character.isdigit() for form in forms for character in form):
@@ -41,7 +41,7 @@ def kind_of(forms: set[str]) -> str | None:
 
 
 def rare_tokens(engine: Engine) -> dict[str, dict[str, set[int]]]:
-    """By kind: tokens, in lower case, and the chunks that hold them."""
+    """Tokens by kind, in lower case, with the chunks they occur in."""
     holding: dict[str, set[int]] = collections.defaultdict(set)
     forms: dict[str, set[str]] = collections.defaultdict(set)
     with engine.database.snapshot() as snapshot:
@@ -51,12 +51,12 @@ def rare_tokens(engine: Engine) -> dict[str, dict[str, set[int]]]:
                 if len(holding[token]) <= MOST_HOLDING:
                     holding[token].add(chunk_id)
                     forms[token].add(form)
-    found: dict[str, dict[str, set[int]]] = {kind: {} for kind in KINDS}
+    tokens_by_kind: dict[str, dict[str, set[int]]] = {kind: {} for kind in KINDS}
     for token, chunks in sorted(holding.items()):
         kind = None if token in STOP_WORDS else kind_of(forms[token])
         if kind is not None and len(chunks) <= MOST_HOLDING:
-            found[kind][token] = chunks
-    return found
+            tokens_by_kind[kind][token] = chunks
+    return tokens_by_kind
 
 
 def main() -> int:
@@ -100,7 +100,7 @@ def _measure(engine: Engine, n: int, seed: int, modes: list[str]) -> int:
             for token in drawn[kind]:
                 holding = tokens[kind][token]
                 results = engine.search(token, mode=mode, max_per_document=None).results
-                recalls[kind].append(len(holding & {one.chunk_id for one in results}) / len(holding))
+                recalls[kind].append(len(holding & {result.chunk_id for result in results}) / len(holding))
                 if recalls[kind][-1] < 1:
                     missed.append(token)
         mean = statistics.mean(recall for values in recalls.values() for recall in values)

@@ -1,11 +1,12 @@
-"""How quickly the service says that it is well while hostile clients do their worst.
+"""Latency of `/health` during attacks by hostile clients.
 
     python -m benchmarks.hostile_clients DATABASE [--seconds 60] [--attack NAME ...]
 
-Starts `shoal serve` on a copy of a library. For each attack, a process of its own plays the clients for so many seconds,
-and `GET /health` is asked on a new connection ten times a second. Prints one JSON object an attack: the 50th and 99th
-percentile and the maximum of the time to an answer (ms), answers that failed, what the hostile clients were
-answered, and resident memory before and after (MB). Exit 1 where the 99th percentile is 500 ms or more.
+Starts `shoal serve` on a copy of a library. For each attack, a separate process runs the clients for the
+given time, while `GET /health` is requested on a new connection ten times a second. Prints one JSON object
+for each attack: the 50th and 99th percentile and the maximum of the response time (ms), failed responses,
+    responses to the hostile clients,
+and resident memory before and after (MB). Exits 1 if a 99th percentile is 500 ms or more.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _connect(address: str) -> socket.socket:
 
 
 def _trickle(n: int, head: bytes, drop: bytes, every: float) -> Attack:
-    """`n` connections that send `head` and then `drop` again and again; connections that end are replaced."""
+    """Open `n` connections that send `head` and then `drop` repeatedly; closed connections are replaced."""
 
     def attack(address: str, until: float) -> Answers:
         answers: Answers = Counter()
@@ -78,7 +79,7 @@ def _trickle(n: int, head: bytes, drop: bytes, every: float) -> Attack:
 
 
 def _silent(address: str, until: float) -> Answers:
-    """Two hundred connections at a time that never send a byte, ten new ones a second."""
+    """Keep two hundred connections open that never send a byte, ten new ones a second."""
     clients: list[socket.socket] = []
     opened = 0
     while time.time() < until:
@@ -93,7 +94,7 @@ def _silent(address: str, until: float) -> Answers:
 
 
 def _repeated(n: int, requests: Callable[[], Iterator[dict[str, Any]]]) -> Attack:
-    """`n` clients that send these requests one after the other."""
+    """Run `n` clients that send these requests in a loop."""
 
     def attack(address: str, until: float) -> Answers:
         answers: Answers = Counter()
@@ -194,7 +195,7 @@ def _play(name: str, address: str, until: float, answers: Any) -> None:
 
 
 def probe(address: str, until: float) -> tuple[list[float], Answers]:
-    """Milliseconds to each answer of `/health`, and what came in place of the others."""
+    """Milliseconds of each response of `/health`, and the failures."""
     times, failures = [], Counter[str]()
     while time.time() < until:
         began = time.perf_counter()
@@ -213,7 +214,7 @@ def probe(address: str, until: float) -> tuple[list[float], Answers]:
 
 
 def run(name: str, address: str, pid: int, seconds: float) -> float:
-    """Play an attack and print what came of it; the 99th percentile in milliseconds."""
+    """Run an attack and print its results; returns the 99th percentile in milliseconds."""
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     before = resident_mb(pid)
@@ -239,7 +240,7 @@ def run(name: str, address: str, pid: int, seconds: float) -> float:
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the attacks and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

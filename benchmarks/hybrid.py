@@ -1,19 +1,20 @@
-"""What chose the defaults of hybrid search: nDCG@10 of every alternative on retrieval test collections.
+"""Choice of the defaults of hybrid search: nDCG@10 of every alternative on retrieval test collections.
 
 usage: python -m benchmarks.hybrid [COLLECTION...] [--keep FOLDER] [--no-learning] [--only PART,...]
 
-Collections are ingested as shoal does it (with --keep into databases that are used again), and ranked by the best chunk
-of each document. Parts:
+Collections are ingested into temporary databases (with --keep into databases that are reused), and documents
+are ranked by their best chunks. Parts:
 
-    modes      lexical, reef and hybrid as they are by default
-    lexical    weights of the columns, and the BM25 of the whole document as a help
-    feedback    a query's own profile against its profile in company, by reefs alone
-    blend      every combination of company, fall of the reef weight, reef weight and bonus: the best by the mean gain over
-               BM25, what each collection gains from the best of the others, and the default
-    fusion     the default against min-max over the best thousand, and against reciprocal rank fusion
+    modes      lexical, reef and hybrid with the defaults
+    lexical    column weights, and BM25 of the whole document as an additional signal
+    feedback_profile  the query's own profile compared with its profile after pseudo-relevance feedback, by
+                      reefs alone
+    blend      all combinations of profile, trust factor, reef weight and field boost: the best by mean gain
+               over BM25, the gain of each collection with the best combination of the others, and the default
+    fusion     the default compared with min-max over the best thousand, and with reciprocal rank fusion
     feedback   words of the best passages added to the query
 
-Without collections those under $SHOAL_TEST_CORPORA are used.
+Without arguments, the collections under $SHOAL_TEST_CORPORA are used.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
-from benchmarks.word_contexts import CompanyOptions, WordCompany, adapt, most_telling
+from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
 from shoal.search.feedback import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
 from shoal.search.fusion import HALF_TRUSTED, PRESETS, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
@@ -47,15 +48,16 @@ FEEDBACK_TERMS = 20
 FEEDBACK_WEIGHTS = (0.1, 0.3)
 
 
-class Kept(NamedTuple):
-    """Companions of a query: how many, how steeply they count, how much beside the query's own profile."""
+class FeedbackOptions(NamedTuple):
+    """Feedback chunks of a query: their number, the steepness of their weights, and their share besides the
+    query."""
 
     n: int = N_COMPANIONS
     steepness: float = STEEPNESS
     share: float = Settings().feedback_weight
 
     def __str__(self) -> str:
-        return f"company of {self.n}, steepness {self.steepness:g}, share {self.share:g}"
+        return f"feedback of {self.n} chunks, steepness {self.steepness:g}, share {self.share:g}"
 
 
 class Blend(NamedTuple):
@@ -65,38 +67,40 @@ class Blend(NamedTuple):
     field_boost: float
 
     def __str__(self) -> str:
-        return f"{self.profile}; reefs {self.reef:g}, fall {self.fall}, bonus {self.field_boost:g}"
+        return (
+            f"{self.profile}; reefs {self.reef:g}, trust factor {self.fall}, field boost {self.field_boost:g}"
+        )
 
 
-def in_company(library: JudgedLibrary, kept: Kept) -> Doubles:
-    """(q, reefs): as `shoal.search.feedback` moves the profiles."""
-    moved = []
+def feedback_profiles(library: JudgedLibrary, kept: FeedbackOptions) -> Doubles:
+    """(q, reefs): profiles after feedback as in `shoal.search.feedback`."""
+    profiles = []
     for query, own in zip(library.queries, library.own, strict=True):
-        found = library.matches(query.terms)
-        if not own.any() or not len(found.chunk_ids):
-            moved.append(own)
+        matches = library.matches(query.terms)
+        if not own.any() or not len(matches.chunk_ids):
+            profiles.append(own)
             continue
-        shares = choose(found, n=kept.n, steepness=kept.steepness)
+        shares = choose(matches, n=kept.n, steepness=kept.steepness)
         places = np.searchsorted(library.chunk_ids, list(shares))
-        moved.append(
+        profiles.append(
             _strongest(own + kept.share * _scaled(list(shares.values()) @ library.weights[places], own))
         )
-    return np.stack(moved)
+    return np.stack(profiles)
 
 
-def in_company_of_words(library: JudgedLibrary, share: float) -> Doubles:
-    """(q, reefs): moved towards what the chunks that hold each word are about."""
+def word_context_profiles(library: JudgedLibrary, share: float) -> Doubles:
+    """(q, reefs): profiles moved towards the mean profiles of the chunks with each word."""
     average, n_chunks = library.weights.mean(axis=0), len(library.chunk_ids)
-    options = CompanyOptions(share=share, max_reefs=MAX_REEFS)
-    moved = []
+    options = ContextOptions(share=share, max_reefs=MAX_REEFS)
+    profiles = []
     for query, own in zip(library.queries, library.own, strict=True):
         words = []
         for term in query.terms:
             holding = np.searchsorted(library.chunk_ids, library.matches([term]).chunk_ids)
-            if 0 < len(holding) <= most_telling(n_chunks, options):
-                words.append(WordCompany(term.text, len(holding), library.weights[holding].mean(axis=0)))
-        moved.append(adapt(own, words, average, n_chunks, options).profile)
-    return np.stack(moved)
+            if 0 < len(holding) <= max_informative_chunks(n_chunks, options):
+                words.append(WordContext(term.text, len(holding), library.weights[holding].mean(axis=0)))
+        profiles.append(adapt(own, words, average, n_chunks, options).profile)
+    return np.stack(profiles)
 
 
 def _scaled(profile: Doubles, own: Doubles) -> Doubles:
@@ -111,7 +115,7 @@ def _strongest(profile: Doubles) -> Doubles:
 
 
 def falls(library: JudgedLibrary) -> Mapping[str, Doubles]:
-    """(q,) by name: what the reef weight is multiplied by."""
+    """(q,) by name: trust factors, by which the reef weight is multiplied."""
     strength = np.array([query.strength for query in library.queries])
     words = np.array([query.known_words for query in library.queries])
     lead = np.array([query.lead for query in library.queries])
@@ -138,30 +142,33 @@ def show(what: str, values: Sequence[float], base: Sequence[float] | None = None
 
 
 def modes_part(libraries: Sequence[JudgedLibrary]) -> None:
-    base = [one.ndcg(one.lexical()) for one in libraries]
+    base = [library.ndcg(library.lexical()) for library in libraries]
     show("lexical", base)
-    reefs = [one.overlap(in_company(one, Kept())) for one in libraries]
-    show("reef", [one.ndcg(scores) for one, scores in zip(libraries, reefs, strict=True)], base)
+    reefs = [library.overlap(feedback_profiles(library, FeedbackOptions())) for library in libraries]
+    show("reef", [library.ndcg(scores) for library, scores in zip(libraries, reefs, strict=True)], base)
     blends = [
-        default_blend(one, of_best(one.lexical()), of_best(scores))
-        for one, scores in zip(libraries, reefs, strict=True)
+        default_blend(library, of_best(library.lexical()), of_best(scores))
+        for library, scores in zip(libraries, reefs, strict=True)
     ]
-    show("hybrid", [one.ndcg(scores) for one, scores in zip(libraries, blends, strict=True)], base)
+    show("hybrid", [library.ndcg(scores) for library, scores in zip(libraries, blends, strict=True)], base)
 
 
 def lexical_part(libraries: Sequence[JudgedLibrary]) -> None:
     for title in (0.0, 1.0, 2.0, 3.0, 5.0):
         columns = (title, *COLUMNS[1:])
-        show(f"title counts {title:g}", [one.ndcg(one.lexical(columns)) for one in libraries])
-    base = [one.ndcg(one.lexical()) for one in libraries]
-    whole = [_whole_documents(one) for one in libraries]
+        show(f"title counts {title:g}", [library.ndcg(library.lexical(columns)) for library in libraries])
+    base = [library.ndcg(library.lexical()) for library in libraries]
+    whole = [_whole_documents(library) for library in libraries]
     for share in (0.1, 0.3, 0.5, 1.0):
-        helped = [one.ndcg(one.lexical() + share * more) for one, more in zip(libraries, whole, strict=True)]
+        helped = [
+            library.ndcg(library.lexical() + share * more)
+            for library, more in zip(libraries, whole, strict=True)
+        ]
         show(f"and {share:g} of the whole document's BM25", helped, base)
 
 
 def _whole_documents(library: JudgedLibrary) -> Doubles:
-    """(q, c): BM25 of a chunk's document as one text, at the chunks that have a match themselves."""
+    """(q, c): BM25 of a chunk's whole document, for chunks with a match."""
     connection = sqlite3.connect(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE t USING fts5(title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
@@ -182,26 +189,39 @@ def _whole_documents(library: JudgedLibrary) -> Doubles:
     return np.where(library.lexical() > 0, scores[:, library.document], 0.0)
 
 
-def company_part(libraries: Sequence[JudgedLibrary]) -> None:
-    base = [one.ndcg(one.overlap(one.own)) for one in libraries]
+def feedback_profile_part(libraries: Sequence[JudgedLibrary]) -> None:
+    base = [library.ndcg(library.overlap(library.own)) for library in libraries]
     show("own profile", base)
     for share in (0.5, 1.0):
-        moved = [one.ndcg(one.overlap(in_company_of_words(one, share))) for one in libraries]
-        show(f"company of each word, share {share:g}", moved, base)
-    others = [Kept(n, steepness) for n in (1, 2, 3, 5, 10) for steepness in (1, STEEPNESS)]
-    for kept in (*others, Kept(share=0.25), Kept(share=1.0), Kept(share=2.0)):
-        show(str(kept), [one.ndcg(one.overlap(in_company(one, kept))) for one in libraries], base)
+        profiles = [
+            library.ndcg(library.overlap(word_context_profiles(library, share))) for library in libraries
+        ]
+        show(f"context of each word, share {share:g}", profiles, base)
+    others = [FeedbackOptions(n, steepness) for n in (1, 2, 3, 5, 10) for steepness in (1, STEEPNESS)]
+    for kept in (
+        *others,
+        FeedbackOptions(share=0.25),
+        FeedbackOptions(share=1.0),
+        FeedbackOptions(share=2.0),
+    ):
+        show(
+            str(kept),
+            [library.ndcg(library.overlap(feedback_profiles(library, kept))) for library in libraries],
+            base,
+        )
 
 
 def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
-    chosen = str(Kept())
+    chosen = str(FeedbackOptions())
     profiles = {
-        "own profile": [one.own for one in libraries],
-        "company of each word, share 0.5": [in_company_of_words(one, 0.5) for one in libraries],
-        chosen: [in_company(one, Kept()) for one in libraries],
-        str(Kept(share=1.0)): [in_company(one, Kept(share=1.0)) for one in libraries],
+        "own profile": [library.own for library in libraries],
+        "context of each word, share 0.5": [word_context_profiles(library, 0.5) for library in libraries],
+        chosen: [feedback_profiles(library, FeedbackOptions()) for library in libraries],
+        str(FeedbackOptions(share=1.0)): [
+            feedback_profiles(library, FeedbackOptions(share=1.0)) for library in libraries
+        ],
     }
-    found: dict[Blend, list[float]] = {}
+    results: dict[Blend, list[float]] = {}
     base = []
     for i, library in enumerate(libraries):
         lexical, field_boost = of_best(library.lexical()), library.field_boost()
@@ -212,7 +232,7 @@ def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
             lexical,
             lexical + field_boost,
             *reefs.values(),
-            *(lexical + one for one in reefs.values()),
+            *(lexical + reef for reef in reefs.values()),
         ]
         candidates = library.candidates(signals)
         lexical, field_boost = at(lexical, candidates), at(field_boost, candidates)
@@ -225,37 +245,39 @@ def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
                 blended = (
                     (1 - weight) * lexical + (weight * trust_factor)[:, None] * reef + more * field_boost
                 )
-                found.setdefault(Blend(name, fall, weight, more), []).append(
+                results.setdefault(Blend(name, fall, weight, more), []).append(
                     library.ndcg(blended, candidates)
                 )
     show("lexical", base)
     gains = {
         blend: [100 * (value / before - 1) for value, before in zip(values, base, strict=True)]
-        for blend, values in found.items()
+        for blend, values in results.items()
     }
 
     def best(of: Sequence[int]) -> Blend:
         return max(gains, key=lambda blend: statistics.mean(gains[blend][i] for i in of))
 
     everything = range(len(libraries))
-    show(f"best of {len(gains)}: {best(everything)}", found[best(everything)], base)
+    show(f"best of {len(gains)}: {best(everything)}", results[best(everything)], base)
     for fall in dict.fromkeys(blend.fall for blend in gains):
         winner = max((b for b in gains if b.fall == fall), key=lambda b: statistics.mean(gains[b]))
-        show(f"best with fall {fall}: {winner}", found[winner], base)
+        show(f"best with trust factor {fall}: {winner}", results[winner], base)
     for name in profiles:
         winner = max((b for b in gains if b.profile == name), key=lambda b: statistics.mean(gains[b]))
-        show(f"best with {name}: {winner}", found[winner], base)
+        show(f"best with {name}: {winner}", results[winner], base)
     for what, eligible in (
         ("anything", list(gains)),
-        ("weights, given the company of the default", [blend for blend in gains if blend.profile == chosen]),
+        ("weights, given the default feedback", [blend for blend in gains if blend.profile == chosen]),
     ):
-        _leave_one_out(what, [one.name for one in libraries], {blend: gains[blend] for blend in eligible})
+        _leave_one_out(
+            what, [library.name for library in libraries], {blend: gains[blend] for blend in eligible}
+        )
     default = Blend(chosen, "z/(z+4)", 0.5, 0.05)
-    show(f"default: {default}", found[default], base)
+    show(f"default: {default}", results[default], base)
 
 
 def _leave_one_out(what: str, names: Sequence[str], gains: Mapping[Blend, Sequence[float]]) -> None:
-    """What each collection gains from the blend that is best on the others."""
+    """Print the gain of each collection with the blend that is best on the others."""
     held_out = []
     for i in range(len(names)):
         others = [j for j in range(len(names)) if j != i]
@@ -286,12 +308,12 @@ def default_blend(library: JudgedLibrary, lexical: Doubles, reef: Doubles) -> Do
 
 
 def fusion_part(libraries: Sequence[JudgedLibrary]) -> None:
-    base = [one.ndcg(one.lexical()) for one in libraries]
+    base = [library.ndcg(library.lexical()) for library in libraries]
     show("lexical", base)
     rows: dict[str, list[float]] = collections.defaultdict(list)
     for library in libraries:
-        lexical, reef = library.lexical(), library.overlap(in_company(library, Kept()))
-        rows["parts of the best, the default"].append(
+        lexical, reef = library.lexical(), library.overlap(feedback_profiles(library, FeedbackOptions()))
+        rows["scores over the largest, the default"].append(
             library.ndcg(default_blend(library, of_best(lexical), of_best(reef)))
         )
         rows["min-max over the best thousand"].append(
@@ -312,17 +334,20 @@ def _min_max(scores: Doubles) -> Doubles:
 
 
 def by_ranks(scores: Doubles) -> Doubles:
-    """(q, c): reciprocal ranks, the first having 1."""
+    """(q, c): reciprocal ranks, scaled so that the first has 1."""
     return np.stack([parts(np.round(row * 1e9).astype(np.int64), Fusion.rrf) for row in scores])
 
 
 def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
-    base = [one.ndcg(one.lexical()) for one in libraries]
+    base = [library.ndcg(library.lexical()) for library in libraries]
     show("lexical", base)
     rows: dict[str, list[float]] = collections.defaultdict(list)
     defaults = []
     for library in libraries:
-        lexical, reef = library.lexical(), of_best(library.overlap(in_company(library, Kept())))
+        lexical, reef = (
+            library.lexical(),
+            of_best(library.overlap(feedback_profiles(library, FeedbackOptions()))),
+        )
         defaults.append(library.ndcg(default_blend(library, of_best(lexical), reef)))
         for name, terms in _feedback(library, lexical).items():
             added = library.lexical(terms=terms)
@@ -336,7 +361,8 @@ def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
 
 
 def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tuple[Term, ...]]]:
-    """The words most telling of the best chunks of each query: of all of them, and of those most like it by reefs."""
+    """Most informative words of the best chunks of each query: of all, and of those most similar to it by
+    reefs."""
     with library.engine.database.snapshot() as snapshot:
         rows = snapshot.tuples("SELECT text FROM chunks ORDER BY document_id, id")
         words = [collections.Counter(token.lower() for token in tokens_of(text)) for (text,) in rows]
@@ -344,7 +370,7 @@ def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tup
     stem_of = dict(zip(forms, stems_of(forms), strict=True))
     n_holding = collections.Counter(stem for counts in words for stem in {stem_of[form] for form in counts})
     overlap = library.overlap(library.own)
-    found: dict[str, list[tuple[Term, ...]]] = {
+    results: dict[str, list[tuple[Term, ...]]] = {
         "words of the best 5": [],
         "of the best 10": [],
         "of 5 of 10 by reefs": [],
@@ -353,25 +379,25 @@ def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tup
         own = {stem for term in query.terms for stem in stems_of(term.tokens)}
         order = np.argsort(-lexical[i], kind="stable")[:10]
         order = order[lexical[i][order] > 0]
-        alike = order[np.argsort(-overlap[i][order], kind="stable")[:5]]
-        for chosen, name in zip((order[:5], order, alike), found, strict=True):
-            telling: collections.Counter[str] = collections.Counter()
+        most_similar = order[np.argsort(-overlap[i][order], kind="stable")[:5]]
+        for chosen, name in zip((order[:5], order, most_similar), results, strict=True):
+            informativeness: collections.Counter[str] = collections.Counter()
             form_of: dict[str, str] = {}
             for chunk in chosen:
                 for form, count in words[chunk].items():
                     stem = stem_of[form]
                     if stem not in own and form.isalpha():
                         form_of.setdefault(stem, form)
-                        telling[stem] += count * math.log(len(words) / n_holding[stem])
-            best = sorted(telling, key=lambda stem: (-telling[stem], stem))[:FEEDBACK_TERMS]
-            found[name].append(tuple(Term((form_of[stem],)) for stem in best))
-    return found
+                        informativeness[stem] += count * math.log(len(words) / n_holding[stem])
+            best = sorted(informativeness, key=lambda stem: (-informativeness[stem], stem))[:FEEDBACK_TERMS]
+            results[name].append(tuple(Term((form_of[stem],)) for stem in best))
+    return results
 
 
 PARTS = {
     "modes": modes_part,
     "lexical": lexical_part,
-    "feedback_profile": company_part,
+    "feedback_profile": feedback_profile_part,
     "blend": blend_part,
     "fusion": fusion_part,
     "feedback": feedback_part,
@@ -379,7 +405,7 @@ PARTS = {
 
 
 def collection_folders(given: Sequence[Path]) -> list[Path]:
-    """Those that are named, or else all under $SHOAL_TEST_CORPORA."""
+    """The given folders, or else all under $SHOAL_TEST_CORPORA."""
     if not given and "SHOAL_TEST_CORPORA" in os.environ:
         return sorted((Path(os.environ["SHOAL_TEST_CORPORA"]) / "collections").iterdir())
     return list(given)
@@ -390,23 +416,25 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("collections", type=Path, nargs="*")
-    parser.add_argument("--keep", type=Path, help="folder of the databases, NAME.db")
+    parser.add_argument("--keep", type=Path, help="folder for the databases NAME.db")
     parser.add_argument("--no-learning", action="store_true")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, after a comma")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     options = parser.parse_args()
     folders = collection_folders(options.collections)
     if not folders:
-        parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
+        parser.error("give collection folders, or set SHOAL_TEST_CORPORA")
     with tempfile.TemporaryDirectory() as scratch:
         libraries = list(_opened(folders, options.keep or Path(scratch), learning=not options.no_learning))
         print(
-            json.dumps({"collections": [one.name for one in libraries], "learning": not options.no_learning})
+            json.dumps(
+                {"collections": [library.name for library in libraries], "learning": not options.no_learning}
+            )
         )
         for name in options.only.split(","):
             print(f"-- {name}", flush=True)
             PARTS[name](libraries)
-        for one in libraries:
-            one.engine.close()
+        for library in libraries:
+            library.engine.close()
 
 
 def _opened(folders: Sequence[Path], databases: Path, *, learning: bool) -> Iterator[JudgedLibrary]:

@@ -1,10 +1,12 @@
-"""Bulk ingestion through the whole service: `shoal up`, `shoal upload FOLDER --wait`, then the same again.
+"""Bulk ingestion through the whole service: `shoal up`, `shoal upload FOLDER --wait`, then the same upload
+again.
 
     python benchmarks/ingest_service.py FOLDER [--workers N] [--broker URL]
 
-Prints one JSON object: documents, megabytes, seconds and MB/s of the first upload, how the items of both
-uploads ended, and the size of the database. Exit 1 unless every item of the first upload succeeded, and every
-item of the second was a duplicate that stored nothing.
+Prints one JSON object: documents, megabytes, seconds and MB/s of the first upload, final states of the items
+    of both
+uploads, and the size of the database. Exits 1 unless all items of the first upload succeeded, and all items
+of the second were duplicates.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SHOAL = [sys.executable, "-m", "shoal.cli"]
 
 @contextlib.contextmanager
 def service(folder: Path, workers: int, broker: str | None, **settings: str) -> Iterator[str]:
-    """A running `shoal up` on an empty database in `folder`; yields its address. `settings`: further variables."""
+    """Run `shoal up` on an empty database in `folder`; yields its address. `settings`: further variables."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -58,7 +60,7 @@ def _wait_ready(address: str) -> None:
 
 
 def upload(source: Path, address: str) -> tuple[float, dict[str, int]]:
-    """Seconds until the job of an upload has ended, and how many items ended in which way."""
+    """Seconds until the job of an upload has ended, and the number of items in each state."""
     started = time.perf_counter()
     subprocess.run(
         [*SHOAL, "upload", str(source), "--server", address, "--wait"], check=False, stdout=subprocess.DEVNULL

@@ -1,7 +1,7 @@
-"""A retrieval test collection as a library of shoal: every signal's score of every chunk for every query, as arrays.
+"""A retrieval test collection as a library: scores of every signal, chunk and query as arrays.
 
-Documents are ingested as `Engine.ingest_many` does, queries read as a search reads them. A ranking of documents is that
-of their best chunks. Documents of equal text are one document to shoal; here it stands for all of them.
+Documents are ingested with `Engine.ingest_many`, queries are analyzed as in a search. Documents are ranked by
+their best chunks. shoal stores documents with equal text once; here that document represents all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ DEPTH = 10
 
 
 class Query(NamedTuple):
-    """terms  that rank by words; parts of the reef profile: its strength, number of known words, lead of the first"""
+    """Terms of the lexical signal; strength, number of known words and lead of the strongest reef of the
+    profile."""
 
     text: str
     terms: tuple[Term, ...]
@@ -58,8 +59,8 @@ class JudgedLibrary:
     chunk_ids  i64 (c,), ascending; document (c,): number of a chunk's document; starts (d,): its first chunk
     weights    f64 (c, reefs): profiles of unit length
     own        f64 (q, reefs): profiles of the queries
-    ingest_s   seconds that taking the documents in took, if the database had none
-    demanded   bool (q, c): whether a chunk has the phrases of a query, without which it is no result by words
+    ingest_s   seconds of ingesting the documents, if the database had none
+    demanded   bool (q, c): whether a chunk has the phrases of a query; otherwise it is not a lexical result
     """
 
     def __init__(self, folder: Path, database: Path, *, learning: bool) -> None:
@@ -73,14 +74,14 @@ class JudgedLibrary:
         ids_of_text = collections.defaultdict(list)
         for document in documents:
             ids_of_text[document["content"]].append(document["source_path"])
-        same = {one: ids for ids in ids_of_text.values() for one in ids}
+        same = {document_id: ids for ids in ids_of_text.values() for document_id in ids}
         with self.engine.database.snapshot() as snapshot:
             rows = snapshot.rows(
                 "SELECT c.id, c.document_id, d.source_path FROM chunks c JOIN documents d ON d.id = c.document_id"
                 " ORDER BY c.document_id, c.id"
             )
             self.chunk_ids = np.array([row[0] for row in rows])
-            assert (np.diff(self.chunk_ids) > 0).all(), "chunks of a document follow each other"
+            assert (np.diff(self.chunk_ids) > 0).all(), "the chunks of a document must be consecutive"
             numbers, self.document = np.unique([row[1] for row in rows], return_inverse=True)
             self.starts = np.searchsorted(self.document, np.arange(len(numbers)))
             self.weights = np.zeros((len(rows), self.engine.scorer.n_reefs))
@@ -110,50 +111,51 @@ class JudgedLibrary:
         return Query(text, parsed.terms, profile.strength, profile.matched_words, profile.info.confidence)
 
     def lexical(self, columns: Columns = COLUMNS, terms: Sequence[Sequence[Term]] | None = None) -> Doubles:
-        """(q, c): BM25 of the queries' terms, or of these."""
+        """(q, c): BM25 of the queries' terms, or of `terms`."""
         scores = np.zeros((len(self.queries), len(self.chunk_ids)))
-        asked = [query.terms for query in self.queries] if terms is None else terms
-        for row, wanted in zip(scores, asked, strict=True):
-            found = self.matches(wanted, columns)
-            row[np.searchsorted(self.chunk_ids, found.chunk_ids)] = found.scores / UNIT
+        terms_of_queries = [query.terms for query in self.queries] if terms is None else terms
+        for row, query_terms in zip(scores, terms_of_queries, strict=True):
+            matches = self.matches(query_terms, columns)
+            row[np.searchsorted(self.chunk_ids, matches.chunk_ids)] = matches.scores / UNIT
         return scores * self.demanded
 
     def matches(self, terms: Sequence[Term], columns: Columns = COLUMNS) -> Matches:
-        """As `shoal.search.lexical_ranking.match_scores`, with other weights of the columns."""
+        """Like `shoal.search.lexical_ranking.match_scores`, with given column weights."""
         if not terms:
             return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
-        asked = {"expression": any_of(terms), "weights": f"bm25({', '.join(map(str, columns))})"}
+        parameters = {"expression": any_of(terms), "weights": f"bm25({', '.join(map(str, columns))})"}
         with self.engine.database.snapshot() as snapshot:
-            return Matches(*packed_columns(snapshot, MATCHES, asked))
+            return Matches(*packed_columns(snapshot, MATCHES, parameters))
 
     def field_boost(self) -> Doubles:
-        """(q, c): the bonus of every chunk."""
+        """(q, c): field boost of every chunk."""
         with self.engine.database.snapshot() as snapshot:
-            found = [
+            boosts = [
                 field_boosts(snapshot, find_term_statistics(snapshot, query.terms), self.chunk_ids)
                 for query in self.queries
             ]
-        return np.stack(found) * self.demanded
+        return np.stack(boosts) * self.demanded
 
     def overlap(self, profiles: Doubles) -> Doubles:
-        """(q, c): overlap of the queries' profiles (q, reefs) with every chunk, whatever they demand."""
+        """(q, c): overlap of profiles (q, reefs) with every chunk, regardless of required phrases."""
         return np.asarray(profiles @ self.weights.T)
 
     def candidates(self, signals: Iterable[Doubles], depth: int = 60) -> Ints:
-        """(q, n): chunks that are among the best `depth` by any of the signals, padded with -1."""
+        """(q, n): chunks among the best `depth` of any signal, padded with -1."""
         rows: list[set[int]] = [set() for _ in self.queries]
         for scores in signals:
             best = np.argpartition(-scores, min(depth, scores.shape[1] - 1), axis=1)[:, :depth]
             for row, places in zip(rows, best.tolist(), strict=True):
                 row.update(places)
-        found = np.full((len(rows), max(map(len, rows))), -1)
+        padded = np.full((len(rows), max(map(len, rows))), -1)
         for i, chosen in enumerate(rows):
-            found[i, : len(chosen)] = sorted(chosen)
-        return found
+            padded[i, : len(chosen)] = sorted(chosen)
+        return padded
 
     def ndcg(self, scores: Doubles, candidates: Ints | None = None) -> float:
-        """Mean nDCG@10, gain 2^relevance - 1, of scores (q, c), or of candidates' (q, n). 0 is no match."""
-        found = []
+        """Mean nDCG@10, gain 2^relevance - 1, of scores (q, c), or (q, n) of candidates. A score of 0 is no
+        match."""
+        ndcgs = []
         depth = 8 * DEPTH
         for i, row in enumerate(scores):
             order = np.argpartition(-row, depth)[:depth] if len(row) > depth else np.arange(len(row))
@@ -162,8 +164,8 @@ class JudgedLibrary:
             ranked = [chunk for chunk, _ in sorted(zip(chunks, -row[order], strict=True), key=_by_score)]
             documents = dict.fromkeys(self.document[[chunk for chunk in ranked if chunk >= 0]].tolist())
             gains = [gain for document in documents for gain in self._gains[i][document]]
-            found.append(_discounted(gains) / self._ideal[i] if self._ideal[i] else 0.0)
-        return float(np.mean(found))
+            ndcgs.append(_discounted(gains) / self._ideal[i] if self._ideal[i] else 0.0)
+        return float(np.mean(ndcgs))
 
 
 def _by_score(pair: tuple[int, float]) -> tuple[float, int]:
@@ -171,18 +173,18 @@ def _by_score(pair: tuple[int, float]) -> tuple[float, int]:
 
 
 def of_best(scores: Doubles) -> Doubles:
-    """Each row divided by its greatest."""
+    """Each row divided by its largest value."""
     best = scores.max(axis=1, keepdims=True)
     return np.asarray(np.divide(scores, best, out=np.zeros_like(scores), where=best > 0))
 
 
 def at(scores: Doubles, candidates: Ints) -> Doubles:
-    """(q, n): scores (q, c) of the candidates."""
+    """(q, n): scores of the candidates, from scores (q, c)."""
     return np.where(candidates >= 0, np.take_along_axis(scores, np.maximum(candidates, 0), axis=1), 0.0)
 
 
 def _gains(relevant: dict[str, int], ids: list[str]) -> list[int]:
-    return [2 ** relevant.get(one, 0) - 1 for one in ids]
+    return [2 ** relevant.get(document_id, 0) - 1 for document_id in ids]
 
 
 def _discounted(gains: Sequence[int]) -> float:
@@ -190,7 +192,7 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def _read(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[dict[str, int]]]:
-    """Documents as `ingest` takes them; texts of the judged queries, and the relevant documents of each."""
+    """Documents for `ingest`, texts of the judged queries, and the relevant documents of each query."""
 
     def lines(name: str) -> list[dict[str, Any]]:
         with (folder / name).open(encoding="utf-8") as opened:
@@ -198,18 +200,18 @@ def _read(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[dict[str,
 
     documents = [
         {
-            "title": one.get("title") or one["_id"],
-            "content": one["text"] or one.get("title") or "(empty)",
+            "title": row.get("title") or row["_id"],
+            "content": row["text"] or row.get("title") or "(empty)",
             "format": DocFormat.plaintext,
-            "source_path": one["_id"],
+            "source_path": row["_id"],
         }
-        for one in lines("corpus.jsonl")
+        for row in lines("corpus.jsonl")
     ]
     judged: dict[str, dict[str, int]] = collections.defaultdict(dict)
     for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines():
         query, document, relevance = line.split("\t")
         if relevance.lstrip("-").isdigit() and int(relevance) > 0:
             judged[query][document] = int(relevance)
-    texts = {one["_id"]: one["text"] for one in lines("queries.jsonl")}
-    asked = [query for query in judged if query in texts]
-    return documents, [texts[query] for query in asked], [judged[query] for query in asked]
+    texts = {row["_id"]: row["text"] for row in lines("queries.jsonl")}
+    query_ids = [query for query in judged if query in texts]
+    return documents, [texts[query] for query in query_ids], [judged[query] for query in query_ids]

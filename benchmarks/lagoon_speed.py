@@ -1,9 +1,9 @@
-"""How fast lagoon starts, scores a query, analyzes a book and small notes, and learns words.
+"""Speed of lagoon: start, scoring a query, analyzing a book and small notes, learning words.
 
     python benchmarks/lagoon_speed.py path/to/war-and-peace.md
 
-Prints every number beside its target, where it has one. Times are processor time of one core, medians of
-several runs, so that other work on the machine matters little; fails when a target is missed.
+Prints every number with its target, if it has one. Times are processor times of one core, medians of several
+runs, so that other work on the machine has little influence. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ DATA_MB = 8
 QUERY_MICROSECONDS = 200
 ANALYZE_MB_PER_SECOND = 6
 BOOK_MB = 0.5
-"""Shorter texts say little about speed and are not judged."""
+"""Shorter texts say little about speed and have no targets."""
 SPEED_KEPT = 0.8
-"""Share of the speed of `analyze` that must be left with 20,000 words learned."""
+"""Least share of the speed of `analyze` that remains with 20,000 learned words."""
 
 N_QUERIES = 2000
 N_NOTES = 300
@@ -62,7 +62,7 @@ print(b - a, c - b, d - c, e - d, resource.getrusage(resource.RUSAGE_SELF).ru_ma
 
 @dataclass
 class Report:
-    """Prints lines; remembers which missed their target."""
+    """Prints lines and collects those that missed their target."""
 
     missed: list[str] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ def seconds(work: Callable[[], Any], repetitions: int) -> float:
 
 
 def median_of_each(work: Callable[[str], Any], texts: Iterable[str]) -> float:
-    """Median microseconds of one text, by the wall clock, which has the finer ticks."""
+    """Median microseconds for one text, wall time, which has the finer resolution."""
     times = []
     for text in texts:
         began = time.perf_counter()
@@ -146,7 +146,8 @@ def queries(report: Report, scorer: ReefScorer, words: list[str]) -> None:
 
 
 def everything(scorer: ReefScorer, text: str) -> list[object]:
-    """What is stored of a document: for every segment the reefs, islands, archipelagos, and how clear it is."""
+    """Compute all stored values of a document: reefs, islands, archipelagos and confidence of every
+    segment."""
     return [
         (topic.top_reefs, topic.top_islands, topic.arch_scores, topic.confidence, topic.coverage)
         for topic in scorer.analyze(text, top_k=REEFS_STORED).topics
@@ -184,7 +185,7 @@ def notes(report: Report, scorer: ReefScorer, text: str) -> None:
 
 
 def made_up_words(n: int) -> list[str]:
-    """Words that sound like words and are none."""
+    """Pronounceable invented words."""
     rng = random.Random(SEED)
     syllables = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
     made: dict[str, None] = {}
@@ -223,7 +224,7 @@ def learning(report: Report, scorer: ReefScorer, text: str) -> None:
 
     report.line("adding a word and scoring a query with it", seconds(add_and_score, 1) / 500 * 1e6, "us")
     learner.analyze(text)
-    # In turn, so that whatever else the machine does meets both.
+    # Alternate, so that other load of the machine affects both.
     times = [
         (seconds(lambda: scorer.analyze(text), 1), seconds(lambda: learner.analyze(text), 1))
         for _ in range(9)

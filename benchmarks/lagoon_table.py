@@ -1,13 +1,15 @@
-"""How well the word -> reef table alone ranks whole documents: nDCG@10 on retrieval test collections.
+"""Ranking of whole documents by the word -> reef table alone: nDCG@10 on retrieval test collections.
 
 usage: python benchmarks/lagoon_table.py COLLECTION_DIR... [--data DIR] [--against DIR] [--keep 38]
 
 A collection is a folder with corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and
-qrels/test.tsv (query-id, corpus-id, score). A document (title and text) is one text; its z-scores are
-those of the scorer, the `keep` largest positive ones divided by their norm; a query likewise, without
-the norm. No sections, no learning, no lexical signal: the number compares tables, not retrieval.
-`--against` compares with another table, query by query: a bootstrap tells which differences are more than noise.
-Without collections as arguments those under $SHOAL_TEST_CORPORA/collections are used.
+qrels/test.tsv (query-id, corpus-id, score). A document (title and text) is one text; its profile is the
+`keep` largest positive z-scores of the scorer divided by their norm; a query's profile is not normalized.
+There are no sections, no
+learning and no lexical signal: the number compares tables, not retrieval. `--against` compares with another
+    table,
+query by query, with bootstrap intervals of the differences. Without arguments, the collections under
+$SHOAL_TEST_CORPORA/collections are used.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 def z_scores(model: Model, counts: sparse.csr_matrix) -> Doubles:
-    """z of every text and reef as `lagoon.scoring` defines it, a word counting 1 + ln(tf)."""
+    """z of every text and reef as defined in `lagoon.scoring`, with repetition weights 1 + ln(tf)."""
     mass = counts.astype(np.float64)
     mass.data = 1.0 + np.log(mass.data)
     data = model.row_bm25 / BM25_SCALE * np.repeat(model.weights / WEIGHT_SCALE, np.diff(model.row_starts))
@@ -45,14 +47,14 @@ def z_scores(model: Model, counts: sparse.csr_matrix) -> Doubles:
     mean, variance = model.background
     rate, exponent = model.dispersion
     m1, m2 = m1.reshape(-1, 1), m2.reshape(-1, 1)
-    term_statistics = np.maximum(m2, 1e-12) * (1.0 + rate * np.maximum(m1 - 1.0, 0.0) ** exponent)
-    z = (raw - m1 * mean) / np.sqrt(term_statistics * variance)
+    variance_factor = np.maximum(m2, 1e-12) * (1.0 + rate * np.maximum(m1 - 1.0, 0.0) ** exponent)
+    z = (raw - m1 * mean) / np.sqrt(variance_factor * variance)
     z[m2.ravel() == 0] = 0.0
     return np.asarray(z)
 
 
 def strongest(z: Doubles, keep: int) -> Doubles:
-    """Only the `keep` largest positive entries of each row."""
+    """Set all but the `keep` largest positive entries of each row to 0."""
     positive = np.maximum(z, 0.0)
     if keep >= z.shape[1]:
         return positive
@@ -70,7 +72,8 @@ def ndcg_at_10(ranking: list[str], relevant: dict[str, int]) -> float:
 
 
 def bootstrap(differences: Sequence[Doubles], resamples: int = 10_000) -> tuple[float, float]:
-    """95 % interval of the mean over collections of the mean difference, queries drawn anew within each."""
+    """95 % bootstrap interval of the mean over collections of the mean difference; resamples queries of
+    each."""
     rng = np.random.default_rng(0)
     means = [each[rng.integers(len(each), size=(resamples, len(each)))].mean(axis=1) for each in differences]
     low, high = np.quantile(np.mean(means, axis=0), [0.025, 0.975])
@@ -78,7 +81,7 @@ def bootstrap(differences: Sequence[Doubles], resamples: int = 10_000) -> tuple[
 
 
 def evaluate(model: Model, folder: Path, keep: int) -> tuple[dict[str, object], Doubles]:
-    """Rank every document for every judged query of a collection; the summary, and nDCG@10 of each query."""
+    """Rank every document for every judged query; returns the summary and nDCG@10 of each query."""
     vocabulary = BaseVocabulary(model)
     documents = _read_lines(folder / "corpus.jsonl")
     judged: dict[str, dict[str, int]] = collections.defaultdict(dict)
@@ -91,8 +94,10 @@ def evaluate(model: Model, folder: Path, keep: int) -> tuple[dict[str, object], 
     profiles = strongest(z_scores(model, count_texts(vocabulary, texts)), keep)
     norms = np.linalg.norm(profiles, axis=1, keepdims=True)
     profiles = np.divide(profiles, norms, out=np.zeros_like(profiles), where=norms > 0)
-    asked = strongest(z_scores(model, count_texts(vocabulary, [query["text"] for query in queries])), keep)
-    order = np.argsort(-(asked @ profiles.T), axis=1, kind="stable")[:, :10]
+    query_profiles = strongest(
+        z_scores(model, count_texts(vocabulary, [query["text"] for query in queries])), keep
+    )
+    order = np.argsort(-(query_profiles @ profiles.T), axis=1, kind="stable")[:, :10]
     scores = [
         ndcg_at_10([documents[d]["_id"] for d in row], judged[query["_id"]])
         for row, query in zip(order.tolist(), queries, strict=True)
@@ -111,7 +116,7 @@ def _read_lines(path: Path) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Print one JSON object a collection and the mean of all."""
+    """Print one JSON object for each collection, and the mean."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

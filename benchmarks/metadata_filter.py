@@ -1,10 +1,10 @@
-"""What filters on documents cost in a large library.
+"""Cost of document filters in a large library.
 
     python -m benchmarks.metadata_filter [--documents N] [--runs N]
 
-Makes a library of N documents (100,000) of one passage each, with texts of 1,000 to 11,000 characters and six keys of
-metadata. Prints one JSON object: for each filter how many passages it lets through and the median processor time of N
-runs in milliseconds.
+Builds a library of N documents (default 100,000) of one passage each, with texts of 1,000 to 11,000
+characters and six metadata keys. Prints one JSON object: for each filter the number of matching passages and
+the median processor time of N runs in milliseconds.
 """
 
 from __future__ import annotations
@@ -90,26 +90,26 @@ def main() -> int:
     )
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=9)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     scorer = SimpleNamespace(reefs=(), islands=())
-    found = {}
+    results = {}
     with tempfile.TemporaryDirectory(prefix="shoal-metadata-") as folder:
         database = Database(f"sqlite:///{Path(folder) / 'shoal.db'}")
         migrate.upgrade(database)
-        fill(database, asked.documents)
+        fill(database, options.documents)
         with database.snapshot() as snapshot:
             for given in ASKED:
                 compiled_filters = compile_filters(make_filters(given, Settings()), scorer)
                 statement = f"SELECT COUNT(*) FROM ({compiled_filters.eligible})"
-                found[json.dumps(given)] = {
+                results[json.dumps(given)] = {
                     "passages": snapshot.value(statement, compiled_filters.parameters),
                     "ms": measure(
-                        partial(snapshot.value, statement, compiled_filters.parameters), asked.runs
+                        partial(snapshot.value, statement, compiled_filters.parameters), options.runs
                     ),
                 }
         size = round(database.path.stat().st_size / 2**20)
         database.close()
-    print(json.dumps({"documents": asked.documents, "mebibytes": size, "filters": found}, indent=2))
+    print(json.dumps({"documents": options.documents, "mebibytes": size, "filters": results}, indent=2))
     return 0
 
 

@@ -1,9 +1,9 @@
-"""What it takes to look after a library: doctor, backup, restore, export, import, and a sync that finds nothing to do.
+"""Cost of maintenance: doctor, backup, restore, export, import, and a sync without changes.
 
     python benchmarks/operation.py FOLDER
 
-FOLDER holds texts (.md, .markdown, .txt). Prints seconds, the processor's seconds of this process, and for how long a
-writer had to wait at most while the doctor and the backup were at work.
+FOLDER has texts (.md, .markdown, .txt). Prints wall seconds, processor seconds of this process, and the
+longest wait of a writer during the doctor and the backup.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from shoal.settings import Settings
 from shoal.storage.database import Database
 
 TOUCH = "UPDATE learning SET revision = revision"
-"""A write that changes nothing."""
+"""A write without effect."""
 
 
 class Writer:
-    """Writes again and again, and notes the longest time that it took."""
+    """Writes repeatedly and records the longest duration."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(f"sqlite:///{path}")
@@ -74,7 +74,7 @@ def examined(path: Path, *, quick: bool) -> None:
     with closing(CheckContext(Settings(database_url=f"sqlite:///{path}"), lagoon.load())) as patient:
         report = examine(patient, quick=quick)
     if not report.is_healthy:
-        sys.exit(f"the library is not whole: {report.findings}")
+        sys.exit(f"the doctor has findings: {report.findings}")
 
 
 def main() -> None:

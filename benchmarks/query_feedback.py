@@ -1,11 +1,13 @@
-"""What it is worth to move a query towards the company its words keep in the library (benchmarks.word_contexts).
+"""Gain from moving a query towards the contexts of its words in the library (benchmarks.word_contexts).
 
-usage: python -m benchmarks.query_feedback [COLLECTION...] [--share 1.0,2.0] [--sample 30] [--common 0.05] [--reefs 38]
+usage: python -m benchmarks.query_feedback [COLLECTION...] [--share 1.0,2.0] [--sample 30] [--common 0.05]
+    [--reefs 38]
 
-For each retrieval collection nDCG@10 of whole documents, by reefs alone and blended with SQLite's BM25 (both min-max
-normalised over the 200 best), for: the base vocabulary, learned words, learned words and company, company
-without learned words; and the table of known words adapted for queries and documents, by the same statistics,
-which would have to be done again for every document as the library grows. Lists after a comma give a line each.
+For each retrieval collection, prints nDCG@10 of whole documents, by reefs alone and blended with SQLite's
+BM25 (both min-max normalised over the 200 best), for: the base vocabulary, learned words, learned words with
+word contexts, word contexts without learned words; and for the table of known words adapted by the same
+statistics for queries and documents, which would have to be repeated for every document as the library grows.
+Options take several values, separated by commas.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from scipy import sparse
 import lagoon
 from benchmarks.lagoon_table import ndcg_at_10, strongest
 from benchmarks.vocabulary_learning import Collection, Corpus, observe, read_corpus
-from benchmarks.word_contexts import CompanyOptions, WordCompany, adapt, most_telling, sample
+from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks, sample
 from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
 from lagoon.build.matching import count_texts
 from lagoon.model import Model, load_model
@@ -45,7 +47,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 class FullText:
-    """Whole documents in an FTS5 table, tokenised as shoal's."""
+    """Whole documents in an FTS5 table with shoal's tokenizer."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._connection = sqlite3.connect(":memory:")
@@ -63,10 +65,10 @@ class FullText:
         words = [f'"{word}"' for word in dict.fromkeys(token_list(query)) if not is_stop_word(word)]
         scores = np.zeros(self.n)
         if words:
-            found = self._connection.execute(
+            result_of = self._connection.execute(
                 "SELECT rowid, -rank FROM t WHERE t MATCH ?", (" OR ".join(words),)
             )
-            for row, score in found:
+            for row, score in result_of:
                 scores[row] = score
         return scores
 
@@ -82,7 +84,7 @@ def unit(z: Doubles) -> Doubles:
 
 
 def adapted_queries(
-    collection: Collection, queries: Doubles, profiles: Doubles, full_text: FullText, options: CompanyOptions
+    collection: Collection, queries: Doubles, profiles: Doubles, full_text: FullText, options: ContextOptions
 ) -> Doubles:
     average = profiles.mean(axis=0)
     rows = []
@@ -90,20 +92,22 @@ def adapted_queries(
         words = []
         for word in dict.fromkeys(token_list(text)):
             holding = (
-                [] if is_stop_word(word) else full_text.holding(word, most_telling(full_text.n, options) + 1)
+                []
+                if is_stop_word(word)
+                else full_text.holding(word, max_informative_chunks(full_text.n, options) + 1)
             )
             if holding:
                 mean = profiles[sample(holding, options)].mean(axis=0)
-                words.append(WordCompany(word, len(holding), mean))
+                words.append(WordContext(word, len(holding), mean))
         rows.append(adapt(z, words, average, full_text.n, options).profile)
     return np.stack(rows)
 
 
 def adapted_table(collection: Collection, model: Model, profiles: Doubles) -> tuple[Doubles, Doubles]:
-    """(documents, queries): z-scores with the reefs of every known word moved to its company, a document being one
-    chunk with a row of `profiles`.
+    """(documents, queries): z-scores with the reefs of every known word moved towards its context; each
+    document is one chunk with a row of `profiles`.
 
-    New row = unit dictionary row + unit company, its 25 strongest entries, at the length of the old row.
+    New row = unit dictionary row + unit context, its 25 strongest entries, at the length of the old row.
     """
     vocabulary = BaseVocabulary(model)
     held = count_texts(vocabulary, collection.texts).astype(np.float64)
@@ -122,7 +126,7 @@ def adapted_table(collection: Collection, model: Model, profiles: Doubles) -> tu
     weighted = sparse.diags(model.weights / WEIGHT_SCALE) @ table.tocsr()
 
     def z(counts: sparse.csr_matrix) -> Doubles:
-        """Up to a factor for each text, which changes no ranking."""
+        """z-scores up to a factor for each text, which does not change the ranking."""
         mean, variance = model.background
         return np.asarray(((counts @ weighted).toarray() - counts.sum(axis=1) * mean) / np.sqrt(variance))
 
@@ -157,7 +161,7 @@ class Ranking:
 
 
 def _normalised(scores: Doubles) -> Doubles:
-    """Min-max over the best of each row."""
+    """Min-max normalisation over the best entries of each row."""
     best = np.sort(scores, axis=1)[:, -BLENDED:]
     low, high = best[:, :1], best[:, -1:]
     return np.clip((scores - low) / np.maximum(high - low, 1e-9), 0, 1)
@@ -168,9 +172,9 @@ def evaluate(
     scorer: lagoon.ReefScorer,
     model: Model,
     settings: Settings,
-    variants: Sequence[CompanyOptions],
+    variants: Sequence[ContextOptions],
 ) -> dict[str, tuple[float, float]]:
-    """(reefs alone, blend) by what was done."""
+    """nDCG@10 (reefs alone, blend) by variant."""
     assert corpus.collection is not None
     collection = corpus.collection
     evidence = Evidence.of(observe(corpus, scorer, settings))
@@ -194,12 +198,16 @@ def evaluate(
     return result
 
 
-def _title(options: CompanyOptions) -> str:
-    return f"company {options.share:g}, sample {options.sample}, common {options.max_chunk_share:g}, reefs {options.max_reefs}"
+def _title(options: ContextOptions) -> str:
+    return (
+        f"context {options.share:g}, sample {options.sample}, "
+        f"common {options.max_chunk_share:g}, reefs {options.max_reefs}"
+    )
 
 
 def main() -> None:
-    """Print nDCG@10 and gains over the base vocabulary (reefs) and BM25 (blend), by collection and on average."""
+    """Print nDCG@10 and gains over the base vocabulary (reefs) and BM25 (blend), by collection and on
+    average."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -211,13 +219,13 @@ def main() -> None:
     if not folders and "SHOAL_TEST_CORPORA" in os.environ:
         folders = sorted((Path(os.environ["SHOAL_TEST_CORPORA"]) / "collections").iterdir())
     if not folders:
-        parser.error("name collection folders, or set SHOAL_TEST_CORPORA")
+        parser.error("give collection folders, or set SHOAL_TEST_CORPORA")
 
     def listed(name: str, kind: Callable[[str], float]) -> list[float]:
         return [kind(value) for value in getattr(options, name).split(",")]
 
     variants = [
-        CompanyOptions(share, common, int(size), int(reefs))
+        ContextOptions(share, common, int(size), int(reefs))
         for share, size, common, reefs in itertools.product(
             listed("share", float), listed("sample", int), listed("common", float), listed("reefs", int)
         )
@@ -229,11 +237,11 @@ def main() -> None:
         corpus = read_corpus(folder, settings)
         results[corpus.name] = evaluate(corpus, scorer, model, settings, variants)
     for what in next(iter(results.values())):
-        alone = [100 * (found[what][0] / found["base"][0] - 1) for found in results.values()]
-        blend = [100 * (found[what][1] / found["bm25"][1] - 1) for found in results.values()]
+        alone = [100 * (result_of[what][0] / result_of["base"][0] - 1) for result_of in results.values()]
+        blend = [100 * (result_of[what][1] / result_of["bm25"][1] - 1) for result_of in results.values()]
         line = {
             "what": what,
-            "reefs": [round(found[what][0], 4) for found in results.values()],
+            "reefs": [round(result_of[what][0], 4) for result_of in results.values()],
             "gain %": [round(gain, 1) for gain in alone],
             "mean": round(statistics.mean(alone), 1),
             "blend over bm25 %": [round(gain, 1) for gain in blend],

@@ -1,11 +1,13 @@
-"""How long a search takes over HTTP, and how many a service answers.
+"""Latency and throughput of searches over HTTP.
 
-usage: python benchmarks/search_latency.py DATABASE|FOLDER... [--queries FILE.jsonl] [--n 200] [--upload FOLDER] [--seed 1]
+usage: python benchmarks/search_latency.py DATABASE|FOLDER... [--queries FILE.jsonl] [--n 200] [--upload
+    FOLDER] [--seed 1]
 
-Starts `shoal up` with one worker on a copy of a library, or of one made from folders of texts. Queries are the `text` of
-each line of FILE, or else drawn from the library: runs of two to eight words of its passages. Prints, for each mode,
-median and 95th percentile in milliseconds with one client, requests a second with eight; with --upload the same for
-hybrid while that folder is ingested; and the load of the machine before, because other work on it makes all of this slower.
+Starts `shoal up` with one worker on a copy of a library, or on one built from folders of texts. Queries are
+the `text` of each line of FILE, or runs of two to eight words of the library's passages. Prints for each mode
+the median and 95th percentile in milliseconds with one client, and requests a second with eight; with
+--upload the same for hybrid while that folder is ingested; and the load of the machine before, because other
+work slows everything down.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def draw(database: Path, n: int, seed: int) -> list[str]:
 
 
 def ask(client: httpx.Client, query: str, mode: str) -> float:
-    """Milliseconds until the answer is there."""
+    """Milliseconds until the response is complete."""
     began = time.perf_counter()
     answer = client.post("/api/v1/search", json={"query": query, "mode": mode})
     milliseconds = 1000 * (time.perf_counter() - began)
@@ -97,7 +99,7 @@ def throughput(address: str, queries: Sequence[str], mode: str) -> float:
 
 
 def while_uploading(address: str, folder: Path, measure: Callable[[], float]) -> list[float]:
-    """What is measured again and again until the upload has been ingested."""
+    """Measure repeatedly until the upload is ingested."""
     command = [*SHOAL, "upload", str(folder), "--server", address, "--wait"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as upload:
         found = []

@@ -1,10 +1,12 @@
-"""How SQLite answers the core queries of a search, and what each costs.
+"""Query plans and costs of the core statements of a search.
 
     python benchmarks/search_plans.py DATABASE [--query TEXT] [--runs N]
 
-Prints one JSON object: for each statement its plan (EXPLAIN QUERY PLAN), the rows it gives and the median processor time
-of N runs in milliseconds, which a busy machine hardly changes; the same for what the postings in memory do instead,
-for reading new postings, and for the best thousand matches as rows in place of all matches as two texts.
+Prints one JSON object: for each statement its plan (EXPLAIN QUERY PLAN), the number of rows and the median
+    processor
+time of N runs in milliseconds, which other load hardly affects; the same for the postings in memory that
+replace statements, for reading new postings, and for the best thousand matches as rows instead of all matches
+as two texts.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def measure_statement(
 
 
 def measure_reading(snapshot: Snapshot, whole: postings.Postings, n_reefs: int, runs: int) -> float:
-    """What a search pays for having as many new chunks as it reads itself."""
+    """Cost of a search that reads the largest allowed number of new chunks itself."""
     newest = whole.chunk_ids[-NEW_CHUNKS:]
     last_id = int(newest[0]) - 1
     blocks = tuple(postings._without(block, block.chunk_ids > last_id) for block in whole.blocks)
@@ -83,14 +85,14 @@ def main() -> int:
     parser.add_argument("database", type=Path)
     parser.add_argument("--query", default=QUERY)
     parser.add_argument("--runs", type=int, default=9)
-    asked = parser.parse_args()
-    with Engine(db_path=asked.database) as engine, engine.database.snapshot() as snapshot:
+    options = parser.parse_args()
+    with Engine(db_path=options.database) as engine, engine.database.snapshot() as snapshot:
         kept = postings.PostingsCache()
         n_reefs = engine.scorer.n_reefs
         kept.load(snapshot, n_reefs)
         whole = kept.of(snapshot, n_reefs)
         assert whole is not None, "the library is too large for postings in memory"
-        request = make_request(asked.query, settings=engine.settings)
+        request = make_request(options.query, settings=engine.settings)
         what = analyze_query(snapshot, engine.scorer, engine.settings, request)
         terms = what.parsed.terms
         by_words = {
@@ -121,20 +123,22 @@ def main() -> int:
                 {**cited, **in_query, "data_checksum": engine.scorer.data_checksum},
             ),
         }
-        found: dict[str, Any] = {"chunks": whole.state.n_chunks, "query": asked.query}
-        found["statements"] = {
-            name: measure_statement(snapshot, statement, parameters, asked.runs)
+        report: dict[str, Any] = {"chunks": whole.state.n_chunks, "query": options.query}
+        report["statements"] = {
+            name: measure_statement(snapshot, statement, parameters, options.runs)
             for name, (statement, parameters) in statements.items()
         }
-        found["overlaps from SQL, ms"] = measure(
-            lambda: reef_ranking.overlaps(snapshot, what.reefs), asked.runs
+        report["overlaps from SQL, ms"] = measure(
+            lambda: reef_ranking.overlaps(snapshot, what.reefs), options.runs
         )
-        found["overlaps from memory, ms"] = measure(lambda: postings.overlaps(whole, what.reefs), asked.runs)
-        found["reading the postings of 1,000 new chunks, ms"] = measure_reading(
-            snapshot, whole, n_reefs, asked.runs
+        report["overlaps from memory, ms"] = measure(
+            lambda: postings.overlaps(whole, what.reefs), options.runs
         )
-        found["postings in memory, MB"] = round(whole.n_bytes / 1e6, 1)
-    print(json.dumps(found, indent=1))
+        report["reading the postings of 1,000 new chunks, ms"] = measure_reading(
+            snapshot, whole, n_reefs, options.runs
+        )
+        report["postings in memory, MB"] = round(whole.n_bytes / 1e6, 1)
+    print(json.dumps(report, indent=1))
     return 0
 
 

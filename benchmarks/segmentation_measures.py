@@ -1,8 +1,8 @@
-"""How far two segmentations of a text are apart: Pk and WindowDiff, 0 for equal ones, lower is better.
+"""Distances of two segmentations of a text: Pk and WindowDiff, 0 if they are equal, lower is better.
 
-A segmentation of n units (here sentences) is its boundaries: the units, from 1 to n - 1, that begin a new
-segment. A window of k units slides over the text and both measures count where the segmentations disagree
-about it: k is half the mean length of the reference's segments.
+A segmentation of n units (here sentences) is given by its boundaries: the units, from 1 to n - 1, that begin
+a new segment. A window of k units slides over the text, and both measures count the windows in which the
+segmentations disagree. k is half the mean length of the reference's segments.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _boundaries_between(
     """
     reference, found = set(reference), set(found)
     if not all(0 < boundary < n for boundary in reference | found):
-        raise ValueError(f"boundaries are between 1 and {n - 1}")
+        raise ValueError(f"boundaries must be between 1 and {n - 1}")
     k = window_length(reference, n)
     if n <= k:
         raise ValueError(f"a text of {n} units has no pair {k} apart")

@@ -1,9 +1,9 @@
-"""Many small notes in one upload: seconds until they are accepted, and until all of them are stored.
+"""Many small notes in one upload: seconds until they are accepted, and until all are stored.
 
     python -m benchmarks.small_notes [--notes 10000] [--bytes 1000] [--workers 2] [--broker URL]
 
-Starts `shoal up` on an empty database and sends generated notes as NDJSON. Prints one JSON object. Exit 1 unless every
-note was stored.
+Starts `shoal up` on an empty database and sends generated notes as NDJSON. Prints one JSON object. Exits 1
+unless every note was stored.
 """
 
 from __future__ import annotations

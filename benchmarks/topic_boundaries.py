@@ -1,26 +1,26 @@
-"""Does `analyze` cut where the topic changes? `python benchmarks/topic_boundaries.py CORPORA [--data DIR]`
+"""Accuracy of the topic boundaries of `analyze`: `python benchmarks/topic_boundaries.py CORPORA [--data DIR]`
 
-CORPORA holds `wikipedia/NAME.txt` and `wikipedia-vital-1k.jsonl.gz` (default: $SHOAL_TEST_CORPORA/corpora). Runs of
-sentences from sections of different articles are put together into one plain text without paragraphs, and its
-parts are to be found again:
+CORPORA has `wikipedia/NAME.txt` and `wikipedia-vital-1k.jsonl.gz` (default: $SHOAL_TEST_CORPORA/corpora).
+Runs of sentences from sections of different articles are concatenated into a plain text without paragraphs,
+and the borders between the runs are to be found:
 
     mixed    8 to 20 pieces of 3 to 15 sentences
     choi     10 pieces of 3 to 11 sentences, each from the start of a section (after Choi 2000)
     short    10 to 20 pieces of 3 to 5 sentences
     long     5 to 10 pieces of 10 to 25 sentences
-    article  the sections of one article in their order, without headings: a matter of taste where one could also
-             cut, so a number to compare with, without a limit
+    article  the sections of one article in their order, without headings: other boundaries may be right too,
+             so this is for comparison only and has no limit
 
-Measured by Pk and WindowDiff over sentences, lower is better, means over documents. Against `analyze` with its
-default options stand
+Measures are Pk and WindowDiff over sentences, lower is better, means over documents. `analyze` with its
+default options is compared with:
 
-    random       boundaries at random places, as many as there are
-    every N      N the mean length of the document's own pieces; and the N that is best for all documents of the
-                 shape, found by trying all
-    TextTiling   nltk's, with Shoal's stop words, every sentence a paragraph so that it can cut between any two; once
-                 with its default settings and once with those that are best on documents from other articles
+    random       the right number of boundaries at random positions
+    every N      N is the mean length of the document's own pieces, or the best N for all documents of the
+                 shape
+    TextTiling   nltk's, with Shoal's stop words, every sentence a paragraph so that it can cut between any
+                 two; with its default settings and with the best ones on documents from other articles
 
-None but `analyze` and TextTiling can be used without knowing the answer. Articles are divided by a fixed draw:
+Only `analyze` and TextTiling do not use the answer. Articles are divided at random with a fixed seed:
 `--tuning` reports on the half that parameters may be chosen on, the default on the other half. Exits 1 unless
 `analyze` has the lowest mean of both measures in every shape but the last.
 """
@@ -57,12 +57,13 @@ _LISTS = re.compile(
 _HEADING = re.compile(r"^=+ *(.*?) *=+$", re.MULTILINE)
 _WHOLE = re.compile(r"^[\"'(\[]*[A-Z0-9].*[.!?][\"')\]]*$", re.DOTALL)
 LEAST_WORDS = 5
-"""Shorter sentences are mostly captions and debris of tables."""
+"""Shorter sentences are mostly captions and fragments of tables."""
 
 ARTICLE = "article"
 SHORTEST_SECTION, FEWEST_SECTIONS = 4, 5
 
-# Words of a block, blocks compared, and the stricter policy (1): the other, and other sizes, never were the best.
+# Words of a block, blocks compared, and the stricter policy (1): the other, and other sizes, never were the
+# best.
 TILING_SETTINGS = [(w, k, 1) for w in (15, 20, 30) for k in (3, 6, 10)]
 TILING_DOCUMENTS = 20
 RANDOM_DRAWS = 20
@@ -71,7 +72,7 @@ LONGEST_N = 60
 
 @dataclass(frozen=True)
 class Document:
-    """Sentences and the numbers of those that begin a piece, but for the first."""
+    """Sentences, and the indices of those that begin a piece, except the first."""
 
     sentences: tuple[str, ...]
     boundaries: tuple[int, ...]
@@ -90,7 +91,7 @@ Splitter = Callable[[Document], list[int]]
 
 
 def read_articles(corpora: Path) -> Iterator[Sections]:
-    """Sections of each article as whole sentences; parts that are no running prose are left out."""
+    """Sections of each article as whole sentences, without parts that are not prose."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((corpora / "wikipedia").glob("*.txt"))]
     packed = corpora / "wikipedia-vital-1k.jsonl.gz"
     if packed.exists():
@@ -161,7 +162,8 @@ def _whole_articles(articles: list[Sections], n: int, random: np.random.Generato
 
 
 def _readable(pieces: list[list[str]]) -> list[Document]:
-    """The pieces as a document; none if its text is read as other sentences, the unit that is counted."""
+    """Join the pieces to a document; None if its text splits into other sentences, the unit of the
+    measures."""
     starts = np.cumsum([len(piece) for piece in pieces])[:-1]
     document = Document(tuple(s for piece in pieces for s in piece), tuple(starts.tolist()))
     read = [sentence.text for sentence in lagoon.split_sentences(document.text)]
@@ -191,7 +193,7 @@ def every_true_mean(document: Document) -> list[int]:
 
 
 class Tiling(TextTilingTokenizer):  # type: ignore[misc]
-    """nltk's TextTiling, its slowest step done by matrices."""
+    """nltk's TextTiling with its slowest step vectorized."""
 
     def _block_comparison(self, tokseqs: Sequence[Any], token_table: Mapping[str, Any]) -> list[float]:
         counts = np.zeros((len(tokseqs) + 1, len(token_table)))
@@ -211,7 +213,7 @@ class Tiling(TextTilingTokenizer):  # type: ignore[misc]
 
 
 def tiling(w: int, k: int, policy: int) -> Splitter:
-    """TextTiling; its boundaries, which lie between words, moved to the nearest start of a sentence."""
+    """Run TextTiling; its boundaries, which are between words, move to the nearest start of a sentence."""
     stop_words = set(lagoon.STOP_WORDS)
     tokenizer = Tiling(w=w, k=k, stopwords=stop_words, cutoff_policy=policy, demo_mode=True)
 
@@ -253,8 +255,8 @@ def best(splitters: dict[str, Splitter], documents: list[Document]) -> tuple[str
 
 
 def report(scorer: lagoon.ReefScorer, shape: str, documents: list[Document], others: list[Document]) -> bool:
-    """Print all ways to cut documents of a shape; whether `analyze` is best. `others` are of the same shape
-    and from other articles."""
+    """Print the results of all splitters for a shape; returns whether `analyze` is best. `others` are
+    documents of the same shape from other articles."""
     lengths = f"every N, best N of 2 to {LONGEST_N}", "TextTiling, best settings"
     n_best, every_best = best({str(n): every(n) for n in range(2, LONGEST_N + 1)}, documents)
     tiling_best, tiles = best(

@@ -1,14 +1,16 @@
-"""What learning costs on the way in, and whether the number of processes shows in the library.
+"""Cost of learning during ingestion, and independence of the library from the number of processes.
 
     python benchmarks/two_passes.py SOURCE [--wave-bytes N] [--processes 1 2 4] [--runs N]
 
-SOURCE is a folder of texts or of a test collection (corpus.jsonl). Every run is a process of its own with
-`Engine.ingest_many` on an empty database. Prints one JSON object: of a run without and one with learning, seconds,
-MB/s, processor seconds of the process, of its main thread (the rest is storing, which another thread does meanwhile)
-and by stage, and the peak of resident memory during ingestion; how many times as long learning takes, by the clock and
-by processor time; the share of documents whose first analysis was used again; then the SHA-256 of the canonical export
-for each number of processes. Of several runs with one process, without and with learning in turns, the quickest counts:
-on a machine that others use too, the clock says little, and processor time more. Exit 1 unless all exports are the same.
+SOURCE is a folder of texts or a test collection (corpus.jsonl). Every run is a separate process with
+`Engine.ingest_many` on an empty database. Prints one JSON object: for a run without and one with learning,
+seconds, MB/s, processor seconds of the process, of its main thread (another thread stores) and by stage, and
+peak resident memory; the ratios of wall and processor time with and without learning; the share of documents
+whose first analysis was reused; and the SHA-256 of the canonical export for each number of processes. Runs
+with one process alternate between
+without and with learning, and the fastest counts: on a shared machine, processor time is more reliable than
+    wall time.
+Exits 1 unless all exports are equal.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shoal.cli.ingest_session import find_files
-
+from shoal.cli.folder_ingest import find_files
 from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import embedded
@@ -51,7 +52,7 @@ def documents(source: Path) -> Iterator[dict[str, Any]]:
 
 
 def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
-    """Take everything in, in this process or several."""
+    """Ingest all documents, in this process or in several."""
     relax_collector()
     stages: Counter[str] = Counter()
     analyzed = Counter[str]()
@@ -83,7 +84,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
             results = ingest_session.finish(processes=processes)
         seconds = time.perf_counter() - began
         cpu, of_thread = time.process_time() - cpu, time.thread_time() - of_thread
-        # Before the export, which takes more than ingestion.
+        # Before the export, which takes more memory than ingestion.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         status = engine.status()
         exported = hashlib.sha256()

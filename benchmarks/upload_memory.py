@@ -1,12 +1,12 @@
-"""What an upload of any size takes of the service's memory, and how quickly it answers others meanwhile.
+"""Memory of the service during a large upload, and its latency for another client meanwhile.
 
     python -m benchmarks.upload_memory [--megabytes 1024] [--kind lines form archive]
 
-Starts `shoal serve` on an empty database, without workers, and for each kind of body uploads that many generated
-megabytes in documents of one megabyte. Another client asks for a job every 20 ms, for five seconds before and then
-meanwhile. Prints one JSON object a kind: seconds until the answer, resident memory before, at its peak and after (MB),
-and the 50th and 95th percentile and the maximum of the other client's waiting (ms), without and with the upload. Exit 1
-where memory grew by 100 MB or more.
+Starts `shoal serve` on an empty database, without workers, and for each kind of body uploads that many
+generated megabytes in documents of one megabyte. Another client requests a job every 20 ms, for five seconds
+before and then during the upload. Prints one JSON object for each kind: seconds until the response, resident
+memory before, at its peak and after (MB), and the 50th and 95th percentile and the maximum of the other
+client's latency (ms), without and with the upload. Exits 1 if memory grew by 100 MB or more.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def sentences() -> list[str]:
 
 
 def documents(n: int, n_bytes: int, seed: int = 0) -> Iterator[bytes]:
-    """Texts of about so many bytes, all of them different."""
+    """Distinct texts of about `n_bytes` bytes."""
     known, chance = sentences(), random.Random(seed)
-    # One long text, and each document another part of it: to generate must not be what is measured.
+    # Each document is another part of one long text, so that generation takes little time.
     long = "\n".join(chance.choices(known, k=max(5_000, n_bytes // 20)))
     for number in range(n):
         start = chance.randrange(len(long) - n_bytes)
@@ -69,7 +69,8 @@ def as_form(texts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def as_archive(texts: Iterator[bytes], file: Path) -> Iterator[bytes]:
-    """A zip that only stores, so that its size is that of the texts; made before the first piece is asked for."""
+    """An uncompressed zip, so that its size is that of the texts; built before the first piece is
+    requested."""
     with zipfile.ZipFile(file, "w") as archive:
         for n, text in enumerate(texts):
             archive.writestr(f"{n}.txt", text)
@@ -93,7 +94,7 @@ def body_of(kind: str, n: int, scratch: Path) -> tuple[str, Iterator[bytes]]:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, int]]:
-    """A service without workers: its address, and the process that answers."""
+    """Run a service without workers; yields its address and the id of the serving process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -115,7 +116,7 @@ def serving(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def answering(pid: int) -> int:
-    """The last of the processes that started one another from `pid` on."""
+    """The last process in the chain of child processes of `pid`."""
     while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         pid = int(children[0])
     return pid
@@ -127,7 +128,7 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 class Poller(threading.Thread):
-    """Somebody who watches a job."""
+    """A client that polls a job."""
 
     def __init__(self, address: str, job_id: int) -> None:
         super().__init__(daemon=True)
@@ -155,7 +156,7 @@ def measure(kind: str, megabytes: int, scratch: Path) -> dict[str, Any]:
         first = client.post(f"{API}/documents", json={"content": "The tide and the shore."}).json()["job"][
             "id"
         ]
-        # A small upload first: code that is loaded on first use is no growth.
+        # A small upload first, so that code loaded on first use does not count as growth.
         warm = b"".join(as_lines(documents(3, DOCUMENT_BYTES, seed=99)))
         client.post(
             f"{API}/documents/bulk", content=warm, headers={"Content-Type": "application/x-ndjson"}

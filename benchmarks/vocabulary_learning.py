@@ -1,14 +1,14 @@
-"""What learning the corpus's own words is worth, in one process and without a database.
+"""Gain from learned words, in one process and without a database.
 
-usage: python benchmarks/vocabulary_learning.py [FOLDER...] [--set NAME=VALUE ...] [--vary NAME=VALUE,VALUE,...]
-                                                [--seed 1] [--examples 10]
+usage: python benchmarks/vocabulary_learning.py [FOLDER...] [--set NAME=VALUE ...] [--vary
+                                                NAME=VALUE,VALUE,...] [--seed 1] [--examples 10]
 
-A folder with corpus.jsonl, queries.jsonl and qrels/test.tsv is a retrieval collection: nDCG@10 of reefs alone is
-printed without and with the words learned from it, whole documents against queries as in lagoon_table.py. Any
-other folder holds texts (.md, .txt). Of each folder: how many occurrences of unknown words become known, words
-and compounds learned, by how many reefs they are described, the size of observations as stored, speed; and
-examples drawn at random. `--set` changes settings of shoal by their names without SHOAL_, `--vary` prints one line
-for each value of one. Without folders those under $SHOAL_TEST_CORPORA are used.
+For a retrieval collection (a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv), prints nDCG@10 of
+reefs alone without and with learned words, for whole documents as in lagoon_table.py. Any other folder has
+texts (.md, .txt). For each folder, prints the share of occurrences of unknown words that become known, the
+numbers of learned words and compounds, their mean number of reefs, the stored size of observations, speed,
+and random examples. `--set` changes settings of shoal by their names without SHOAL_, `--vary` prints a line
+for each value of a setting. Without folders, those under $SHOAL_TEST_CORPORA are used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KEEP = 38
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents with their ids, texts of queries with their relevant documents."""
+    """Documents with their ids, and texts of queries with their relevant documents."""
 
     ids: list[str]
     texts: list[str]
@@ -52,7 +52,8 @@ class Collection:
 
 @dataclass
 class Corpus:
-    """Drafts of a folder; `collection` where it can be ranked. Rows are kept from one run to the next."""
+    """Drafts of a folder; `collection` if it is a retrieval collection. Observations are cached between
+    runs."""
 
     name: str
     drafts: list[DocumentDraft]
@@ -100,8 +101,8 @@ def ndcg(collection: Collection, scorer: lagoon.ReefScorer) -> float:
     profiles = strongest(_z_scores(collection.texts, scorer), KEEP)
     norms = np.linalg.norm(profiles, axis=1, keepdims=True)
     profiles = np.divide(profiles, norms, out=np.zeros_like(profiles), where=norms > 0)
-    asked = strongest(_z_scores(collection.queries, scorer), KEEP)
-    order = np.argsort(-(asked @ profiles.T), axis=1, kind="stable")[:, :10]
+    query_profiles = strongest(_z_scores(collection.queries, scorer), KEEP)
+    order = np.argsort(-(query_profiles @ profiles.T), axis=1, kind="stable")[:, :10]
     return statistics.mean(
         ndcg_at_10([collection.ids[index] for index in row], relevant)
         for row, relevant in zip(order.tolist(), collection.relevant, strict=True)
@@ -114,7 +115,7 @@ def _z_scores(texts: Sequence[str], scorer: lagoon.ReefScorer) -> Any:
 
 
 def observe(corpus: Corpus, scorer: lagoon.ReefScorer, settings: Settings) -> list[EvidenceRow]:
-    """Rows of all documents; made again only when a setting changes that they depend on."""
+    """Observations of all documents; computed again only if a setting they depend on changes."""
     depends = tuple(getattr(settings, name) for name in DISCOVERY_SETTINGS)
     if corpus.rows is None or corpus.rows[0] != depends:
         rows: list[EvidenceRow] = []
@@ -143,7 +144,7 @@ DISCOVERY_SETTINGS = (
 def run(
     corpus: Corpus, scorer: lagoon.ReefScorer, settings: Settings
 ) -> tuple[dict[str, object], list[LearnedWord]]:
-    """What is learned from a corpus and what it changes, and the words."""
+    """Statistics of learning from a corpus, and the learned words."""
     rows = observe(corpus, scorer, settings)
     assert corpus.rows is not None
     n_bytes = sum(draft.n_bytes for draft in corpus.drafts)
@@ -187,7 +188,7 @@ def _stored_bytes(row: EvidenceRow) -> int:
 
 
 def examples(learned: Sequence[LearnedWord], scorer: lagoon.ReefScorer, seed: int, n: int) -> Iterator[str]:
-    """`n` words and half as many compounds, at random."""
+    """Print `n` random words and half as many compounds."""
     rng = random.Random(seed)
     for is_compound, wanted in ((False, n), (True, n // 2)):
         some = [word for word in learned if word.is_compound == is_compound]
@@ -207,7 +208,7 @@ def _with_values(settings: Settings, assignments: Sequence[str]) -> Settings:
 
 
 def main() -> None:
-    """Print one JSON object a corpus, and the mean gain over collections."""
+    """Print one JSON object for each corpus, and the mean gain over collections."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""A rival of shoal.search.feedback: a query moved towards the company of each of its words, not of all of them together.
+"""An alternative to shoal.search.feedback: move a query towards the context of each of its words separately.
 
-The dictionary says what a word is about anywhere; the library says what it is about here. For each word of a
-query the mean profile of chunks that hold it is compared with the average chunk, as `associations` does for
-unknown words, and the query's own profile moves that way. Chunks stay as they are, so nothing has to be scored
-anew as the library grows, what was deleted leaves no trace, and a word counts that occurs for the first time.
-Adapting the words of chunks as well ranks no better by reefs alone, but better beside BM25
+The dictionary gives the general meaning of a word, the library its meaning in this library. For each word of
+a query, the mean profile of the chunks with the word is compared with the average chunk, as `associations`
+does for unknown words, and the query's own profile moves in that direction. Chunks do not change, so nothing
+is scored again as the library grows, deleted documents leave no trace, and a word counts from its first
+occurrence. Adapting the words of chunks as well does not rank better by reefs alone, but does with BM25
 (benchmarks/query_feedback.py has the numbers).
 """
 
@@ -20,18 +20,21 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 
-# A reef hardly any chunk has would make any chunk that does stand out. The mean over 207 reefs is about 0.03.
+# Lower bound of averages, so that a reef that hardly any chunk has does not dominate. The mean over 207 reefs
+# is about 0.03.
 _LEAST_AVERAGE = 1e-4
-# In a small library a word is not common because it is in one chunk of ten.
-_ALWAYS_TELLING = 20
+# Up to this many chunks a word is never too common: in a small library, that may be one chunk in ten.
+_MIN_COMMON_CHUNKS = 20
 
 
 @dataclass(frozen=True)
-class CompanyOptions:
-    """share            length of the company's profile beside the query's own
-    max_chunk_share  a word that a larger share of the chunks holds tells nothing
-    sample           chunks looked at for a word; ten rank as well as all
-    max_reefs        strongest reefs kept of the whole
+class ContextOptions:
+    """Options of word contexts.
+
+    share            length of the context's profile relative to the query's own
+    max_chunk_share  words in a larger share of the chunks are ignored
+    sample           chunks read for a word; ten rank as well as all
+    max_reefs        strongest reefs of the result
 
     The defaults were chosen by benchmarks/query_feedback.py.
     """
@@ -42,9 +45,9 @@ class CompanyOptions:
     max_reefs: int = 60
 
 
-class WordCompany(NamedTuple):
-    """A word of the query: how many chunks hold it, and the mean (reefs,) of their profiles of unit length, or of
-    the profiles of a sample of them."""
+class WordContext(NamedTuple):
+    """A word of the query: the number of chunks with it, and the mean (reefs,) of the unit profiles of these
+    or of a sample of them."""
 
     word: str
     n_chunks: int
@@ -53,32 +56,34 @@ class WordCompany(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaptedQuery:
-    """profile  (reefs,) z-scores of the query, adapted; 0 where below the strongest
-    feedback  (words, reefs) what each word added to it before that, for explanations
+    """A query after adaptation.
+
+    profile   (reefs,) adapted z-scores of the query; 0 except for the strongest
+    feedback  (words, reefs) contribution of each word, for explanations
     """
 
     profile: Doubles
     feedback: Doubles
 
 
-def most_telling(n_chunks: int, options: CompanyOptions) -> int:
-    """The most chunks of a library of `n_chunks` that may hold a word for it to tell anything."""
-    return max(_ALWAYS_TELLING, int(options.max_chunk_share * n_chunks))
+def max_informative_chunks(n_chunks: int, options: ContextOptions) -> int:
+    """Largest number of chunks, in a library of `n_chunks`, that an informative word may occur in."""
+    return max(_MIN_COMMON_CHUNKS, int(options.max_chunk_share * n_chunks))
 
 
-def sample(chunk_ids: Sequence[int], options: CompanyOptions) -> list[int]:
-    """Some of the chunks that hold a word, spread evenly over the library."""
+def sample(chunk_ids: Sequence[int], options: ContextOptions) -> list[int]:
+    """Sample of the chunks with a word, evenly spaced over the library."""
     step = max(1, -(-len(chunk_ids) // options.sample))
     return list(chunk_ids[::step])
 
 
 def adapt(
-    query: Doubles, words: Sequence[WordCompany], average: Doubles, n_chunks: int, options: CompanyOptions
+    query: Doubles, words: Sequence[WordContext], average: Doubles, n_chunks: int, options: ContextOptions
 ) -> AdaptedQuery:
-    """A query's z-scores (reefs,) moved towards the company its words keep.
+    """Move a query's z-scores (reefs,) towards the contexts of its words.
 
-    `average` (reefs,) is the mean of all chunks' profiles of unit length. Words count by their rarity, each with
-    the direction of what stands out: the excess over the average in roots of the average.
+    `average` (reefs,) is the mean of the unit profiles of all chunks. Words are weighted by rarity; the
+    direction of a word is the excess of its context over the average, in square roots of the average.
     """
     own = np.maximum(query, 0.0)
     length = float(np.linalg.norm(own)) or 1.0
@@ -86,7 +91,7 @@ def adapt(
     for row, word in zip(directions, words, strict=True):
         excess = np.maximum((word.mean - average) / np.sqrt(np.maximum(average, _LEAST_AVERAGE)), 0.0)
         norm = float(np.linalg.norm(excess))
-        if norm and word.n_chunks <= most_telling(n_chunks, options):
+        if norm and word.n_chunks <= max_informative_chunks(n_chunks, options):
             row[:] = excess / norm * _rarity(word.n_chunks, n_chunks)
     together = float(np.linalg.norm(directions.sum(axis=0)))
     feedback = directions * (options.share * length / together) if together else directions

@@ -1,12 +1,13 @@
-"""Whether the number of workers, the broker or the order within a wave shows in the library. They must not.
+"""Check that the library does not depend on the number of workers, the broker or the order within a wave.
 
     python -m benchmarks.workers FOLDER [--workers 1 2 4] [--wave-mb 64 4] [--redis URL]
 
-Every run is a `shoal up` on an empty database, the files of FOLDER as one bulk upload, and `shoal export --canonical`
-once the job has ended. For each wave size there is a run for every number of workers on the embedded broker, the
-same on Redis (a redis-server of its own, unless --redis names one), and one more with the documents of each wave sent
-in another order. Prints a line of JSON a run: seconds from the first byte sent to the end of the job, MB/s, the
-SHA-256 of the export; and at last whether those agree for each wave size. Exit 1 unless they do.
+Every run starts `shoal up` on an empty database, uploads the files of FOLDER in bulk, and runs `shoal export
+--canonical` when the job has ended. For each wave size there are runs for every number of workers on the
+embedded broker, the same on Redis (a separate redis-server, unless --redis names one), and one run with the
+documents of each wave in another order. Prints a line of JSON for each run: seconds from the first byte sent
+to the end of the job, MB/s and the SHA-256 of the export; finally whether these agree for each wave size.
+Exits 1 unless they do.
 """
 
 from __future__ import annotations
@@ -25,9 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from shoal.cli.ingest_session import find_files
-
 from benchmarks.ingest_service import SHOAL, service
+from shoal.cli.folder_ingest import find_files
 from shoal.client import Client, UploadFile
 from shoal.settings import MIB
 
@@ -36,7 +36,7 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is done: `turned` sends the documents of every wave in another order."""
+    """Configuration of a run; `turned` sends the documents of every wave in another order."""
 
     wave_mb: int
     broker: str
@@ -46,7 +46,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of it. `waves` is how many the upload was cut into."""
+    """Result of a run. `waves`: number of waves of the upload."""
 
     documents: int
     waves: int
@@ -63,7 +63,7 @@ def runs(wave_mb: Sequence[int], workers: Sequence[int], brokers: Sequence[str])
 
 
 def waves_of(files: Sequence[UploadFile], wave_bytes: int) -> list[list[UploadFile]]:
-    """The waves that an upload is cut into: each ends with the document that makes it reach `wave_bytes`."""
+    """Waves of an upload: each ends with the document that makes it reach `wave_bytes`."""
     waves: list[list[UploadFile]] = []
     filled = wave_bytes
     for file in files:
@@ -76,10 +76,10 @@ def waves_of(files: Sequence[UploadFile], wave_bytes: int) -> list[list[UploadFi
 
 
 def turned(files: Sequence[UploadFile], wave_bytes: int) -> list[UploadFile]:
-    """The files with those of every wave in another order, and the waves as they were."""
+    """Files with another order within every wave, so that the waves have the same files."""
     order: list[UploadFile] = []
     for wave in waves_of(files, wave_bytes):
-        # The document that fills a wave must stay its last.
+        # The document that completes a wave must stay the last.
         full = sum(file.size for file in wave) >= wave_bytes
         order += [*reversed(wave[:-1]), wave[-1]] if full else list(reversed(wave))
     as_before = [{file.name for file in wave} for wave in waves_of(files, wave_bytes)]
@@ -115,7 +115,7 @@ def measure(run: Run, files: Sequence[UploadFile], redis: str | None) -> Result:
 
 @contextlib.contextmanager
 def redis_server() -> Iterator[str | None]:
-    """The address of a redis-server of our own, None where none is installed."""
+    """Address of a separate redis-server, None if redis-server is not installed."""
     program = shutil.which("redis-server")
     if program is None:
         yield None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.exact_terms import kind_of
-from benchmarks.hybrid import Kept, default_blend, in_company
+from benchmarks.hybrid import FeedbackOptions, default_blend, feedback_profiles
 from benchmarks.judged_library import JudgedLibrary, at, of_best
 
 TEXTS = {
@@ -62,12 +62,12 @@ def searched(library: JudgedLibrary, mode: str) -> np.ndarray:
 
 def test_the_signals_are_those_of_searches(library: JudgedLibrary) -> None:
     assert library.lexical() == pytest.approx(searched(library, "lexical"))
-    reef = library.overlap(in_company(library, Kept()))
+    reef = library.overlap(feedback_profiles(library, FeedbackOptions()))
     assert reef == pytest.approx(searched(library, "reef"), abs=1e-4)
 
 
 def test_the_default_is_that_of_searches(library: JudgedLibrary) -> None:
-    lexical, reef = library.lexical(), library.overlap(in_company(library, Kept()))
+    lexical, reef = library.lexical(), library.overlap(feedback_profiles(library, FeedbackOptions()))
     blended = default_blend(library, of_best(lexical), of_best(reef))
     found = searched(library, "hybrid")
     # Searches make the weights add up to 1, which changes no ranking.

@@ -28,7 +28,7 @@ def small(small_model: Model) -> ReefScorer:
 
 @pytest.fixture
 def learner(small: ReefScorer) -> ReefScorer:
-    """A scorer of the small model to add words to."""
+    """A scorer of the small model that tests may add words to."""
     return small.without_custom_words()
 
 

@@ -1,5 +1,5 @@
-"""The definitions of the scorer, computed word by word with plain Python: slow, and meant to be read
-beside the specification. ASCII text only."""
+"""Reference implementation of the scorer in plain Python, word by word: slow, but easy to compare with the
+specification. ASCII text only."""
 
 import math
 import re
@@ -18,7 +18,7 @@ TOKEN = re.compile(r"(?:[a-z]\.){2,}|[a-z0-9]+(?:'[a-z0-9]+)*")
 
 @dataclass
 class Read:
-    """tf of matched words, and counts of tokens."""
+    """Term frequencies of matched words, unknown words, and counts of tokens."""
 
     tf: Counter[str]
     unknown: list[str]
@@ -74,12 +74,12 @@ def longest_compound(text: str, tokens: list[tuple[str, int, int]], at: int) -> 
 
 
 def raw_and_z(tf: Counter[str], model: Model) -> tuple[list[float], list[float]]:
-    """Activations and z-scores of all reefs."""
+    """Raw sums and z-scores of all reefs."""
     ids = {model.words[index]: index for index in range(model.n_words)}
     raw = [0.0] * model.n_reefs
     m1 = m2 = 0.0
     for word, count in tf.items():
-        # rounded to 1/1024 by definition, so that sums are exact
+        # Rounded to 1/1024 by definition, so that sums are exact.
         m = round((1 + math.log(count)) * 1024) / 1024
         m1 += m
         m2 += m * m
@@ -91,6 +91,6 @@ def raw_and_z(tf: Counter[str], model: Model) -> tuple[list[float], list[float]]
         return raw, [0.0] * model.n_reefs
     mean, variance = model.background
     rate, exponent = model.dispersion.tolist()
-    term_statistics = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
-    z = [(raw[r] - m1 * mean[r]) / math.sqrt(term_statistics * variance[r]) for r in range(model.n_reefs)]
+    count_variance = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
+    z = [(raw[r] - m1 * mean[r]) / math.sqrt(count_variance * variance[r]) for r in range(model.n_reefs)]
     return raw, z

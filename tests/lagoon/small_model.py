@@ -1,4 +1,4 @@
-"""A small model made up for the tests, with every feature of the real one."""
+"""A small model for tests, with every feature of the real model."""
 
 import numpy as np
 

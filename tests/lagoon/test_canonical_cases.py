@@ -1,5 +1,5 @@
-"""What anyone would expect of the shipped data, whichever build it came from: reefs are found by their words, not by
-id. Passages are written for these tests."""
+"""Expected results with the packaged data of any build: reefs are identified by their words, not by id. The
+passages are written for these tests."""
 
 from collections import defaultdict
 
@@ -38,7 +38,7 @@ billion. Savers, at last, earn something on their deposits."""
 
 
 def reef_of(scorer: ReefScorer, *words: str) -> int:
-    """The reef that the words have most in common."""
+    """The reef with the largest total share of the words."""
     shares: dict[int, float] = defaultdict(float)
     for word in words:
         info = scorer.lookup_word(word)
@@ -50,7 +50,7 @@ def reef_of(scorer: ReefScorer, *words: str) -> int:
 
 
 def test_generic_sentences_have_low_confidence(scorer: ReefScorer) -> None:
-    # Nine of ten texts of so few words, picked at random, stay below (benchmarks/calibration.py).
+    # Nine of ten random texts with that few words stay below (benchmarks/calibration.py).
     low_for_a_sentence = 2.5
     assert scorer.score(GENERIC).confidence < low_for_a_sentence
     others = [scorer.score(text).confidence for text in MORE_GENERIC]
@@ -59,7 +59,7 @@ def test_generic_sentences_have_low_confidence(scorer: ReefScorer) -> None:
     assert clear > 5 * max(scorer.score(GENERIC).confidence, *others)
 
 
-def test_words_of_neuroscience_put_their_reef_first_by_a_wide_margin(scorer: ReefScorer) -> None:
+def test_neuroscience_words_rank_their_reef_first_by_a_wide_margin(scorer: ReefScorer) -> None:
     result = scorer.score(NEUROSCIENCE)
     first, second = result.top_reefs[:2]
     assert first.reef_id == reef_of(scorer, "neuron", "synapse", "cortex")
@@ -67,7 +67,7 @@ def test_words_of_neuroscience_put_their_reef_first_by_a_wide_margin(scorer: Ree
     assert first.z_score > 1.5 * second.z_score
 
 
-def test_a_sea_adventure_is_about_seafaring(scorer: ReefScorer) -> None:
+def test_a_sea_adventure_ranks_the_seafaring_reef_high(scorer: ReefScorer) -> None:
     top = [reef.reef_id for reef in scorer.score(SEA_ADVENTURE).top_reefs[:3]]
     assert reef_of(scorer, "ship", "sailor", "sail", "vessel") in top
 
@@ -81,24 +81,24 @@ def test_two_halves_of_a_passage_that_changes_topic_differ(
     assert min(abs(boundary - change) for boundary in analysis.boundaries) <= 1
     tops = [{reef.reef_id for reef in scorer.score(text).top_reefs[:3]} for text in (first, second)]
     assert not tops[0] & tops[1]
-    within = min(likeness(scorer, *in_turns(text)) for text in (first, second))
-    assert likeness(scorer, first, second) < 0.75 * within
+    within = min(similarity(scorer, *alternate_sentences(text)) for text in (first, second))
+    assert similarity(scorer, first, second) < 0.75 * within
 
 
-def in_turns(text: str) -> tuple[str, str]:
-    """Every second sentence, and the others."""
+def alternate_sentences(text: str) -> tuple[str, str]:
+    """Every second sentence, and the other sentences."""
     sentences = [sentence.text for sentence in lagoon.split_sentences(text)]
     return " ".join(sentences[::2]), " ".join(sentences[1::2])
 
 
-def likeness(scorer: ReefScorer, one: str, other: str) -> float:
-    """Cosine of two texts' profiles."""
-    a, b = scorer.score_raw(one), scorer.score_raw(other)
+def similarity(scorer: ReefScorer, left: str, right: str) -> float:
+    """Cosine of the profiles of two texts."""
+    a, b = scorer.score_raw(left), scorer.score_raw(right)
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "expected_words"),
     [
         (("neuron", "synapse", "cortex"), {"brain", "nerve", "nerves", "nervous", "neural", "neuroscience"}),
         (
@@ -107,8 +107,8 @@ def likeness(scorer: ReefScorer, one: str, other: str) -> float:
         ),
     ],
 )
-def test_names_say_what_their_reef_is_about(
-    scorer: ReefScorer, words: tuple[str, ...], named: set[str]
+def test_reef_names_describe_their_reef(
+    scorer: ReefScorer, words: tuple[str, ...], expected_words: set[str]
 ) -> None:
     name = scorer.reefs[reef_of(scorer, *words)].name
-    assert named & set(name.lower().replace(",", " ").split()), name
+    assert expected_words & set(name.lower().replace(",", " ").split()), name

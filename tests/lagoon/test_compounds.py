@@ -9,16 +9,16 @@ LETTERS = "abcd"
 ENTRIES = st.dictionaries(
     st.lists(st.sampled_from(LETTERS), min_size=2, max_size=4).map(tuple), st.integers(0, 99), max_size=12
 )
-# A, B and C are inflections of a, b and c; d is no word of its own.
+# A, B and C are inflections of a, b and c; d is not a single word.
 INFLECTED = "ABC"
 TOKENS = st.lists(st.tuples(st.sampled_from(LETTERS + LETTERS.upper()), st.booleans()), max_size=30)
 
 
-def find_slowly(
+def find_by_definition(
     entries: dict[tuple[str, ...], int], tokens: list[str], joined: list[bool]
 ) -> list[tuple[int, int, int]]:
-    """Leftmost-longest, as its definition says."""
-    found = []
+    """Leftmost-longest matches by their definition."""
+    matches = []
     at = 0
     while at < len(tokens):
         for length in range(len(tokens) - at, 1, -1):
@@ -27,11 +27,11 @@ def find_slowly(
             lemma = (*words[:-1], last)
             entry = entries.get(words, entries.get(lemma))
             if entry is not None and all(joined[at : at + length - 1]):
-                found.append((at, length, entry))
+                matches.append((at, length, entry))
                 at += length - 1
                 break
         at += 1
-    return found
+    return matches
 
 
 @given(ENTRIES, TOKENS)
@@ -51,24 +51,26 @@ def test_matches_are_the_leftmost_longest(
     matcher = CompoundMatcher(trie, part_words)
     ids = np.arange(len(tokens), dtype=np.int32)
     matches = matcher.find(parts, words, ids, np.array(joined, dtype=bool))
-    found = zip(matches.starts.tolist(), matches.lengths.tolist(), matches.words.tolist(), strict=True)
-    assert list(found) == find_slowly(entries, tokens, joined)
-    assert matcher.find_few(parts.tolist(), words.tolist(), joined) == find_slowly(entries, tokens, joined)
+    triples = zip(matches.starts.tolist(), matches.lengths.tolist(), matches.words.tolist(), strict=True)
+    assert list(triples) == find_by_definition(entries, tokens, joined)
+    assert matcher.find_few(parts.tolist(), words.tolist(), joined) == find_by_definition(
+        entries, tokens, joined
+    )
 
 
 @given(ENTRIES, st.randoms())
 def test_the_trie_does_not_depend_on_the_order_of_its_entries(entries: dict, random: object) -> None:
     shuffled = list(entries.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = CompoundTrie.build(entries.items()), CompoundTrie.build(shuffled)
+    trie, shuffled_trie = CompoundTrie.build(entries.items()), CompoundTrie.build(shuffled)
     for name in ("part_hashes", "keys", "node_words"):
-        assert np.array_equal(getattr(one, name), getattr(other, name))
-    assert (np.diff(one.keys.astype(object)) > 0).all()
-    assert np.count_nonzero(one.node_words != NO_WORD) == len(entries)
+        assert np.array_equal(getattr(trie, name), getattr(shuffled_trie, name))
+    assert (np.diff(trie.keys.astype(object)) > 0).all()
+    assert np.count_nonzero(trie.node_words != NO_WORD) == len(entries)
 
 
-def test_of_entries_that_differ_in_inflection_the_lowest_id_stands_for_further_forms() -> None:
-    # "a b" and "a c" end in two forms of one word, 9; d is a third.
+def test_other_inflections_match_the_entry_with_the_lowest_id() -> None:
+    # "a b" and "a c" end in two forms of word 9; d is a third form.
     trie = CompoundTrie.build([(("a", "b"), 7), (("a", "c"), 3), (("d", "a"), 5)])
     word_of = {"a": 1, "b": 9, "c": 9, "d": 9}
     tokens = [*"ab", *"ac", *"ad"]

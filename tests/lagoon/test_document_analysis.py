@@ -52,7 +52,7 @@ def test_segments_partition_the_sentences(small: ReefScorer, sentences: list[str
 
 
 @given(SENTENCES)
-def test_every_result_is_that_of_its_text_alone(small: ReefScorer, sentences: list[str]) -> None:
+def test_every_result_equals_that_of_its_text_alone(small: ReefScorer, sentences: list[str]) -> None:
     text = " ".join(sentences)
     for segment in small.analyze(text, max_chunk_sentences=7).segments:
         span = text[segment.sentences[0].start : segment.sentences[-1].end]
@@ -69,24 +69,24 @@ def test_every_result_is_that_of_its_text_alone(small: ReefScorer, sentences: li
 
 
 @given(SENTENCES)
-def test_given_sentences_are_those_of_their_text(small: ReefScorer, sentences: list[str]) -> None:
+def test_given_sentences_give_the_analysis_of_their_text(small: ReefScorer, sentences: list[str]) -> None:
     text = " ".join(sentences)
     whole = small.analyze(text)
-    given_ = small.analyze(split_sentences(text))
-    assert given_.boundaries == whole.boundaries
-    assert list(given_.sentences) == list(whole.sentences)
-    for one, other in zip(given_.segments, whole.segments, strict=True):
+    from_sentences = small.analyze(split_sentences(text))
+    assert from_sentences.boundaries == whole.boundaries
+    assert list(from_sentences.sentences) == list(whole.sentences)
+    for one, other in zip(from_sentences.segments, whole.segments, strict=True):
         assert np.array_equal(one.topic.z_scores, other.topic.z_scores)
 
 
-def test_plain_strings_are_sentences(small: ReefScorer) -> None:
+def test_plain_strings_count_as_sentences(small: ReefScorer) -> None:
     analysis = small.analyze(["heart and blood", "stars"])
     assert list(analysis.sentences) == [Sentence("heart and blood", 0, 15), Sentence("stars", 16, 21)]
 
 
-def test_an_empty_document_has_nothing(small: ReefScorer) -> None:
-    for nothing in ("", " \n ", []):
-        analysis = small.analyze(nothing)
+def test_an_empty_document_has_no_segments(small: ReefScorer) -> None:
+    for empty in ("", " \n ", []):
+        analysis = small.analyze(empty)
         assert (analysis.n_sentences, analysis.n_segments) == (0, 0)
         assert analysis.segments == []
         assert analysis.boundaries == []
@@ -98,8 +98,8 @@ def test_sections_always_begin_a_segment(small: ReefScorer) -> None:
     assert analysis.boundaries == [1, 6]
 
 
-def test_neighbouring_sections_do_not_blur_into_each_other(small: ReefScorer) -> None:
-    # With a wide window, what stands in another section must not change where this one is cut.
+def test_neighbouring_sections_do_not_affect_boundaries(small: ReefScorer) -> None:
+    # Even with a wide window, the text of another section must not change the boundaries of this section.
     own = BODY + STARS
     for other in (STARS * 2, "War and soldiers. " * 8):
         sentences = split_sentences(own + other)
@@ -140,15 +140,15 @@ def expected_z(multiplicities: dict[str, float], model: Model) -> list[float]:
     m1, m2 = sum(multiplicities.values()), sum(m * m for m in multiplicities.values())
     mean, variance = model.background
     rate, exponent = model.dispersion
-    term_statistics = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
+    count_variance = m2 * (1 + rate * max(m1 - 1, 0) ** exponent)
     return [
         (sum(m * units[word][reef] for word, m in multiplicities.items()) - m1 * mean[reef])
-        / math.sqrt(term_statistics * variance[reef])
+        / math.sqrt(count_variance * variance[reef])
         for reef in range(model.n_reefs)
     ]
 
 
-def test_full_context_is_the_score_of_context_and_text_together(small: ReefScorer) -> None:
+def test_full_context_scores_like_context_and_text_together(small: ReefScorer) -> None:
     sections = [SectionStart(0, "Love"), SectionStart(4, "Money and banks")]
     analysis = small.analyze(BODY + STARS, sections=sections, max_chunk_sentences=2, top_k=6)
     assert analysis.n_segments == 4
@@ -158,7 +158,7 @@ def test_full_context_is_the_score_of_context_and_text_together(small: ReefScore
         assert segment.topic.top_reefs == small.score(text, top_k=6).top_reefs
 
 
-def test_sections_that_make_no_sense_are_refused(small: ReefScorer) -> None:
+def test_invalid_sections_are_rejected(small: ReefScorer) -> None:
     for sections in ([SectionStart(99)], [SectionStart(-1)], [SectionStart(1), SectionStart(1)]):
         with pytest.raises(LagoonError):
             small.analyze(BODY, sections=sections)

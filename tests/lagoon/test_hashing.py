@@ -12,11 +12,11 @@ def test_published_vectors() -> None:
 
 
 @given(st.lists(st.text()))
-def test_many_is_one_by_one(texts: list[str]) -> None:
+def test_hashing_many_strings_equals_hashing_each(texts: list[str]) -> None:
     assert fnv1a64_many(texts).tolist() == [fnv1a64(text) for text in texts]
 
 
-def test_one_long_string_among_many_does_not_cost_their_product() -> None:
+def test_one_long_string_among_many_takes_no_padded_memory() -> None:
     # A padded matrix of these would take 100 GB.
     hashes = fnv1a64_many(["x"] * 100_000 + ["y" * 10_000])
     assert hashes[0] == fnv1a64("x")

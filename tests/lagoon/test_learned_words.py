@@ -26,7 +26,9 @@ def learn(scorer: ReefScorer, words: list[str]) -> ReefScorer:
     return scorer
 
 
-def test_a_learned_word_counts_at_once_and_exactly(learner: ReefScorer, small_model: Model) -> None:
+def test_a_learned_word_takes_effect_immediately_with_exact_scores(
+    learner: ReefScorer, small_model: Model
+) -> None:
     assert learner.score("blorg").unknown_words == ["blorg"]
     info = learner.add_custom_word("Blorg", [(2, 1.0), (3, 0.5)], weight=8.0)
     result = learner.score("one blorg")
@@ -41,22 +43,22 @@ def test_a_learned_word_counts_at_once_and_exactly(learner: ReefScorer, small_mo
         assert result.z_scores[reef] == pytest.approx((raw - mean) / variance**0.5, abs=1e-6)
 
 
-def test_a_learned_word_is_known_with_something_attached(learner: ReefScorer) -> None:
+def test_a_learned_word_matches_its_inflections(learner: ReefScorer) -> None:
     word = learner.add_custom_word("blorg", [(2, 1.0)])
     for text in ("the blorg's heart", "BLORG", "blorg-like", "the blórg", "two blorgs", "blorgs' hearts"):
         assert word.word_id in learner.score(text).matched_word_ids, text
     assert learner.score("two blorgses").unknown_words == ["two", "blorgses"]
 
 
-def test_a_plural_that_was_learned_itself_keeps_its_own_meaning(learner: ReefScorer) -> None:
-    one = learner.add_custom_word("blorg", [(2, 1.0)])
-    many = learner.add_custom_word("blorgs", [(4, 1.0)])
-    assert learner.score("blorg").matched_word_ids == {one.word_id}
-    assert learner.score("blorgs").matched_word_ids == {many.word_id}
+def test_a_learned_plural_keeps_its_own_meaning(learner: ReefScorer) -> None:
+    singular_word = learner.add_custom_word("blorg", [(2, 1.0)])
+    plural_word = learner.add_custom_word("blorgs", [(4, 1.0)])
+    assert learner.score("blorg").matched_word_ids == {singular_word.word_id}
+    assert learner.score("blorgs").matched_word_ids == {plural_word.word_id}
 
 
 @pytest.mark.parametrize(
-    ("plural", "one"),
+    ("form", "expected"),
     [
         ("hobbits", "hobbit"),
         ("planaries", "planary"),
@@ -70,8 +72,8 @@ def test_a_plural_that_was_learned_itself_keeps_its_own_meaning(learner: ReefSco
         ("hobbit", None),
     ],
 )
-def test_regular_plurals_are_told_by_their_spelling(plural: str, one: str | None) -> None:
-    assert singular(plural) == one
+def test_regular_plurals_are_recognized_by_spelling(form: str, expected: str | None) -> None:
+    assert singular(form) == expected
 
 
 def test_learned_words_count_in_documents_too(learner: ReefScorer) -> None:
@@ -83,17 +85,17 @@ def test_learned_words_count_in_documents_too(learner: ReefScorer) -> None:
 
 @settings(max_examples=30)
 @given(st.permutations(list(LEARNED)))
-def test_the_order_of_learning_changes_nothing_but_ids(small: ReefScorer, order: list[str]) -> None:
-    one = learn(small.without_custom_words(), list(LEARNED))
-    other = learn(small.without_custom_words(), order)
+def test_the_order_of_learning_changes_only_ids(small: ReefScorer, order: list[str]) -> None:
+    in_order = learn(small.without_custom_words(), list(LEARNED))
+    permuted = learn(small.without_custom_words(), order)
     for text in (TEXT, *LEARNED, "heart zzyzx-heart blorg stars"):
-        assert np.array_equal(one.score_raw(text), other.score_raw(text))
-        assert one.score(text).unknown_words == other.score(text).unknown_words
-    words = {info.word for word in LEARNED if (info := one.lookup_word(word))}
+        assert np.array_equal(in_order.score_raw(text), permuted.score_raw(text))
+        assert in_order.score(text).unknown_words == permuted.score(text).unknown_words
+    words = {info.word for word in LEARNED if (info := in_order.lookup_word(word))}
     assert words == set(LEARNED)
 
 
-def test_a_learned_compound_scores_beside_its_parts(learner: ReefScorer) -> None:
+def test_a_learned_compound_scores_in_addition_to_its_parts(learner: ReefScorer) -> None:
     heart = learner.lookup_word("heart")
     compound = learner.add_custom_word("heart zzyzx", [(0, 0.4)])
     assert compound.is_compound
@@ -104,40 +106,40 @@ def test_a_learned_compound_scores_beside_its_parts(learner: ReefScorer) -> None
     assert learner.score("heart, zzyzx").matched_word_ids == {heart.word_id}
 
 
-def test_learned_compounds_within_each_other_all_count(learner: ReefScorer) -> None:
+def test_overlapping_learned_compounds_all_count(learner: ReefScorer) -> None:
     ids = {
         word: learner.add_custom_word(word, [(0, 0.4)]).word_id
         for word in ("blorg star", "heart blorg star", "star zzyzx")
     }
-    found = learner.score("a heart blorg star zzyzx").matched_word_ids
-    assert found >= set(ids.values())
+    word_ids = learner.score("a heart blorg star zzyzx").matched_word_ids
+    assert word_ids >= set(ids.values())
     assert ids["blorg star"] in learner.score("blorg stars").matched_word_ids
     plural = learner.lookup_word("heart blorg stars")
     assert plural is not None
     assert plural.word_id == ids["heart blorg star"]
 
 
-def test_stored_words_make_the_same_scorer_again(learner: ReefScorer, small: ReefScorer) -> None:
+def test_stored_words_restore_the_same_scorer(learner: ReefScorer, small: ReefScorer) -> None:
     learn(learner, list(LEARNED))
     infos = [info for word in LEARNED if (info := learner.lookup_word(word))]
-    again = small.with_custom_words(infos)
-    assert np.array_equal(again.score_raw(TEXT), learner.score_raw(TEXT))
-    assert again.next_word_id == learner.next_word_id
-    assert again.holds_custom_words("zzyzx stars, blorg-star")
-    assert not again.holds_custom_words("heart and star")
+    restored = small.with_custom_words(infos)
+    assert np.array_equal(restored.score_raw(TEXT), learner.score_raw(TEXT))
+    assert restored.next_word_id == learner.next_word_id
+    assert restored.holds_custom_words("zzyzx stars, blorg-star")
+    assert not restored.holds_custom_words("heart and star")
     assert small.n_custom_words == 0
     with pytest.raises(LagoonError, match="taken"):
         small.with_custom_words([*infos, infos[0]])
 
 
-def test_rebuild_compounds_adds_to_what_is_there(learner: ReefScorer) -> None:
+def test_rebuild_compounds_keeps_existing_compounds(learner: ReefScorer) -> None:
     word = learner.add_custom_word("blorg", [(2, 1.0)])
     learner.add_custom_word("blorg star", [(3, 1.0)])
     learner.rebuild_compounds([("planet blorg", word.word_id)])
     learner.rebuild_compounds([("planet blorg", word.word_id)])
-    found = learner.lookup_word("Planet-Blorg")
-    assert found is not None
-    assert found.word_id == word.word_id
+    info = learner.lookup_word("Planet-Blorg")
+    assert info is not None
+    assert info.word_id == word.word_id
     assert learner.lookup_word("blorg star") is not None
     with pytest.raises(LagoonError, match="no word"):
         learner.rebuild_compounds([("planet heart", 10**6)])
@@ -169,7 +171,7 @@ def test_known_words_cannot_be_learned(learner: ReefScorer) -> None:
         ([(0, 1.0)], {"word_id": 0}),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_leaves_no_trace(
+def test_an_invalid_word_is_rejected_without_side_effects(
     learner: ReefScorer, associations: list[tuple[int, float]], arguments: dict[str, float]
 ) -> None:
     before = learner.next_word_id
@@ -192,7 +194,7 @@ def test_ids_count_up_from_the_base_vocabulary(learner: ReefScorer) -> None:
         learner.add_custom_word("frob", [(0, 1.0)], word_id=learner.n_words + 7)
 
 
-def test_filter_unknown_keeps_what_is_neither_known_nor_a_stop_word(learner: ReefScorer) -> None:
+def test_filter_unknown_drops_known_words_and_stop_words(learner: ReefScorer) -> None:
     words = [
         "heart",
         "Blorg",
@@ -213,27 +215,27 @@ def test_filter_unknown_keeps_what_is_neither_known_nor_a_stop_word(learner: Ree
 
 
 def test_lookup_finds_inflections_and_compounds(small: ReefScorer) -> None:
-    for asked, word in (
+    for spelling, word in (
         ("Hearts", "heart"),
         ("children", "child"),
         ("café", "cafe"),
         ("Heart-Attacks", "heart attack"),
     ):
-        info = small.lookup_word(asked)
+        info = small.lookup_word(spelling)
         assert info is not None
         assert info.word == word
         assert not info.is_custom
-    for asked in ("blorg", "the", "heart tree", ""):
-        assert small.lookup_word(asked) is None
+    for unknown in ("blorg", "the", "heart tree", ""):
+        assert small.lookup_word(unknown) is None
 
 
-def test_a_fresh_scorer_of_the_model_knows_nothing_learned(learner: ReefScorer) -> None:
+def test_a_fresh_scorer_of_the_model_has_no_learned_words(learner: ReefScorer) -> None:
     learner.add_custom_word("blorg", [(0, 1.0)])
     assert learner.without_custom_words().score("blorg").unknown_words == ["blorg"]
     assert learner.score("blorg").unknown_words == []
 
 
-def test_many_learned_words_in_random_order(small: ReefScorer) -> None:
+def test_many_learned_words_score_the_same_in_any_order(small: ReefScorer) -> None:
     words = [f"word{chr(97 + i % 26)}{i}" for i in range(300)]
     text = " ".join(words * 2)
     scores = []

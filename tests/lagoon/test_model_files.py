@@ -20,7 +20,7 @@ def edit_manifest(directory: Path, **fields: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
-def test_a_saved_model_is_loaded_as_it_was(small_model: Model) -> None:
+def test_a_saved_model_loads_unchanged(small_model: Model) -> None:
     built = build_model()
     for name, array in vars(built).items():
         if isinstance(array, np.ndarray):
@@ -80,7 +80,7 @@ def test_a_manifest_that_is_not_json_is_an_error(copy: Path) -> None:
         load_model(copy)
 
 
-def test_arrays_that_do_not_fit_are_an_error(small_model: Model, tmp_path: Path) -> None:
+def test_arrays_of_inconsistent_shapes_are_an_error(small_model: Model, tmp_path: Path) -> None:
     fields = {name: getattr(small_model, name) for name in small_model.__dataclass_fields__}
     with pytest.raises(lagoon.LagoonError, match="weights"):
         save_model(Model(**(fields | {"weights": small_model.weights[:-1]})), tmp_path, {})

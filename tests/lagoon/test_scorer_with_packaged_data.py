@@ -1,4 +1,4 @@
-"""What must hold for the data that is shipped, whichever build it came from."""
+"""Properties of the scorer with the packaged data of any build."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ citizens. Parliament passed the statute. The plaintiff demanded damages for brea
 about jurisdiction. The supreme court overturned the conviction."""
 
 
-def test_the_shape_of_the_vocabulary(scorer: ReefScorer) -> None:
+def test_the_vocabulary_has_the_expected_size(scorer: ReefScorer) -> None:
     assert (scorer.n_reefs, len(scorer.islands), len(scorer.archipelagos)) == (207, 52, 4)
     assert 130_000 < scorer.n_words < 160_000
     assert 55_000 < scorer.n_compounds < 75_000
@@ -36,13 +36,13 @@ def test_the_shape_of_the_vocabulary(scorer: ReefScorer) -> None:
     assert len({reef.name for reef in scorer.reefs}) == 207
 
 
-def test_a_list_of_one_fields_words_is_clearer_than_a_generic_sentence(scorer: ReefScorer) -> None:
+def test_words_of_one_field_have_higher_confidence_than_a_generic_sentence(scorer: ReefScorer) -> None:
     clear, generic = scorer.score(NEUROSCIENCE), scorer.score(GENERIC)
     assert clear.top_reefs[0].z_score > 2 * generic.top_reefs[0].z_score
     assert generic.confidence < clear.confidence
 
 
-def test_two_topics_fall_into_different_segments(scorer: ReefScorer) -> None:
+def test_two_topics_are_in_different_segments(scorer: ReefScorer) -> None:
     analysis = scorer.analyze(f"{PLANTS} {LAW}")
     change = len(lagoon.split_sentences(PLANTS))
     assert any(abs(boundary - change) <= 1 for boundary in analysis.boundaries)
@@ -50,7 +50,7 @@ def test_two_topics_fall_into_different_segments(scorer: ReefScorer) -> None:
     assert not {reef.reef_id for reef in first.top_reefs[:3]} & {reef.reef_id for reef in last.top_reefs[:3]}
 
 
-def test_texts_of_one_topic_are_more_alike_than_of_two(scorer: ReefScorer) -> None:
+def test_texts_of_one_topic_are_more_similar_than_texts_of_two(scorer: ReefScorer) -> None:
     def halves(text: str) -> list[np.ndarray]:
         sentences = [sentence.text for sentence in lagoon.split_sentences(text)]
         parts = (" ".join(sentences[::2]), " ".join(sentences[1::2]))
@@ -72,7 +72,7 @@ def test_heart_attacks_are_a_compound(scorer: ReefScorer) -> None:
         assert word.word_id not in result.matched_word_ids
 
 
-def test_words_match_on_their_borders(scorer: ReefScorer) -> None:
+def test_words_match_only_whole_tokens(scorer: ReefScorer) -> None:
     art, heart = scorer.lookup_word("art"), scorer.lookup_word("heart")
     assert art is not None
     assert heart is not None
@@ -96,7 +96,7 @@ def test_inflections_reach_their_lemma(scorer: ReefScorer, inflected: str, lemma
     assert info.word == lemma
 
 
-def test_every_reef_is_reached_by_its_typical_words(scorer: ReefScorer) -> None:
+def test_typical_words_rank_their_reef_first(scorer: ReefScorer) -> None:
     ranks = []
     for reef in scorer.reefs:
         z = scorer.score_raw(", ".join(reef.typical_words))
@@ -104,7 +104,7 @@ def test_every_reef_is_reached_by_its_typical_words(scorer: ReefScorer) -> None:
     assert np.mean(np.array(ranks) < 3) > 0.9
 
 
-def test_the_stored_strengths_are_those_of_the_formulas(scorer: ReefScorer) -> None:
+def test_stored_values_follow_the_formulas(scorer: ReefScorer) -> None:
     for word in ("photosynthesis", "judge", "water", "heart attack"):
         info = scorer.lookup_word(word)
         assert info is not None
@@ -114,7 +114,7 @@ def test_the_stored_strengths_are_those_of_the_formulas(scorer: ReefScorer) -> N
         assert all(0 <= reef < 207 for reef, _ in info.reefs)
 
 
-def test_the_default_weight_of_a_learned_word_is_that_of_a_rare_word(scorer: ReefScorer) -> None:
+def test_the_default_weight_of_a_learned_word_exceeds_that_of_a_common_word(scorer: ReefScorer) -> None:
     learner = scorer.without_custom_words()
     learned = learner.add_custom_word("zzyzxian", [(3, 1.0)])
     common, rare = learner.lookup_word("water"), learner.lookup_word("mitochondrion")
@@ -142,7 +142,7 @@ print(sorted({name.split(".")[0] for name in sys.modules} & {"scipy", "pandas", 
 """
 
 
-def test_a_search_needs_no_more_than_numpy(scorer: ReefScorer) -> None:
+def test_scoring_imports_no_large_library_besides_numpy(scorer: ReefScorer) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", COLD_START], env=environment, capture_output=True, text=True, check=True
@@ -150,7 +150,7 @@ def test_a_search_needs_no_more_than_numpy(scorer: ReefScorer) -> None:
     assert run.stdout.strip() == "[]"
 
 
-def test_time_to_analyze_grows_with_the_text_only(scorer: ReefScorer) -> None:
+def test_analysis_time_is_linear_in_the_text(scorer: ReefScorer) -> None:
     text = f"{PLANTS}\n\n{LAW}\n\n"
     assert_not_quadratic(lambda: scorer.analyze(text * 10), lambda: scorer.analyze(text * 10 * FACTOR))
     assert scorer.analyze(text * 10 * FACTOR).n_sentences == 200 * FACTOR

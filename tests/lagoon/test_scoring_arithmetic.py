@@ -18,7 +18,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS)
-def test_scores_are_those_of_the_definition(small: ReefScorer, small_model: Model, text: str) -> None:
+def test_scores_follow_the_definition(small: ReefScorer, small_model: Model, text: str) -> None:
     expected = read(text)
     raw, z = raw_and_z(expected.tf, small_model)
     result = small.score(text, top_k=6)
@@ -46,7 +46,7 @@ def test_top_reefs_are_the_strongest_above_zero(small: ReefScorer, text: str) ->
 
 
 @given(TEXTS)
-def test_islands_and_archipelagos_add_up_their_reefs(small: ReefScorer, text: str) -> None:
+def test_islands_and_archipelagos_aggregate_their_reefs(small: ReefScorer, text: str) -> None:
     result = small.score(text)
     z = result.z_scores.tolist()
     islands = [[z[reef] for reef in range(6) if ISLAND_OF[reef] == island] for island in range(3)]
@@ -61,7 +61,7 @@ def test_islands_and_archipelagos_add_up_their_reefs(small: ReefScorer, text: st
 
 
 @given(st.lists(TEXTS, max_size=6))
-def test_a_batch_scores_each_text_as_if_it_were_alone(small: ReefScorer, texts: list[str]) -> None:
+def test_a_batch_scores_each_text_like_the_text_alone(small: ReefScorer, texts: list[str]) -> None:
     batch = small.score_batch(texts)
     assert len(batch) == len(texts)
     for text, result in zip(texts, batch, strict=True):
@@ -95,7 +95,7 @@ def test_explained_contributions_sum_up_to_the_score(
     assert list(dict.fromkeys(unknown)) == read(text).unknown
 
 
-def test_no_compound_over_punctuation_or_paragraphs(small: ReefScorer) -> None:
+def test_compounds_do_not_cross_punctuation_or_paragraphs(small: ReefScorer) -> None:
     compound = small.lookup_word("heart attack")
     assert compound is not None
     for text in ("heart attack", "Heart Attacks", "heart-attack", "heart\nattack", "heart_attack's"):
@@ -116,7 +116,7 @@ def test_a_text_without_known_words_has_no_profile(small: ReefScorer) -> None:
     assert small.score("blorg, Blorg and zzyzx").unknown_words == ["blorg", "zzyzx"]
 
 
-def test_absurd_arguments_are_refused(small: ReefScorer) -> None:
+def test_invalid_arguments_are_rejected(small: ReefScorer) -> None:
     with pytest.raises(LagoonError):
         small.score("heart", top_k=-1)
     with pytest.raises(TypeError):

@@ -33,7 +33,7 @@ OPTIONS = st.builds(
 
 
 @given(documents(), OPTIONS)
-def test_limits_hold(document: tuple, options: SegmentationOptions) -> None:
+def test_segments_respect_size_limits(document: tuple, options: SegmentationOptions) -> None:
     cosines, sections, starts, ends = document
     n = len(starts)
     cuts = segment_starts(cosines, sections, starts, ends, options)
@@ -54,7 +54,7 @@ def test_limits_hold(document: tuple, options: SegmentationOptions) -> None:
 
 
 def split_literally(cosines: np.ndarray, first: int, last: int, limit: int, margin: int) -> list[int]:
-    """Cut an oversize piece at its weakest cosine, and the halves likewise."""
+    """Cut an oversize piece at its lowest cosine, and its parts likewise."""
     positions = range(first + margin, last - margin + 1)
     if last - first <= limit or not positions:
         return []
@@ -69,7 +69,7 @@ def split_literally(cosines: np.ndarray, first: int, last: int, limit: int, marg
 
 
 @given(st.integers(2, 60), st.integers(1, 4), st.integers(4, 10), st.randoms(use_true_random=False))
-def test_oversize_segments_are_split_at_their_weakest_cosine(
+def test_oversize_segments_are_split_at_their_lowest_cosine(
     n: int, margin: int, limit: int, random: object
 ) -> None:
     cosines = np.arange(n - 1) / n
@@ -83,7 +83,7 @@ def test_oversize_segments_are_split_at_their_weakest_cosine(
     assert cuts == [0, *split_literally(cosines, 0, n, limit, margin)]
 
 
-def test_a_text_without_any_signal_is_split_evenly() -> None:
+def test_a_text_with_constant_cosines_is_split_evenly() -> None:
     n = 1000
     spans = np.arange(n)
     cuts = segment_starts(np.ones(n - 1), np.array([0]), spans, spans + 1, SegmentationOptions())
@@ -106,7 +106,7 @@ def test_boundaries_are_deep_local_minima(
     sections = sorted({0, *(start for start in more if start < n)})
 
     def value(gap: int) -> float:
-        """Infinite where no boundary can be: too near to an end of the section."""
+        """Infinite where no boundary is allowed: too near an end of the section."""
         first = max(start for start in sections if start <= gap + 1)
         last = min([start for start in sections if start > gap + 1] or [n])
         return cosines[gap] if gap + 1 - first >= margin and last - gap - 1 >= margin else np.inf
@@ -129,9 +129,7 @@ def test_boundaries_are_deep_local_minima(
     st.lists(st.integers(1, 29), max_size=3),
     st.integers(0, 2**32 - 1),
 )
-def test_cosines_are_those_of_averages_within_sections(
-    n: int, window: int, more: list[int], seed: int
-) -> None:
+def test_cosines_compare_averages_within_sections(n: int, window: int, more: list[int], seed: int) -> None:
     z = np.random.default_rng(seed).normal(size=(n, 5))
     z[np.random.default_rng(seed).random(n) < 0.3] = 0
     sections = sorted({0, *(start for start in more if start < n)})
@@ -148,23 +146,23 @@ def test_cosines_are_those_of_averages_within_sections(
         norms = np.linalg.norm(a) * np.linalg.norm(b)
         return float(a @ b / norms) if norms > 1e-12 else float(not a.any() and not b.any())
 
-    found = gap_cosines(lambda first, last: z[first:last], np.array(sections), n, window)
-    assert len(found) == n - 1
-    for gap, value in enumerate(found.tolist()):
+    cosines_of_gaps = gap_cosines(lambda first, last: z[first:last], np.array(sections), n, window)
+    assert len(cosines_of_gaps) == n - 1
+    for gap, value in enumerate(cosines_of_gaps.tolist()):
         assert value == pytest.approx((cosine(gap, window + 1) + cosine(gap, 2 * window + 2)) / 2, abs=1e-5)
 
 
-def test_blocks_do_not_show() -> None:
+def test_block_borders_do_not_affect_cosines() -> None:
     z = np.random.default_rng(1).normal(size=(2500, 4))
     sections = np.array([0, 1000, 1024, 2047])
-    found = gap_cosines(lambda first, last: z[first:last], sections, len(z), 3)
+    cosines_of_gaps = gap_cosines(lambda first, last: z[first:last], sections, len(z), 3)
     for first in (900, 1020, 1500, 2040):
         part = sections[sections > first] - first
         tail = gap_cosines(
             lambda a, b, first=first: z[first + a : first + b], np.array([0, *part]), len(z) - first, 3
         )
         reach = 2 * (3 + 1)
-        assert found[first + reach :] == pytest.approx(tail[reach:], abs=1e-6)
+        assert cosines_of_gaps[first + reach :] == pytest.approx(tail[reach:], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +176,6 @@ def test_blocks_do_not_show() -> None:
         {"max_chunk_chars": -1},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict) -> None:
+def test_invalid_options_are_rejected(options: dict) -> None:
     with pytest.raises(LagoonError):
         SegmentationOptions(**options)

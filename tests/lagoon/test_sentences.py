@@ -41,11 +41,11 @@ def test_every_character_that_is_not_white_space_is_in_exactly_one_sentence(text
 
 
 @given(PROSE_LIKE | STOPPED_WORDS)
-def test_long_texts_are_judged_like_short_ones(text: str) -> None:
+def test_long_texts_are_split_like_short_ones(text: str) -> None:
     assert stops_in_long(text).tolist() == stops_in_short(text)
 
 
-def test_runs_of_any_length_are_judged_alike() -> None:
+def test_long_runs_are_split_like_short_ones() -> None:
     for gap in (" " * 1000, ")" * 1000 + " ", "." * 1000 + " ", " \n" * 500 + "“"):
         text = f"One dog.{gap}Two dogs.{gap}"
         assert stops_in_long(text).tolist() == stops_in_short(text)
@@ -99,20 +99,20 @@ def test_time_is_not_quadratic(unit: str) -> None:
     )
 
 
-def test_a_text_without_a_full_stop_is_not_copied_again_and_again() -> None:
-    class Watched(str):
-        """Counts the characters that are taken out of it."""
+def test_a_text_without_a_full_stop_is_cut_without_repeated_copies() -> None:
+    class CountingText(str):
+        """A string that counts the characters copied from it."""
 
         __slots__ = ()
-        taken = 0
+        n_copied = 0
 
         def __getitem__(self, place: object) -> str:
-            found = super().__getitem__(place)  # type: ignore[index]
-            Watched.taken += len(found)
-            return found
+            part = super().__getitem__(place)  # type: ignore[index]
+            CountingText.n_copied += len(part)
+            return part
 
-    text = Watched("lava and ash \n" * 20_000)
+    text = CountingText("lava and ash \n" * 20_000)
     pieces = list(_pieces(text, 0, len(text)))
     assert len(pieces) > 100
     assert " ".join(str(text)[start:end] for start, end in pieces).split() == str(text).split()
-    assert Watched.taken < 3 * len(text)
+    assert CountingText.n_copied < 3 * len(text)

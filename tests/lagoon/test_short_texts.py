@@ -1,4 +1,4 @@
-"""Short texts take ways of their own; nothing but time may tell."""
+"""Short texts have separate code paths, which must give the same results as the general ones."""
 
 import threading
 
@@ -45,13 +45,13 @@ def taught(small: ReefScorer) -> ReefScorer:
 
 
 def assert_same_reading(scorer: ReefScorer, text: str) -> bool:
-    """Whether there are two ways to read a text; if so, they agree."""
+    """Return whether a text can be read both with and without arrays, and check that both readings agree."""
     parts = sentence_spans(text)[0]
     short = read_short(text, parts.tolist, scorer._base, scorer._custom)
     if short is None:
         return False
-    one, other = in_arrays(short), read_long(text, parts, scorer._base, scorer._custom)
-    for pair in ((one, other), (one.tokens, other.tokens)):
+    left, right = in_arrays(short), read_long(text, parts, scorer._base, scorer._custom)
+    for pair in ((left, right), (left.tokens, right.tokens)):
         for name in vars(pair[1]):
             a, b = (getattr(item, name) for item in pair)
             if isinstance(a, np.ndarray):
@@ -62,7 +62,7 @@ def assert_same_reading(scorer: ReefScorer, text: str) -> bool:
     return True
 
 
-def everything(result: TopicResult) -> list[object]:
+def all_fields(result: TopicResult) -> list[object]:
     return [
         result.z_scores.tolist(),
         result.top_reefs,
@@ -91,7 +91,7 @@ AWKWARD = [
 @example(AWKWARD[2])
 @example(AWKWARD[3])
 @example(AWKWARD[4])
-def test_reading_token_by_token_is_reading_with_arrays(
+def test_reading_token_by_token_equals_reading_with_arrays(
     small: ReefScorer, taught: ReefScorer, text: str
 ) -> None:
     assert_same_reading(small, text)
@@ -99,33 +99,33 @@ def test_reading_token_by_token_is_reading_with_arrays(
 
 
 @given(st.lists(st.sampled_from(PIECES).map(str.lower) | st.text(max_size=70), min_size=20, max_size=30))
-def test_forms_looked_up_alone_are_those_looked_up_together(small_model: Model, forms: list[str]) -> None:
+def test_looking_up_forms_alone_equals_looking_them_up_together(small_model: Model, forms: list[str]) -> None:
     alone, together = BaseVocabulary(small_model), BaseVocabulary(small_model)
     assert [alone.codes([form])[0] for form in forms] == together.codes(forms)
 
 
-def test_english_punctuation_is_no_reason_for_arrays(small: ReefScorer) -> None:
+def test_english_punctuation_is_read_without_arrays(small: ReefScorer) -> None:
     assert assert_same_reading(small, "“The doctor’s heart‐attack” — it’s ‘bad’…")
     assert not assert_same_reading(small, "un café")
 
 
 @given(TEXTS, st.integers(0, 6))
-def test_a_query_scores_as_in_a_batch(small: ReefScorer, taught: ReefScorer, text: str, top_k: int) -> None:
+def test_a_query_scores_like_a_batch(small: ReefScorer, taught: ReefScorer, text: str, top_k: int) -> None:
     for scorer in (small, taught):
         alone = scorer.score(text, top_k)
-        assert everything(alone) == everything(scorer.score_batch([text], top_k)[0])
-        assert everything(alone) == everything(scorer.score_batch([text, text], top_k)[1])
+        assert all_fields(alone) == all_fields(scorer.score_batch([text], top_k)[0])
+        assert all_fields(alone) == all_fields(scorer.score_batch([text, text], top_k)[1])
 
 
 @given(TEXTS)
-def test_a_query_scores_as_the_document_it_makes(taught: ReefScorer, text: str) -> None:
+def test_a_query_scores_like_a_document(taught: ReefScorer, text: str) -> None:
     analysis = taught.analyze(text, max_chunk_sentences=0, max_chunk_chars=0, sensitivity=1e9)
     for segment in analysis.segments:
         start, end = segment.sentences[0].start, segment.sentences[-1].end
-        assert everything(segment.topic) == everything(taught.score(text[start:end]))
+        assert all_fields(segment.topic) == all_fields(taught.score(text[start:end]))
 
 
-def test_texts_on_both_sides_of_the_limit_score_alike(taught: ReefScorer) -> None:
+def test_texts_on_both_sides_of_the_length_limit_score_alike(taught: ReefScorer) -> None:
     sentence = "A blorg star and a heart attack; the children's U.S. bank. "
     for n in (MOST_CHARS // len(sentence), MOST_CHARS // len(sentence) + 1):
         text = sentence * n
@@ -136,11 +136,11 @@ def test_texts_on_both_sides_of_the_limit_score_alike(taught: ReefScorer) -> Non
 
 
 @given(st.text(max_size=80))
-def test_starts_are_those_of_the_sentences(text: str) -> None:
+def test_sentence_starts_equal_those_of_the_spans(text: str) -> None:
     assert sentence_starts(text) == sentence_spans(text)[0].tolist()
 
 
-def test_what_is_learned_shows_in_every_way_of_scoring_at_once(learner: ReefScorer) -> None:
+def test_learned_words_take_effect_in_every_scoring_method(learner: ReefScorer) -> None:
     for number in range(50):
         word = f"blorg{'abcdefghij'[number % 10]}{'klmno'[number // 10]}"
         text = f"a {word} and a {word} star. "
@@ -157,7 +157,7 @@ def test_what_is_learned_shows_in_every_way_of_scoring_at_once(learner: ReefScor
             assert not result.unknown_words
 
 
-def test_scoring_goes_on_while_words_are_learned(learner: ReefScorer) -> None:
+def test_scoring_continues_while_another_thread_learns_words(learner: ReefScorer) -> None:
     words = [f"blorg{a}{b}" for a in "abcdefghij" for b in "klmnopqrst"]
     text = " star ".join(words)
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Texts that are analysed at once come out as each by itself, to the last bit."""
+"""Analyzing several texts at once gives results that are bit-identical to those of each text alone."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -20,9 +20,9 @@ OPTIONS = SegmentationOptions(sensitivity=0.0)
 
 def text_of(parts: list[str], heading: str, section_at: int) -> TextSentences:
     sentences = split_sentences("".join(parts))
-    given = [Sentence(one.text, one.start, one.end) for one in sentences]
-    starts = sorted({0, min(section_at, max(len(given) - 1, 0))}) if given else []
-    return TextSentences(given, [SectionStart(start, heading * (start + 1)) for start in starts])
+    copies = [Sentence(sentence.text, sentence.start, sentence.end) for sentence in sentences]
+    starts = sorted({0, min(section_at, max(len(copies) - 1, 0))}) if copies else []
+    return TextSentences(copies, [SectionStart(start, heading * (start + 1)) for start in starts])
 
 
 TEXTS = st.builds(
@@ -35,14 +35,16 @@ TEXTS = st.builds(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(TEXTS, max_size=6))
-def test_texts_analysed_at_once_come_out_as_alone(scorer: ReefScorer, texts: list[TextSentences]) -> None:
+def test_texts_analyzed_at_once_equal_texts_analyzed_alone(
+    scorer: ReefScorer, texts: list[TextSentences]
+) -> None:
     together = scorer.analyze_many(texts, sensitivity=0.0, top_k=38)
     assert len(together) == len(texts)
-    for text, one in zip(texts, together, strict=True):
+    for text, segments in zip(texts, together, strict=True):
         alone = scorer.analyze(text.sentences, sections=text.sections, sensitivity=0.0, top_k=38)
-        assert one.boundaries == alone.boundaries
-        assert len(one.topics) == alone.n_segments
-        for topic, segment in zip(one.topics, alone.segments, strict=True):
+        assert segments.boundaries == alone.boundaries
+        assert len(segments.topics) == alone.n_segments
+        for topic, segment in zip(segments.topics, alone.segments, strict=True):
             assert topic.top_reefs == segment.topic.top_reefs
             assert topic.z_scores.tobytes() == segment.topic.z_scores.tobytes()
             assert topic.unknown_words == segment.topic.unknown_words
@@ -52,21 +54,25 @@ def test_each_sentence_is_observed_in_its_text(scorer: ReefScorer) -> None:
     texts = [text_of([SEA], "", 0), text_of([], "", 0), text_of([LAW, PLANT], "", 4)]
     together = scorer.analyze_many(texts)
     assert isinstance(together, TextsAnalysis)
-    seen = together.observed
-    assert seen.n_texts == 3
-    assert seen.text_of_sentence.tolist() == [0] * 3 + [2] * 7
+    observed = together.observed
+    assert observed.n_texts == 3
+    assert observed.text_of_sentence.tolist() == [0] * 3 + [2] * 7
     alone = [scorer.analyze(text.sentences, sections=text.sections).observed for text in texts]
-    assert seen.sentences.raw_z(0, 10).tobytes() == b"".join(
-        one.sentences.raw_z(0, len(one.sentences)).tobytes() for one in alone
+    assert observed.sentences.raw_z(0, 10).tobytes() == b"".join(
+        text_observed.sentences.raw_z(0, len(text_observed.sentences)).tobytes() for text_observed in alone
     )
-    forms = [seen.forms[form] for form in seen.form_of.tolist()]
-    assert forms == [one.forms[form] for one in alone for form in one.form_of.tolist()]
-    assert seen.unknown.tolist() == [unknown for one in alone for unknown in one.unknown.tolist()]
+    forms = [observed.forms[form] for form in observed.form_of.tolist()]
+    assert forms == [
+        text_observed.forms[form] for text_observed in alone for form in text_observed.form_of.tolist()
+    ]
+    assert observed.unknown.tolist() == [
+        unknown for text_observed in alone for unknown in text_observed.unknown.tolist()
+    ]
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=8), st.integers(0, 3), st.integers(0, 2**32 - 1))
-def test_texts_of_any_length_are_cut_as_alone(lengths: list[int], window: int, seed: int) -> None:
+def test_texts_of_any_length_are_cut_like_texts_alone(lengths: list[int], window: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     options = SegmentationOptions(0.5, window, 2, 9, 0)
     z = np.maximum(rng.normal(size=(sum(lengths), 11)), 0.0)
@@ -75,10 +81,10 @@ def test_texts_of_any_length_are_cut_as_alone(lengths: list[int], window: int, s
     firsts = (np.cumsum(lengths) - lengths).tolist()
     sections = [np.unique(np.append(rng.integers(0, n, 3), 0)) for n in lengths]
     cut = cut_texts(lambda first, last: z[first:last], firsts, sections, spans, options)
-    for first, n, starts, found in zip(firsts, lengths, sections, cut, strict=True):
+    for first, n, starts, actual in zip(firsts, lengths, sections, cut, strict=True):
         own, own_spans = z[first : first + n], spans[first : first + n]
         expected = starts.tolist()
         if may_be_cut(starts, own_spans, options):
             cosines = gap_cosines(lambda low, high, own=own: own[low:high], starts, n, window)
             expected = segment_starts(cosines, starts, own_spans[:, 0], own_spans[:, 1], options)
-        assert found == expected
+        assert actual == expected

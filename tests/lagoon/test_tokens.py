@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lagoon.tokens import is_stop_word, normalise, token_list, tokenise
 
-# Characters on which the rules turn, and some from everywhere.
+# Characters that the rules depend on, and arbitrary ones.
 AWKWARD = st.text(st.sampled_from("aB.'’-_ ,\n1éÉe\u0301\u00ad日ßŒ½") | st.characters(), max_size=60)
 
 # The grammar of tokens, for ASCII.
@@ -15,7 +15,7 @@ ASCII_TOKEN = re.compile(r"(?:[a-z]\.){2,}|[a-z0-9]+(?:'[a-z0-9]+)*")
 
 
 @given(st.text(st.sampled_from("abCD.''-_ ,\n12"), max_size=60))
-def test_tokens_of_ascii_are_those_of_the_grammar(text: str) -> None:
+def test_ascii_tokens_follow_the_grammar(text: str) -> None:
     assert token_list(text) == ASCII_TOKEN.findall(text.lower())
 
 
@@ -29,7 +29,7 @@ def test_only_white_space_hyphens_and_underscores_join_tokens(text: str) -> None
 
 
 @given(AWKWARD)
-def test_spans_are_in_order_and_hold_the_token(text: str) -> None:
+def test_spans_are_ordered_and_contain_their_token(text: str) -> None:
     stream = tokenise(text)
     assert (stream.starts < stream.ends).all()
     assert (stream.ends[:-1] <= stream.starts[1:]).all()
@@ -42,8 +42,8 @@ def test_spans_are_in_order_and_hold_the_token(text: str) -> None:
 
 
 @given(AWKWARD)
-def test_narrow_and_wide_texts_are_read_alike(text: str) -> None:
-    # A character outside the basic plane changes the width the text is held in.
+def test_narrow_and_wide_texts_have_the_same_tokens(text: str) -> None:
+    # A character outside the basic plane changes the width of the text in memory.
     wide = tokenise(text + " \U0001f600 ")
     narrow = tokenise(text)
     assert [wide.forms[i] for i in wide.ids] == [narrow.forms[i] for i in narrow.ids]
@@ -71,7 +71,7 @@ def test_tokens(text: str, tokens: list[str]) -> None:
     assert token_list(text) == tokens
 
 
-def test_a_title_stands_beside_its_name() -> None:
+def test_a_title_is_adjacent_to_its_name() -> None:
     assert tokenise("St. Louis").joined.tolist() == [True, False]
     assert tokenise("end. Louis").joined.tolist() == [False, False]
 
@@ -81,6 +81,6 @@ def test_normal_form_of_a_phrase() -> None:
     assert normalise(normalise("U.S. O’Brien")) == normalise("U.S. O’Brien") == "u.s. o'brien"
 
 
-def test_stop_words_with_something_attached() -> None:
+def test_stop_words_are_recognized_with_clitics() -> None:
     assert all(map(is_stop_word, ["the", "it's", "they'll", "don't", "can't"]))
     assert not any(map(is_stop_word, ["cat's", "heart", "o'clock"]))

@@ -1,4 +1,4 @@
-"""Spherical k-means: repeatable, never an empty cluster, finds what is there."""
+"""Spherical k-means is repeatable, recovers clusters, and never leaves one empty."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ def test_the_same_seed_gives_the_same_clusters_bit_for_bit() -> None:
     assert np.array_equal(first.centroids, second.centroids)
 
 
-def test_another_seed_may_give_other_clusters() -> None:
+def test_another_seed_gives_other_clusters() -> None:
     points = unit_rows(np.random.default_rng(0).normal(size=(600, 12)))
-    one, other = (spherical_kmeans(points, 20, seed=seed) for seed in (5, 6))
-    assert not np.array_equal(one.labels, other.labels)
+    first, second = (spherical_kmeans(points, 20, seed=seed) for seed in (5, 6))
+    assert not np.array_equal(first.labels, second.labels)
 
 
-def test_well_separated_bundles_are_found() -> None:
+def test_well_separated_clusters_are_recovered() -> None:
     points, truth = bundles()
     labels = spherical_kmeans(points, 6, seed=0, restarts=5).labels
     assert len({(int(a), int(b)) for a, b in zip(truth, labels, strict=True)}) == 6
@@ -40,7 +40,7 @@ def test_centroids_have_length_one_and_no_cluster_is_empty() -> None:
     assert set(nearest(points, result.centroids)[0]) == set(range(17))
 
 
-def test_more_restarts_never_fit_worse() -> None:
+def test_more_restarts_never_lower_cohesion() -> None:
     points = unit_rows(np.random.default_rng(2).normal(size=(300, 8)))
     assert (
         spherical_kmeans(points, 15, seed=1, restarts=6).cohesion
@@ -56,7 +56,7 @@ def test_heavy_points_attract_the_centroid() -> None:
     assert centroid[0] > 0.95
 
 
-def test_fewer_points_than_clusters_are_refused() -> None:
+def test_fewer_points_than_clusters_are_rejected() -> None:
     with pytest.raises(ValueError, match="cannot make"):
         spherical_kmeans(unit_rows(np.eye(3)), 4, seed=0)
 
@@ -64,9 +64,11 @@ def test_fewer_points_than_clusters_are_refused() -> None:
 def test_anchored_clusters_keep_the_order_and_meaning_of_their_anchors() -> None:
     points, truth = bundles()
     anchors = [np.flatnonzero(truth == bundle)[:3] for bundle in (4, 0, 5, 2, 1, 3)]
-    found = anchored_centroids(points, anchors, pull=0.3, rounds=8)
+    clustering = anchored_centroids(points, anchors, pull=0.3, rounds=8)
     assert [truth[members[0]] for members in anchors] == [4, 0, 5, 2, 1, 3]
-    assert all((truth[found.labels == number] == truth[rows[0]]).all() for number, rows in enumerate(anchors))
+    assert all(
+        (truth[clustering.labels == number] == truth[rows[0]]).all() for number, rows in enumerate(anchors)
+    )
 
 
 def test_a_full_pull_leaves_centroids_at_their_anchors() -> None:
@@ -79,7 +81,7 @@ def test_a_full_pull_leaves_centroids_at_their_anchors() -> None:
     assert np.abs(anchored_centroids(points, anchors, pull=0.0, rounds=5).centroids - starts).max() > 0.01
 
 
-def test_a_cluster_without_anchors_is_refused() -> None:
+def test_a_cluster_without_anchors_is_rejected() -> None:
     points, _ = bundles()
     with pytest.raises(ValueError, match=r"without anchors: \[1\]"):
         anchored_centroids(points, [np.array([0]), np.array([], dtype=np.intp)], pull=0.5, rounds=1)

@@ -1,4 +1,4 @@
-"""Which lemmas become words, and how inflections find them."""
+"""Lemmas that become words, and the mapping of inflections to them."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_singles_come_first_and_each_part_is_sorted(wordnet: WordNet) -> None:
     assert lexicon.words[lexicon.n_singles :] == ("heart attack", "well known")
 
 
-def test_spellings_of_one_word_are_one_word_and_their_counts_add_up(wordnet: WordNet) -> None:
+def test_spellings_of_a_word_share_an_id_and_their_counts_add_up(wordnet: WordNet) -> None:
     lexicon = build_lexicon(wordnet)
     assert lexicon.lemmas["well-known"] == lexicon.lemmas["well_known"]
     assert lexicon.counts[lexicon.lemmas["well_known"]] == 3
@@ -48,26 +48,26 @@ def test_spellings_of_one_word_are_one_word_and_their_counts_add_up(wordnet: Wor
 @pytest.mark.parametrize(
     ("form", "expected"), [("in", False), ("1000", False), ("at all", False), ("at sea", True)]
 )
-def test_what_could_never_be_scored_is_no_word(form: str, expected: bool) -> None:
+def test_forms_without_a_scorable_token_are_not_words(form: str, expected: bool) -> None:
     assert scorable(form) is expected
 
 
-def test_irregular_forms_lead_to_their_lemma_unless_they_are_lemmas(wordnet: WordNet) -> None:
+def test_irregular_forms_map_to_their_lemma_unless_they_are_lemmas(wordnet: WordNet) -> None:
     lexicon = build_lexicon(wordnet)
-    found = [lexicon.words[word] for word in lexicon.lookup(["geese", "saw", "seen"])]
-    assert found == ["goose", "saw", "see"]
+    matched = [lexicon.words[word] for word in lexicon.lookup(["geese", "saw", "seen"])]
+    assert matched == ["goose", "saw", "see"]
     assert "in" not in lexicon.forms
 
 
-def test_a_stem_leads_to_the_most_frequent_word_that_has_it(wordnet: WordNet) -> None:
+def test_a_stem_maps_to_its_most_frequent_word(wordnet: WordNet) -> None:
     lexicon = build_lexicon(wordnet)
     assert lexicon.words[lexicon.lookup(["animals"])[0]] == "animation"
 
 
-def test_inflections_that_the_stem_would_mislead_get_their_own_entry(wordnet: WordNet) -> None:
+def test_inflections_with_a_misleading_stem_get_their_own_entry(wordnet: WordNet) -> None:
     lexicon = build_lexicon(wordnet)
-    found = misled_inflections(lexicon, ["animals", "animates", "hearts", "geese", "unheard"])
-    assert {form: lexicon.words[word] for form, word in found.items()} == {
+    matched = misled_inflections(lexicon, ["animals", "animates", "hearts", "geese", "unheard"])
+    assert {form: lexicon.words[word] for form, word in matched.items()} == {
         "animals": "animal",
         "animates": "animate",
     }
@@ -93,12 +93,12 @@ def test_regular_inflections_are_undone(form: str, base: str) -> None:
 @pytest.mark.parametrize(
     ("form", "base"), [("largest", "large"), ("highest", "high"), ("biggest", "big"), ("happier", "happy")]
 )
-def test_degrees_lead_to_their_adjective(form: str, base: str) -> None:
+def test_comparatives_and_superlatives_map_to_their_adjective(form: str, base: str) -> None:
     assert base in comparison_bases(form)
 
 
 @pytest.mark.parametrize("form", ["her", "best", "west"])
-def test_short_words_are_no_degrees(form: str) -> None:
+def test_short_words_are_not_comparatives(form: str) -> None:
     assert comparison_bases(form) == []
 
 
@@ -115,7 +115,7 @@ def test_shares_of_senses_add_up_to_one_and_follow_the_counts(wordnet: WordNet) 
     assert shares[0] == pytest.approx(10 / 10.5)
 
 
-def test_words_of_texts_are_counted_as_the_scorer_finds_them(wordnet: WordNet) -> None:
+def test_words_are_counted_like_the_scorer_matches_them(wordnet: WordNet) -> None:
     lexicon = build_lexicon(wordnet)
     vocabulary = BaseVocabulary(vocabulary_model(lexicon))
     texts = ["Heart attacks and hearts; in the well-known cafe's heart", "", "heart, attack", "the heart"]
@@ -129,7 +129,7 @@ def test_words_of_texts_are_counted_as_the_scorer_finds_them(wordnet: WordNet) -
     ]
 
 
-def test_a_short_rest_joins_the_last_window(wordnet: WordNet) -> None:
+def test_a_short_remainder_is_added_to_the_last_window(wordnet: WordNet) -> None:
     vocabulary = BaseVocabulary(vocabulary_model(build_lexicon(wordnet)))
     texts = ["heart goose " * 5 + "heart", "", "goose"]
     counts = count_windows(vocabulary, texts, 5)

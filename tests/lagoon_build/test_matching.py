@@ -15,11 +15,11 @@ def vocabulary() -> BaseVocabulary:
     return BaseVocabulary(load_model(PACKAGED_DATA))
 
 
-def test_samples_are_windows_in_the_middle_of_every_stretch(vocabulary: BaseVocabulary) -> None:
-    # A token a sentence, so that no two make a compound.
+def test_samples_are_centred_in_every_stretch(vocabulary: BaseVocabulary) -> None:
+    # One token in each sentence, so that no two form a compound.
     texts = [". ".join(WORDS[:6]) + ".", ". ".join(WORDS + WORDS[::-1]) + ".", "Water."]
     four, two = sample_windows(vocabulary, texts, (4, 2), spacing=5)
-    # Tokens 0 to 3 and 1 to 2 of every five: of the first text one stretch, of the second four, of the last none.
+    # Tokens 0 to 3 and 1 to 2 of every five. The first text has one stretch, the second four, the last none.
     stretches = [WORDS[:5], WORDS[:5], WORDS[5:], WORDS[:4:-1], WORDS[4::-1]]
     for samples, span in ((four, slice(0, 4)), (two, slice(1, 3))):
         expected = count_texts(vocabulary, [". ".join(stretch[span]) for stretch in stretches])

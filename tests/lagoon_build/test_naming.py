@@ -1,4 +1,4 @@
-"""Typical words are near, common, and not three forms of one word."""
+"""Typical words are near the centroid, common, and have distinct stems."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from lagoon.build.clustering import unit_rows
 from lagoon.build.naming import commonness, distinct_stems, typical_words
 
 
-def test_common_words_are_preferred_among_equally_near_ones() -> None:
+def test_common_words_are_preferred_among_equally_near_words() -> None:
     near = np.array([0.8, 0.8, 0.8])
     scores = near * commonness(np.array([0, 10, 1000]))
     assert scores[0] < scores[1] < scores[2]
@@ -17,7 +17,7 @@ def test_words_of_one_stem_are_listed_once() -> None:
     assert distinct_stems(words, lambda word: word.rstrip("s")) == ["whale", "seal", "otter"]
 
 
-def test_a_word_is_typical_of_the_reef_it_is_strongest_in() -> None:
+def test_a_word_is_typical_of_its_strongest_reef_only() -> None:
     words = ["whale", "seal", "otter", "ship", "sail"]
     vectors = unit_rows(np.array([[1, 0.0], [1, 0.2], [1, 0.4], [0, 1], [0.3, 1]]))
     lists = typical_words(

@@ -1,4 +1,4 @@
-"""Invariants of the data that ships in the package."""
+"""Invariants of the packaged data."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,7 +16,7 @@ from lagoon.vocabulary import BaseVocabulary
 
 DATA = Path(lagoon.__file__).parent / "data"
 LARGEST = 8_000_000
-"""Bytes the package may spend on data."""
+"""Maximum bytes of data in the package."""
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +24,13 @@ def model() -> Model:
     return load_model(DATA, verify=True)  # raises if a checksum does not match
 
 
-def test_sizes_are_those_of_the_specification(model: Model) -> None:
+def test_sizes_follow_the_specification(model: Model) -> None:
     assert (len(model.hierarchy.archipelagos), len(model.hierarchy.islands), model.n_reefs) == (4, 52, 207)
     assert model.n_words > 140_000
     assert model.n_compounds > 60_000
 
 
-def test_every_file_is_listed_and_the_whole_is_small() -> None:
+def test_the_data_is_small() -> None:
     files = [path for path in DATA.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= LARGEST
 
@@ -57,7 +57,7 @@ def test_every_word_has_reefs_and_a_weight(model: Model) -> None:
     assert model.row_bm25.min() > 0
 
 
-def test_rows_list_their_reefs_in_rising_order(model: Model) -> None:
+def test_rows_list_their_reefs_in_ascending_order(model: Model) -> None:
     steps = np.diff(model.row_reefs.astype(np.int64))
     inside = np.ones(len(steps), dtype=bool)
     inside[model.row_starts[1:-1].astype(np.int64) - 1] = False
@@ -71,7 +71,7 @@ def test_reef_sizes_count_the_rows(model: Model) -> None:
     assert model.bm25.avg_reef_words == pytest.approx(float(model.reef_words.mean()))
 
 
-def test_hashes_are_sorted_unique_and_lead_to_single_words(model: Model) -> None:
+def test_hashes_are_sorted_and_unique_and_map_to_single_words(model: Model) -> None:
     n_singles = model.n_words - model.n_compounds
     for hashes, words in (
         (model.form_hashes, model.form_words),
@@ -114,28 +114,28 @@ def test_names_are_unique_and_readable(model: Model) -> None:
         assert all(2 <= len(name.replace("& ", "").split()) <= 4 and "," not in name for name in names)
 
 
-def test_names_are_those_of_the_list_kept_by_hand(model: Model) -> None:
+def test_names_equal_those_of_the_hand_written_list(model: Model) -> None:
     taxonomy = read_taxonomy()
     assert [reef.name for reef in model.hierarchy.reefs] == [reef.name for reef in taxonomy.reefs]
     assert [island.name for island in model.hierarchy.islands] == [island.name for island in taxonomy.islands]
 
 
-def test_words_given_as_typical_of_a_reef_are_strongest_in_it(model: Model) -> None:
+def test_anchors_of_a_reef_are_strongest_in_it(model: Model) -> None:
     vocabulary = BaseVocabulary(model)
-    strongest = asked = 0
+    strongest = n_scored = 0
     anchors = [(number, word) for number, reef in enumerate(read_taxonomy().reefs) for word in reef.anchors]
     for number, word in anchors:
         word_id = vocabulary.find([word])
-        if word_id < 0:  # a stop word: it helps to place the reef, but is not scored
+        if word_id < 0:  # a stop word: it affects the position of the reef, but is not scored
             continue
-        asked += 1
+        n_scored += 1
         row = slice(model.row_starts[word_id], model.row_starts[word_id + 1])
         strongest += int(model.row_reefs[row][model.row_bm25[row].argmax()]) == number
-    assert asked > 0.95 * len(anchors)
-    assert strongest / asked > 0.85
+    assert n_scored > 0.95 * len(anchors)
+    assert strongest / n_scored > 0.85
 
 
-def test_every_reef_lies_on_an_island_and_no_island_is_empty(model: Model) -> None:
+def test_every_reef_has_an_island_and_no_island_is_empty(model: Model) -> None:
     hierarchy = model.hierarchy
     assert {reef.island_id for reef in hierarchy.reefs} == {island.id for island in hierarchy.islands}
     sizes = Counter(island.archipelago_id for island in hierarchy.islands)

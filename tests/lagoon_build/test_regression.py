@@ -45,7 +45,7 @@ def test_a_strong_ridge_keeps_the_prior(problem) -> None:
     assert fit.vectors == pytest.approx(prior, abs=1e-3)
 
 
-def test_a_word_of_no_text_stays_at_its_prior() -> None:
+def test_a_word_without_text_keeps_its_prior() -> None:
     design = mean_rows(sparse.csr_matrix(np.array([[1.0, 0.0]])), np.ones(2))
     prior = np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32)
     target = np.array([[1.0, 2.0]], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What words share only because they are spelled alike is removed; what they mean stays."""
+"""Components of vectors that reflect spelling are removed; components of meaning remain."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from lagoon.build.spelling import largest_prefix_shares, spelling_directions, wi
 
 @pytest.fixture
 def vocabulary() -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Words of six beginnings and three meanings; spelling is louder than meaning."""
+    """Words of six prefixes and three meanings; spelling has more weight than meaning."""
     rng = np.random.default_rng(4)
     beginnings = ["ab", "cd", "ef", "gh", "ij", "kl"]
     spelling = 2.0 * np.eye(6, 20)
@@ -28,25 +28,25 @@ def test_words_cluster_by_meaning_once_spelling_is_removed(vocabulary) -> None:
     assert max(largest_prefix_shares(words, labels, 3)) < max(largest_prefix_shares(words, before, 3))
 
 
-def test_directions_are_orthonormal_and_leave_nothing_behind(vocabulary) -> None:
+def test_directions_are_orthonormal_and_removed_completely(vocabulary) -> None:
     vectors, words, _ = vocabulary
     directions = spelling_directions(vectors, words, 5)
     assert directions @ directions.T == pytest.approx(np.eye(len(directions)), abs=1e-5)
     assert np.abs(without(vectors, directions) @ directions.T).max() < 1e-5
 
 
-def test_no_more_directions_than_the_beginnings_span(vocabulary) -> None:
+def test_the_number_of_directions_is_limited_by_the_prefixes(vocabulary) -> None:
     vectors, words, _ = vocabulary
     assert len(spelling_directions(vectors, words, 50)) == 5
 
 
-def test_rare_beginnings_are_not_taken_for_spelling(vocabulary) -> None:
+def test_rare_prefixes_are_ignored(vocabulary) -> None:
     vectors, words, _ = vocabulary
     odd = unit_rows(np.eye(1, 20, k=19)).repeat(5, axis=0)
     directions = spelling_directions(np.vstack([vectors, odd]), [*words, *(f"zz{i}" for i in range(5))], 5)
     assert np.abs(directions[:, 19]).max() < 0.1
 
 
-def test_share_of_the_commonest_first_letter() -> None:
+def test_share_of_the_most_common_first_letter() -> None:
     words = ["ant", "apple", "bee", "cow"]
     assert largest_prefix_shares(words, np.array([0, 0, 0, 1]), 3) == pytest.approx([2 / 3, 1.0, 0.0])

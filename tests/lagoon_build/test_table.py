@@ -1,4 +1,4 @@
-"""From vectors to the quantised table, and what running text adds to it."""
+"""The quantised table of word vectors, and the background of running text."""
 
 import math
 
@@ -17,46 +17,48 @@ from lagoon.build.clustering import unit_rows
 from lagoon.build.table import build_table, strengths
 
 
-def test_the_second_reef_is_chosen_by_what_the_first_left() -> None:
-    # Two reefs nearly alike and one apart: the twin of the first has the second best cosine, but nothing to add.
+def test_the_second_reef_is_chosen_by_the_remainder() -> None:
+    # Two reefs are nearly equal. The second of them has the second best cosine, but adds no information.
     centroids = unit_rows(np.array([[1.0, 0.0, 0.0], [0.98, 0.199, 0.0], [0.0, 0.0, 1.0]]))
     vector = unit_rows(np.array([[0.9, 0.0, 0.436]]))
     assert np.argsort(-(vector @ centroids.T))[0].tolist() == [0, 1, 2]
-    found = strengths(vector, centroids, np.array([2]), power=1.0, clear=0.1).toarray()[0]
-    assert found == pytest.approx([1.0, 0.0, 0.436 / 0.9], abs=1e-3)
+    associations_found = strengths(vector, centroids, np.array([2]), power=1.0, clear=0.1).toarray()[0]
+    assert associations_found == pytest.approx([1.0, 0.0, 0.436 / 0.9], abs=1e-3)
 
 
-def test_shares_add_up_to_the_vector_where_reefs_are_at_right_angles() -> None:
+def test_shares_are_the_components_for_orthogonal_reefs() -> None:
     vectors = unit_rows(np.array([[0.8, 0.6, -0.2]]))
-    found = strengths(vectors, np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1)
-    assert found.toarray()[0] == pytest.approx([1.0, 0.75, 0.0], abs=1e-6)
+    associations_found = strengths(vectors, np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1)
+    assert associations_found.toarray()[0] == pytest.approx([1.0, 0.75, 0.0], abs=1e-6)
 
 
 def test_a_power_below_one_raises_the_small_shares() -> None:
     vectors = unit_rows(np.array([[0.8, 0.2]]))
-    found = strengths(vectors, np.eye(2, dtype=np.float32), np.array([2]), power=0.5, clear=0.1)
-    assert found.toarray()[0] == pytest.approx([1.0, 0.5], abs=1e-6)
+    associations_found = strengths(vectors, np.eye(2, dtype=np.float32), np.array([2]), power=0.5, clear=0.1)
+    assert associations_found.toarray()[0] == pytest.approx([1.0, 0.5], abs=1e-6)
 
 
 def test_a_word_between_all_reefs_counts_less() -> None:
     vectors = unit_rows(np.array([[0.3, 0.15, 0.0, 0.94], [0.9, 0.45, 0.0, 0.1]]))
     centroids = np.eye(3, 4, dtype=np.float32)
-    found = strengths(vectors, centroids, np.array([2, 2]), power=1.0, clear=0.6).toarray()
-    assert found[1] == pytest.approx([1.0, 0.5, 0.0], abs=1e-3)
-    assert found[0] == pytest.approx(found[1] * vectors[0, 0] / 0.6, abs=1e-3)
+    associations_found = strengths(vectors, centroids, np.array([2, 2]), power=1.0, clear=0.6).toarray()
+    assert associations_found[1] == pytest.approx([1.0, 0.5, 0.0], abs=1e-3)
+    assert associations_found[0] == pytest.approx(associations_found[1] * vectors[0, 0] / 0.6, abs=1e-3)
 
 
-def test_a_word_takes_no_more_steps_than_it_may() -> None:
+def test_a_word_has_at_most_its_number_of_steps() -> None:
     vectors = unit_rows(np.array([[0.2, 0.5, 0.9], [0.2, 0.5, 0.9]]))
-    found = strengths(vectors, np.eye(3, dtype=np.float32), np.array([2, 1]), power=1.0, clear=0.1)
-    assert found.indices.tolist() == [1, 2, 2]
+    associations_found = strengths(
+        vectors, np.eye(3, dtype=np.float32), np.array([2, 1]), power=1.0, clear=0.1
+    )
+    assert associations_found.indices.tolist() == [1, 2, 2]
 
 
-def test_a_word_without_direction_has_no_reef() -> None:
-    found = strengths(
+def test_a_zero_vector_has_no_reef() -> None:
+    associations_found = strengths(
         np.zeros((1, 3), np.float32), np.eye(3, dtype=np.float32), np.array([3]), power=1.0, clear=0.1
     )
-    assert found.nnz == 0
+    assert associations_found.nnz == 0
 
 
 def test_bm25_follows_the_definition() -> None:
@@ -69,12 +71,12 @@ def test_bm25_follows_the_definition() -> None:
     assert table.reef_words.tolist() == [1, 3]
 
 
-def test_a_reef_without_words_is_refused() -> None:
+def test_a_reef_without_words_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"without words: \[1\]"):
         build_table(sparse.csr_matrix(np.array([[1.0, 0.0]])))
 
 
-def test_a_word_of_no_reef_has_neither_idf_nor_entries() -> None:
+def test_a_word_without_reefs_has_neither_idf_nor_entries() -> None:
     table = build_table(sparse.csr_matrix(np.array([[1.0, 0.5], [0.0, 0.0]])))
     assert table.idf_q[1] == 0
     assert table.starts.tolist() == [0, 2, 2]
@@ -102,7 +104,7 @@ def test_repetition_counts_logarithmically() -> None:
     assert repetition_mass(counts) == pytest.approx([2.0, 1 + math.log(4)])
 
 
-def test_a_reef_that_running_text_never_touches_is_refused() -> None:
+def test_a_reef_without_running_text_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"reefs \[1\]"):
         contribution_moments(sparse.csr_matrix(np.array([[1.0, 0.0], [2.0, 0.0]])), np.ones(2))
 
@@ -111,7 +113,7 @@ TOPICS, WORDS_OF_TOPIC = 8, 300
 
 
 def windows_of_topics(boost: float, sizes: tuple[int, ...]) -> list[sparse.csr_matrix]:
-    """Windows drawn from a vocabulary of which every window prefers one part, `boost` times."""
+    """Windows of random words; every window prefers the words of one topic by the factor `boost`."""
     rng = np.random.default_rng(0)
     topic_of = np.repeat(np.arange(TOPICS), WORDS_OF_TOPIC)
     samples = []
@@ -139,12 +141,12 @@ def test_with_dispersion_two_deviations_are_as_rare_as_in_a_normal_distribution(
         mass = counts.copy()
         mass.data = 1 + np.log(mass.data)
         m1, m2 = np.asarray(mass.sum(axis=1)), np.asarray(mass.multiply(mass).sum(axis=1))
-        term_statistics = m2 * (1 + rate * (m1 - 1) ** exponent)
-        z = (mass.toarray() @ table - m1 * moments[0]) / np.sqrt(term_statistics * moments[1])
+        count_variance = m2 * (1 + rate * (m1 - 1) ** exponent)
+        z = (mass.toarray() @ table - m1 * moments[0]) / np.sqrt(count_variance * moments[1])
         assert 0.02 < (np.abs(z) > 2).mean() < 0.08
 
 
-def test_running_text_of_one_length_has_no_dispersion() -> None:
-    one = sparse.csr_matrix(np.ones((3, 2)))
+def test_dispersion_needs_several_lengths() -> None:
+    window = sparse.csr_matrix(np.ones((3, 2)))
     with pytest.raises(ValueError, match="too short"):
-        dispersion([one, one[:0]], sparse.csr_matrix(np.eye(2)), np.ones((2, 2)))
+        dispersion([window, window[:0]], sparse.csr_matrix(np.eye(2)), np.ones((2, 2)))

@@ -64,12 +64,12 @@ def test_number_of_words_is_hexadecimal() -> None:
 @pytest.mark.parametrize(
     "line", ["", "not a data line", "00000001 03 n 05 only 0 000 | gloss", "1 2 n 01 a 0 000"]
 )
-def test_damaged_data_lines_are_refused(line: str) -> None:
+def test_damaged_data_lines_are_rejected(line: str) -> None:
     with pytest.raises(WordNetFormatError):
         parse_synset(line)
 
 
-def test_damaged_index_lines_are_refused() -> None:
+def test_damaged_index_lines_are_rejected() -> None:
     with pytest.raises(WordNetFormatError):
         parse_index_line("whale n 2 1 @ 2 1 10000001")
 

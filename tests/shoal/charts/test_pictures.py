@@ -1,4 +1,4 @@
-"""Pictures are well-formed, harmless whatever a title says, and in proportion to what they show."""
+"""Charts are well-formed, escape titles, and are proportional to their data."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ def scorer() -> lagoon.Scorer:
     return lagoon.load()
 
 
-def test_islands_differ_in_colour_and_keep_to_their_archipelago(scorer: lagoon.Scorer) -> None:
+def test_every_island_has_its_own_colour(scorer: lagoon.Scorer) -> None:
     colours = island_colours(scorer.islands)
     assert len(set(colours.values())) == len(scorer.islands) == len(colours)
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours.values())
 
 
 @pytest.mark.parametrize("ground", ["#fbfcfc", "#11171a"], ids=["light", "dark"])
-def test_islands_stand_out_from_either_ground(scorer: lagoon.Scorer, ground: str) -> None:
+def test_island_colours_contrast_with_both_backgrounds(scorer: lagoon.Scorer, ground: str) -> None:
     for colour in [*island_colours(scorer.islands).values(), UNKNOWN]:
         light, dark = sorted([luminance(colour), luminance(ground)], reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 3, colour
 
 
-def test_neighbours_on_a_ribbon_differ_for_who_sees_no_hues(scorer: lagoon.Scorer) -> None:
+def test_neighbouring_islands_differ_in_luminance(scorer: lagoon.Scorer) -> None:
     colours = island_colours(scorer.islands)
     for archipelago in range(4):
-        shades = [luminance(colours[one.id]) for one in scorer.islands if one.archipelago_id == archipelago]
+        shades = [
+            luminance(colours[island.id]) for island in scorer.islands if island.archipelago_id == archipelago
+        ]
         assert all(abs(a - b) > 0.08 for a, b in itertools.pairwise(shades))
 
 
@@ -75,7 +77,7 @@ def test_a_ribbon_covers_the_document_and_names_its_islands(engine: Engine) -> N
     assert max(first, second) > 3 * min(first, second), "one half is about fire, the other about law"
 
 
-def test_pictures_are_well_formed_and_hold_no_markup_of_a_title(engine: Engine) -> None:
+def test_charts_are_well_formed_and_escape_titles(engine: Engine) -> None:
     stored = engine.ingest(content=TEXT, title=HOSTILE)
     with engine.database.snapshot() as snapshot:
         ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
@@ -86,7 +88,7 @@ def test_pictures_are_well_formed_and_hold_no_markup_of_a_title(engine: Engine) 
     assert ET.fromstring(strip_svg(ribbon)).get("aria-label") == f"The topics of {HOSTILE}"
 
 
-def test_text_of_unknown_words_is_drawn_in_a_colour_of_its_own(engine: Engine) -> None:
+def test_text_of_unknown_words_has_its_own_colour(engine: Engine) -> None:
     stored = engine.ingest(content="Xq zv. " * 3, title="?")
     with engine.database.snapshot() as snapshot:
         ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
@@ -94,12 +96,12 @@ def test_text_of_unknown_words_is_drawn_in_a_colour_of_its_own(engine: Engine) -
     assert ribbon.rows == ()
 
 
-def test_there_is_no_ribbon_of_no_document(engine: Engine) -> None:
+def test_the_ribbon_of_a_missing_document_raises_not_found(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot, pytest.raises(NotFoundError):
         read_ribbon(snapshot, 7, engine.scorer)
 
 
-def test_presence_is_shared_out_by_characters() -> None:
+def test_presence_is_divided_by_characters() -> None:
     n_chars = N_BINS * 10
     presence = presence_by_reef([((0, 15), 3, 2.0)], n_chars)[3]
     assert presence[:3] == pytest.approx([20.0, 10.0, 0.0])
@@ -111,7 +113,7 @@ def test_levels_keep_the_least_presence_visible() -> None:
     assert levels([0.0, 0.0]) == (0, 0)
 
 
-def test_the_map_is_filled_and_larger_where_more_chunks_are(scorer: lagoon.Scorer) -> None:
+def test_the_map_is_filled_and_areas_follow_chunk_counts(scorer: lagoon.Scorer) -> None:
     busy = scorer.reefs[5].id
     reefs = lay_out(scorer, {busy: 900, scorer.reefs[6].id: 30})
     assert sum(box.width * box.height for box in reefs.boxes) == pytest.approx(WIDTH * (HEIGHT - HEADING))
@@ -122,7 +124,7 @@ def test_the_map_is_filled_and_larger_where_more_chunks_are(scorer: lagoon.Score
 
 
 @given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=40), st.floats(5, 900), st.floats(5, 900))
-def test_a_treemap_shares_out_its_area_without_gap_or_overlap(
+def test_a_treemap_divides_its_area_without_gap_or_overlap(
     weights: list[float], width: float, height: float
 ) -> None:
     weights = sorted(weights, reverse=True)
@@ -134,13 +136,13 @@ def test_a_treemap_shares_out_its_area_without_gap_or_overlap(
         assert area.y >= whole.y - 1e-6
         assert area.x + area.width <= whole.x + width + 1e-6
         assert area.y + area.height <= whole.y + height + 1e-6
-    for one, other in itertools.combinations(placed, 2):
-        across = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
-        down = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
+    for left, right in itertools.combinations(placed, 2):
+        across = min(left.x + left.width, right.x + right.width) - max(left.x, right.x)
+        down = min(left.y + left.height, right.y + right.height) - max(left.y, right.y)
         assert across < 1e-6 or down < 1e-6
 
 
-def test_names_on_the_map_stay_inside_their_boxes(scorer: lagoon.Scorer) -> None:
+def test_names_on_the_map_fit_into_their_boxes(scorer: lagoon.Scorer) -> None:
     reefs = lay_out(scorer, {reef.id: 1 + reef.id % 50 for reef in scorer.reefs})
     tree = ET.fromstring(map_svg(reefs, "/reefs/{}"))
     boxes = {f"/reefs/{box.reef_id}": box for box in reefs.boxes}
@@ -155,7 +157,7 @@ def test_names_on_the_map_stay_inside_their_boxes(scorer: lagoon.Scorer) -> None
     assert n_whole > len(boxes) / 2, "most names can be read"
 
 
-def test_an_empty_library_has_a_map_of_equal_parts_with_a_link_for_every_reef(scorer: lagoon.Scorer) -> None:
+def test_the_map_of_an_empty_library_has_equal_boxes_with_links(scorer: lagoon.Scorer) -> None:
     reefs = lay_out(scorer, {})
     areas = {round(box.width * box.height, 3) for box in reefs.boxes}
     assert len(areas) == 1

@@ -1,4 +1,4 @@
-"""A document becomes chunks that are citations, described by reefs."""
+"""Chunks of a document have exact offsets and are described by reefs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scored(
 
 
 def line_of(content: str, offset: int) -> int:
-    """Counted the slow way; `offset` is never inside of a line end."""
+    """Line of an offset, by counting line ends; `offset` is never inside a line end."""
     return content[:offset].replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
 
 
@@ -89,17 +89,17 @@ def test_chunks_are_described_by_their_strongest_reefs() -> None:
     assert chunk.matched_words == 7
 
 
-def test_no_more_reefs_than_asked_for_are_kept() -> None:
+def test_reefs_per_chunk_limits_the_reefs_of_a_chunk() -> None:
     assert {len(chunk.reefs) for chunk in scored(reefs_per_chunk=1).chunks} == {1}
 
 
-def test_headings_count_as_much_as_the_settings_say() -> None:
+def test_heading_weight_sets_the_weight_of_headings() -> None:
     content = "# Volcano\n\nIt stands there.\n"
     assert scored(content).chunks[0].top_reef is not None
     assert scored(content, heading_weight=0.0).chunks[0].top_reef is None
 
 
-def test_words_of_headings_do_not_count_in_the_coverage() -> None:
+def test_heading_words_do_not_count_in_the_coverage() -> None:
     assert scored("# Volcano lava magma\n\nUnknown wordses only.\n").chunks[0].coverage == 0.0
 
 
@@ -109,7 +109,7 @@ def test_a_left_out_span_inside_a_chunk_is_not_reported() -> None:
     assert [span.reason for span in document.left_out] == ["comment"]
 
 
-def test_a_long_comment_parts_two_chunks() -> None:
+def test_a_long_comment_separates_two_chunks() -> None:
     for length, n_chunks in ((MAX_GAP_CHARS // 2, 1), (MAX_GAP_CHARS * 50, 2)):
         document = scored(f"A volcano.\n\n<!--{'x' * length}-->\n\nThe lava.\n")
         check(document, 8000)
@@ -117,7 +117,7 @@ def test_a_long_comment_parts_two_chunks() -> None:
         assert len(document.left_out) == n_chunks - 1
 
 
-def test_code_longer_than_a_chunk_is_cut_at_the_limit_of_the_settings() -> None:
+def test_long_code_is_cut_at_max_chunk_chars() -> None:
     document = scored("```\n" + "value = other(argument)\n" * 500 + "```\n", max_chunk_chars=2500)
     check(document, 2500)
     assert len(document.chunks) >= 5
@@ -129,7 +129,7 @@ def test_markup_that_makes_a_sentence_too_long_is_cut() -> None:
     assert len(document.chunks) >= 4
 
 
-def test_a_text_without_a_full_stop_is_many_citations() -> None:
+def test_a_text_without_a_full_stop_becomes_many_chunks() -> None:
     document = scored("word " * 8000, format="plaintext")
     check(document, 8000)
     assert len(document.chunks) >= 5
@@ -137,19 +137,19 @@ def test_a_text_without_a_full_stop_is_many_citations() -> None:
 
 
 @pytest.mark.parametrize("content", ["# Only\n\n## Headings\n", "---\n\n***\n", "<!-- a comment -->\n"])
-def test_a_document_without_sentences_is_refused(content: str) -> None:
+def test_a_document_without_sentences_is_rejected(content: str) -> None:
     with pytest.raises(EmptyDocumentError):
         scored(content)
 
 
-def test_text_without_a_known_word_is_a_chunk_without_reefs() -> None:
+def test_text_without_known_words_is_a_chunk_without_reefs() -> None:
     chunk = scored("Zxqv wvut. Ponmlk jih.\n").chunks[0]
     assert chunk.reefs == ()
     assert chunk.top_reef is None
     assert (chunk.norm, chunk.confidence, chunk.coverage) == (0.0, 0.0, 0.0)
 
 
-def test_low_coverage_is_a_warning_once_there_are_enough_words() -> None:
+def test_low_coverage_of_enough_words_gives_a_warning() -> None:
     foreign = "Das Wetter bleibt heute schön und trocken. "
     assert scored(foreign).warnings == ()
     (warning,) = scored(foreign * 3).warnings
@@ -162,7 +162,7 @@ def test_coverage_is_over_all_words_of_the_document() -> None:
     assert scored("# A\n\nVolcano lava magma.\n\n# B\n\nZxqv.\n").coverage == 0.75
 
 
-def test_the_result_says_with_what_it_was_scored() -> None:
+def test_the_result_has_the_versions_of_vocabulary_and_data() -> None:
     draft = make_draft(content="A volcano.", settings=Settings())
     document = score_document(draft, FakeScorer(), Settings(), vocabulary_version=7)
     assert document.vocabulary_version == 7
@@ -199,7 +199,7 @@ PARTS = st.sampled_from(
 
 @given(st.lists(PARTS, max_size=40).map("".join), st.sampled_from(["markdown", "plaintext"]))
 @hypothesis_settings(max_examples=150, deadline=None)
-def test_any_text_becomes_citations_or_is_refused(content: str, format: str) -> None:  # noqa: A002
+def test_any_text_with_a_sentence_becomes_valid_chunks(content: str, format: str) -> None:  # noqa: A002
     try:
         document = scored(f"Begin it.\n\n{content}", format=format, max_chunk_chars=2000)
     except EmptyDocumentError:
@@ -215,7 +215,7 @@ def test_any_text_becomes_citations_or_is_refused(content: str, format: str) -> 
         ("shoal.chunking.analysis.MAX_CHUNKS", "# Geology\nA volcano.\n\n" * 6, "5 passages"),
     ],
 )
-def test_a_document_of_too_many_parts_is_refused(
+def test_a_document_with_too_many_parts_is_rejected(
     monkeypatch: pytest.MonkeyPatch, limit: str, content: str, counted: str
 ) -> None:
     """Each part takes memory, however short it is."""

@@ -1,4 +1,4 @@
-"""Drafts whose chunks are known are analysed together; each comes out as it would alone."""
+"""Analyzing several drafts with given chunk boundaries equals analyzing each alone."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5))
-def test_drafts_analysed_together_come_out_as_alone(
+def test_drafts_analyzed_together_equal_drafts_analyzed_alone(
     scorer: ReefScorer, cuts: dict[str, list[int]], texts: list[str]
 ) -> None:
     together = analyze_cuts([CutDraft(draft(text), cuts[text], None) for text in texts], scorer, OPTIONS)
@@ -79,7 +79,7 @@ LONG = "\n\n".join(
 )
 
 
-def test_a_draft_that_was_read_before_is_scored_as_if_it_was_not(scorer: ReefScorer) -> None:
+def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
     learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
     learned.add_custom_word("frob tandle", [(5, 1.0)])
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
@@ -95,7 +95,7 @@ def test_a_draft_that_was_read_before_is_scored_as_if_it_was_not(scorer: ReefSco
     assert analyze_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
 
 
-def test_what_was_read_of_a_draft_can_be_used_again(scorer: ReefScorer) -> None:
+def test_a_read_draft_can_be_reused_several_times(scorer: ReefScorer) -> None:
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
     read = ReadDraft.of(first)
     for _ in range(2):
@@ -110,17 +110,17 @@ def scored(analyzed: object, scorer: ReefScorer) -> ScoredDocument:
     return scored_document(analyzed, scorer, vocabulary_version=1)  # type: ignore[arg-type]
 
 
-def test_a_draft_that_is_read_otherwise_does_not_disturb_the_others(
+def test_a_draft_with_mismatched_cuts_does_not_affect_the_others(
     scorer: ReefScorer, cuts: dict[str, list[int]]
 ) -> None:
     texts = TEXTS[:3]
-    asked = [CutDraft(draft(text), cuts[text], None) for text in texts]
-    asked[1] = asked[1]._replace(cuts=[0, 5])
-    first, second, third = analyze_cuts(asked, scorer, OPTIONS)
+    cut_drafts = [CutDraft(draft(text), cuts[text], None) for text in texts]
+    cut_drafts[1] = cut_drafts[1]._replace(cuts=[0, 5])
+    first, second, third = analyze_cuts(cut_drafts, scorer, OPTIONS)
     assert second is None
     for text, analyzed in ((texts[0], first), (texts[2], third)):
         assert analyzed is not None
         assert scored(analyzed, scorer).draft.content == text
         assert scored(analyzed, scorer).chunks[-1].end_char == len(text.rstrip())
-    assert analyze_cuts([asked[1]], scorer, OPTIONS) == [None]
+    assert analyze_cuts([cut_drafts[1]], scorer, OPTIONS) == [None]
     assert analyze_cuts([], scorer, OPTIONS) == []

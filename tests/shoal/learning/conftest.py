@@ -24,17 +24,17 @@ def scorer() -> ReefScorer:
 
 @pytest.fixture(scope="session")
 def analyzed(scorer: ReefScorer) -> Callable[[str], AnalyzedDraft]:
-    """Pass 1 of a plain text."""
+    """A function that analyzes a plain text without learned words."""
     settings = Settings()
 
-    def analyse_text(text: str) -> AnalyzedDraft:
+    def analyze_text(text: str) -> AnalyzedDraft:
         draft = make_draft(content=text, title="About", format="plaintext", settings=settings)
         return analyze(draft, scorer, settings)
 
-    return analyse_text
+    return analyze_text
 
 
 @pytest.fixture(scope="session")
 def observe(analyzed: Callable[[str], AnalyzedDraft]) -> Observe:
-    """What a plain text says of words."""
+    """A function that returns the observations of a plain text."""
     return lambda text: discover(analyzed(text), Settings())

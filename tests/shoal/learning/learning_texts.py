@@ -1,4 +1,4 @@
-"""Small texts in which made-up words keep known company."""
+"""Small texts in which invented words have contexts of known words."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def sentence(rng: random.Random, topic: str, *words: str) -> str:
 
 
 def text(seed: int, topic: str, words: list[str], n_sentences: int = 6) -> str:
-    """A paragraph about one topic; each word is in a sentence of its own, others are without."""
+    """A paragraph about one topic; each word is in its own sentence, and further sentences have none of
+    them."""
     rng = random.Random(seed)
     sentences = [sentence(rng, topic, word) for word in words]
     sentences += [sentence(rng, topic) for _ in range(max(0, n_sentences - len(words)))]

@@ -52,10 +52,10 @@ def test_names_terms_and_acronyms_may_be_words(form: str) -> None:
         ("", "nothing"),
     ],
 )
-def test_what_is_no_word_is_no_candidate(form: str, what: str) -> None:
+def test_forms_that_are_not_words_are_not_candidates(form: str, what: str) -> None:
     assert not is_candidate(form), what
 
 
-def test_a_genitive_counts_for_its_word() -> None:
+def test_a_genitive_maps_to_its_word() -> None:
     forms = ["darcy's", "darcy", "o'brien's", "xvii's", "the"]
     assert candidate_words(forms, [0, 1, 2, 3]) == {0: "darcy", 1: "darcy", 2: "o'brien"}

@@ -58,39 +58,37 @@ def test_the_order_of_documents_and_rows_does_not_matter(
 
 @settings(max_examples=60)
 @given(documents, documents)
-def test_sums_of_sums_are_the_sums_of_all(
-    one: list[list[EvidenceRow]], other: list[list[EvidenceRow]]
+def test_adding_evidence_equals_summing_all_rows(
+    left: list[list[EvidenceRow]], right: list[list[EvidenceRow]]
 ) -> None:
-    assert total(one) + total(other) == total(one + other)
+    assert total(left) + total(right) == total(left + right)
 
 
 @settings(max_examples=60)
 @given(documents, documents)
-def test_what_is_withdrawn_was_never_there(
-    one: list[list[EvidenceRow]], other: list[list[EvidenceRow]]
-) -> None:
-    assert total(one + other) - total(other) == total(one)
+def test_subtraction_reverses_addition(left: list[list[EvidenceRow]], right: list[list[EvidenceRow]]) -> None:
+    assert total(left + right) - total(right) == total(left)
 
 
 @settings(max_examples=60)
 @given(documents)
-def test_rows_of_sums_are_rows_again(documents: list[list[EvidenceRow]]) -> None:
+def test_rows_of_evidence_restore_the_evidence(documents: list[list[EvidenceRow]]) -> None:
     evidence = total(documents)
     assert Evidence.of(evidence.rows()) == evidence
     assert evidence - evidence == Evidence.of([])
     assert evidence.keys == sorted(evidence.keys)
 
 
-def test_more_cannot_be_withdrawn_than_there_is() -> None:
-    one = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, (), (3, 7), (40, 50))])
+def test_subtracting_more_than_the_evidence_is_an_error() -> None:
+    evidence = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, (), (3, 7), (40, 50))])
     more = Evidence.of([EvidenceRow(Kind.word, "blorg", 1, 1, 1, 1, (), (3, 8), (40, 50))])
     with pytest.raises(EvidenceError):
-        one - more
+        evidence - more
     with pytest.raises(EvidenceError):
-        one - one - one
+        evidence - evidence - evidence
     emptied = Evidence.of([EvidenceRow(Kind.word, "blorg", 2, 2, 1, 1, (), (3,), (40,))])
     with pytest.raises(EvidenceError):
-        one - emptied
+        evidence - emptied
 
 
 def test_words_are_listed_without_the_totals() -> None:

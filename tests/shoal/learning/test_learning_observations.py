@@ -16,7 +16,7 @@ from shoal.learning.observations import CONTEXT_UNIT
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]
-Analysed = Callable[[str], AnalyzedDraft]
+Analyze = Callable[[str], AnalyzedDraft]
 
 
 def by_word(rows: list[EvidenceRow]) -> dict[str, EvidenceRow]:
@@ -29,7 +29,7 @@ def unit(z: np.ndarray) -> np.ndarray:
     return np.asarray(above / norm if norm else above)
 
 
-def test_rows_come_in_order_and_once(observe: Observe) -> None:
+def test_rows_are_ordered_and_unique(observe: Observe) -> None:
     rows = observe(text(1, "sea", ["zorblax", "quimble", "zorblax", "zorblax's"]))
     keys = [(row.kind, row.word) for row in rows]
     assert keys == sorted(set(keys))
@@ -45,7 +45,7 @@ def test_occurrences_documents_and_chunks_are_counted(observe: Observe) -> None:
     assert rows[""].n_chunks >= 1
 
 
-def test_chunks_are_counted_once_for_all_forms_of_a_word(analyzed: Analysed) -> None:
+def test_chunks_are_counted_once_for_all_forms_of_a_word(analyzed: Analyze) -> None:
     topics = ("sea", "money", "plant", "sea", "money")
     draft = analyzed(
         "\n\n".join(
@@ -54,13 +54,13 @@ def test_chunks_are_counted_once_for_all_forms_of_a_word(analyzed: Analysed) -> 
         )
     )
     row = by_word(discover(draft, Settings()))["zorblax"]
-    holding = [
+    chunks_with_word = [
         segment
         for segment in draft.analysis.segments
         if any("zorblax" in word for word in segment.topic.unknown_words)
     ]
     assert row.n_occurrences == 4
-    assert row.n_chunks == len(holding)
+    assert row.n_chunks == len(chunks_with_word)
 
 
 def test_occurrences_in_a_long_document_are_not_counted_as_short(observe: Observe) -> None:
@@ -69,7 +69,7 @@ def test_occurrences_in_a_long_document_are_not_counted_as_short(observe: Observ
     assert rows[""].n_short == 0
 
 
-def test_a_context_is_the_blend_of_sentence_and_chunk(analyzed: Analysed) -> None:
+def test_a_context_blends_sentence_and_chunk(analyzed: Analyze) -> None:
     """The definition of the specification, computed from lagoon's public results."""
     settings = dataclasses.replace(Settings(), reefs_per_observation=207)
     draft = analyzed(text(3, "sea", ["zorblax"], n_sentences=5) + "\n\n" + text(4, "money", ["quimble"]))
@@ -81,12 +81,12 @@ def test_a_context_is_the_blend_of_sentence_and_chunk(analyzed: Analysed) -> Non
                     sentence, chunk = unit(result.z_scores), unit(segment.topic.z_scores)
                     share = 0.7 if result.confidence >= settings.context_confidence else 0.3
                     expected = share * sentence + (1 - share) * chunk
-                    found = np.zeros(len(expected))
-                    found[list(rows[word].reefs)] = rows[word].sums
-                    assert np.abs(found / CONTEXT_UNIT - expected).max() < 0.03
+                    actual = np.zeros(len(expected))
+                    actual[list(rows[word].reefs)] = rows[word].sums
+                    assert np.abs(actual / CONTEXT_UNIT - expected).max() < 0.03
 
 
-def test_the_totals_are_the_context_of_every_word(analyzed: Analysed) -> None:
+def test_the_totals_sum_the_contexts_of_all_words(analyzed: Analyze) -> None:
     draft = analyzed(text(3, "sea", ["zorblax"], n_sentences=40))
     totals = discover(draft, Settings())[0]
     expected = np.zeros(207)
@@ -97,21 +97,24 @@ def test_the_totals_are_the_context_of_every_word(analyzed: Analysed) -> None:
             blended = share * unit(result.z_scores) + (1 - share) * unit(segment.topic.z_scores)
             expected += result.n_words * blended
             n_words += result.n_words
-    found = np.zeros(207)
-    found[list(totals.reefs)] = totals.sums
+    actual = np.zeros(207)
+    actual[list(totals.reefs)] = totals.sums
     assert totals.n_occurrences == n_words
-    assert np.abs(found - expected).max() < 1 + 0.02 * expected.max()
+    assert np.abs(actual - expected).max() < 1 + 0.02 * expected.max()
 
 
-def test_only_the_strongest_reefs_of_a_context_are_kept(analyzed: Analysed) -> None:
+def test_only_the_strongest_reefs_of_a_context_are_kept(analyzed: Analyze) -> None:
     draft = analyzed(text(3, "sea", ["zorblax", "zorblax"]))
     every = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=207)))["zorblax"]
-    some = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=8)))["zorblax"]
+    limited = by_word(discover(draft, dataclasses.replace(Settings(), reefs_per_observation=8)))["zorblax"]
     ranked = sorted(zip(every.sums, every.reefs, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    assert sorted(zip(some.sums, some.reefs, strict=True), key=lambda pair: (-pair[0], pair[1])) == ranked[:8]
+    assert (
+        sorted(zip(limited.sums, limited.reefs, strict=True), key=lambda pair: (-pair[0], pair[1]))
+        == ranked[:8]
+    )
 
 
-def test_equal_entries_are_chosen_by_reef() -> None:
+def test_ties_go_to_the_lower_reef() -> None:
     sums = np.array([[3.0, 5.0, 3.0, 3.0, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0]])
     assert strongest(sums, 2).tolist() == [
         [True, True, False, False, False],
@@ -125,27 +128,25 @@ def test_a_text_without_candidates_has_totals_only(observe: Observe, content: st
     assert [row.kind for row in rows] == [Kind.totals]
 
 
-def test_unknown_sentences_without_company_have_an_empty_context(observe: Observe) -> None:
+def test_words_in_a_text_without_known_words_have_an_empty_context(observe: Observe) -> None:
     row = by_word(observe("Zorblax quimble frobnicle."))["zorblax"]
     assert row.reefs == ()
     assert row.n_occurrences == 1
 
 
-def test_discovery_gives_the_same_rows_again(analyzed: Analysed, scorer: ReefScorer) -> None:
+def test_discovery_is_deterministic(analyzed: Analyze, scorer: ReefScorer) -> None:
     content = text(9, "plant", ["zorblax", "quimble", "quimble"], n_sentences=30)
     assert discover(analyzed(content), Settings()) == discover(analyzed(content), Settings())
 
 
-def test_scales_fit_each_other() -> None:
+def test_context_scales_are_divisible() -> None:
     assert CONTEXT_SCALE % CONTEXT_UNIT == 0
     assert CONTEXT_SCALE % PROFILE_SCALE == 0
 
 
 @pytest.mark.parametrize("repeated", ["zorblax ", "x.y.~", "zorblax, quimble, "])
-def test_a_word_that_fills_its_sentences_takes_no_memory_for_each_time(
-    analyzed: Analysed, repeated: str
-) -> None:
-    """A context is a row of reefs: 1.7 kB for each time would be hundreds of times the text."""
+def test_repeated_occurrences_in_a_sentence_take_no_extra_memory(analyzed: Analyze, repeated: str) -> None:
+    """A context is a row of reefs; 1.7 kB for each occurrence would be hundreds of times the text."""
     draft = analyzed("The sea is deep. " + repeated * (200_000 // len(repeated)))
     tracemalloc.start()
     rows = by_word(discover(draft, Settings()))

@@ -1,4 +1,4 @@
-"""What many texts say of words, asked at once, is what each says by itself."""
+"""Observing several texts at once equals observing each alone."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def drafts() -> list[DocumentDraft]:
 
 @settings(deadline=None, max_examples=40)
 @given(picked=st.lists(st.integers(0, 7), min_size=1, max_size=10))
-def test_texts_observed_at_once_say_what_each_says_alone(
+def test_observing_texts_at_once_equals_observing_each(
     scorer: ReefScorer, drafts: list[DocumentDraft], picked: list[int]
 ) -> None:
-    asked = [drafts[number] for number in picked]
-    together = analyze_many(asked, scorer, OPTIONS)
+    selected = [drafts[number] for number in picked]
+    together = analyze_many(selected, scorer, OPTIONS)
     rows = discover_many(together, OPTIONS)
-    assert [one.draft for one in together.drafts] == asked
-    for draft, analyzed, found in zip(asked, together.drafts, rows, strict=True):
+    assert [analyzed.draft for analyzed in together.drafts] == selected
+    for draft, analyzed, actual in zip(selected, together.drafts, rows, strict=True):
         alone = analyze(draft, scorer, OPTIONS)
         assert cuts_of(analyzed) == cuts_of(alone)
         assert analyzed.contexts == alone.contexts
-        assert found == discover(alone, OPTIONS)
+        assert actual == discover(alone, OPTIONS)
 
 
-def test_what_has_no_text_is_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
+def test_drafts_without_text_are_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
     empty = make_draft(content="# Only a heading\n", format="markdown", settings=OPTIONS)
     together = analyze_many([empty, drafts[0], empty], scorer, OPTIONS)
-    assert [one.draft for one in together.drafts] == [drafts[0]]
+    assert [analyzed.draft for analyzed in together.drafts] == [drafts[0]]
     assert len(discover_many(together, OPTIONS)) == 1
     assert discover_many(analyze_many([empty], scorer, OPTIONS), OPTIONS) == []

@@ -1,4 +1,4 @@
-"""From documents to learned words, without a database: what is learned, and that nothing but the documents decides."""
+"""From documents to learned words, without a database; the result depends on the documents only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from shoal.settings import Settings
 Observe = Callable[[str], list[EvidenceRow]]
 
 SETTINGS = Settings()
-# Short documents; "quimbles" is beside its singular, "trobins" is not.
+# Short documents; "quimbles" occurs with its singular, "trobins" without.
 DOCUMENTS = [
     text(1, "sea", ["zorblax", "zorblax", "quimble"]),
     text(2, "money", ["quimble", "frobnicle"]),
@@ -60,14 +60,14 @@ def learned_from(
     return {word.word: word for word in learn(evidence, set(evidence.words), scorer, settings)}
 
 
-def test_words_are_learned_with_the_reefs_of_their_company(
+def test_words_are_learned_with_the_reefs_of_their_contexts(
     observed: list[list[EvidenceRow]], scorer: ReefScorer
 ) -> None:
     learned = learned_from(total(observed), scorer)
     assert set(learned) == {"zorblax", "quimble", "frobnicle", "grommish", "trobins", "frobnicle engine"}
-    company = {"zorblax": "ship sailor ocean harbour", "frobnicle engine": "bank loan money debt"}
-    company |= {"grommish": "leaf petal stem forest"}
-    for word, known in company.items():
+    contexts = {"zorblax": "ship sailor ocean harbour", "frobnicle engine": "bank loan money debt"}
+    contexts |= {"grommish": "leaf petal stem forest"}
+    for word, known in contexts.items():
         reefs = [reef.reef_id for reef in learned[word].reefs]
         expected = [reef.reef_id for reef in scorer.score(known).top_reefs[:5]]
         assert reefs[0] in expected, word
@@ -97,7 +97,7 @@ def test_bounds_on_reefs_are_settings(observed: list[list[EvidenceRow]], scorer:
     assert learned_from(total(observed), scorer, far) == {}
 
 
-def test_two_occurrences_in_short_documents_or_three_in_long_ones(
+def test_a_word_needs_two_occurrences_in_short_documents_or_three_in_long_ones(
     observe: Observe, scorer: ReefScorer
 ) -> None:
     def is_learned(*documents: str) -> bool:
@@ -128,7 +128,7 @@ def test_a_plural_is_evidence_for_its_singular(observed: list[list[EvidenceRow]]
     assert learned_from(with_singular, scorer)["trobin"].n_occurrences == 3
 
 
-def test_a_compound_must_be_frequent_and_hold_together(observe: Observe, scorer: ReefScorer) -> None:
+def test_a_compound_must_be_frequent_and_cohesive(observe: Observe, scorer: ReefScorer) -> None:
     def compounds(document: str) -> set[str]:
         return {word for word in learned_from(total([observe(document)]), scorer) if " " in word}
 
@@ -138,8 +138,8 @@ def test_a_compound_must_be_frequent_and_hold_together(observe: Observe, scorer:
     assert compounds(text(1, "sea", loose, n_sentences=30)) == set()
 
 
-def test_what_all_documents_are_about_describes_no_word(scorer: ReefScorer) -> None:
-    """The same company means reef 3 in a library that is half about reef 5, and both where that is rare."""
+def test_topics_of_all_documents_do_not_describe_a_word(scorer: ReefScorer) -> None:
+    """The same contexts give reef 3 in a library half about reef 5, and both reefs if reef 5 is rare."""
 
     def strengths(share_of_5: int) -> dict[int, float]:
         reefs, sums = (3, 5, 9), (1000, share_of_5, 1000)
@@ -163,14 +163,14 @@ def test_rarer_words_weigh_more(observe: Observe, scorer: ReefScorer) -> None:
 def test_the_order_of_documents_changes_nothing(
     observed: list[list[EvidenceRow]], scorer: ReefScorer, order: list[int], cut: int
 ) -> None:
-    one = total([observed[i] for i in order[:cut]])
-    other = total([observed[i] for i in order[cut:]])
-    assert learned_from(one + other, scorer) == learned_from(total(observed), scorer)
+    first = total([observed[i] for i in order[:cut]])
+    rest = total([observed[i] for i in order[cut:]])
+    assert learned_from(first + rest, scorer) == learned_from(total(observed), scorer)
 
 
 @examples(max_examples=30, deadline=None)
 @given(st.sets(st.integers(0, len(DOCUMENTS) - 1)))
-def test_a_deleted_document_was_never_there(
+def test_deleting_a_document_removes_its_evidence(
     observed: list[list[EvidenceRow]], scorer: ReefScorer, deleted: set[int]
 ) -> None:
     gone = total([observed[i] for i in deleted])
@@ -182,10 +182,11 @@ def test_a_deleted_document_was_never_there(
 @given(
     st.lists(st.integers(0, len(DOCUMENTS) - 1), unique=True, min_size=1), st.randoms(use_true_random=False)
 )
-def test_what_a_wave_touches_is_all_that_must_be_decided(
+def test_only_words_touched_by_a_wave_must_be_decided_again(
     observed: list[list[EvidenceRow]], scorer: ReefScorer, wave: list[int], rng: random.Random
 ) -> None:
-    """With the totals of the end, words decided when last touched are what they would be if all were decided."""
+    """With the final totals, deciding only the touched words gives the same vocabulary as deciding all
+    words."""
     before = total([rows for i, rows in enumerate(observed) if i not in wave])
     after = before + total([observed[i] for i in wave])
     totals = after.rows()[0]
@@ -200,40 +201,40 @@ def test_what_a_wave_touches_is_all_that_must_be_decided(
     assert result == learned_from(after, scorer)
 
 
-def test_changes_are_new_words_changed_words_and_those_that_lost_their_evidence(
+def test_changes_are_new_changed_and_retired_words(
     observed: list[list[EvidenceRow]], scorer: ReefScorer
 ) -> None:
     before = learned_from(total(observed[:3]), scorer)
     after = learned_from(total(observed), scorer)
     touched = set(before) | set(after) | {"vexilated"}
-    found = changes(before, touched, after.values())
-    assert [word.word for word in found.learned] == sorted(w for w in after if before.get(w) != after[w])
-    assert found.retired == ()
+    forward = changes(before, touched, after.values())
+    assert [word.word for word in forward.learned] == sorted(w for w in after if before.get(w) != after[w])
+    assert forward.retired == ()
     assert changes(after, touched, after.values()) == Changes((), ())
     back = changes(after, touched, before.values())
     assert back.retired == tuple(sorted(set(after) - set(before)))
 
 
-def test_a_scorer_with_the_vocabulary_knows_exactly_its_words(
+def test_a_scorer_with_a_vocabulary_has_exactly_its_words(
     observed: list[list[EvidenceRow]], scorer: ReefScorer
 ) -> None:
     learned = sorted(learned_from(total(observed), scorer).values(), key=lambda word: word.word)
     first = scorer.next_word_id
     extended = with_vocabulary(scorer, enumerate(learned, first))
-    found = extended.score("A zorblax, two quimbles and the frobnicle-engine's trobins")
-    assert found.unknown_words == []
-    assert {word for word in found.matched_word_ids if word >= first} == {
+    result = extended.score("A zorblax, two quimbles and the frobnicle-engine's trobins")
+    assert result.unknown_words == []
+    assert {word for word in result.matched_word_ids if word >= first} == {
         first + i for i, word in enumerate(learned) if word.word != "grommish"
     }
     assert scorer.n_custom_words == 0
-    one = extended.lookup_word("zorblax")
+    info = extended.lookup_word("zorblax")
     expected = next(word for word in learned if word.word == "zorblax")
-    assert one is not None
-    assert sorted(one.reefs) == sorted((reef.reef_id, reef.bm25_q) for reef in expected.reefs)
-    assert (one.idf_q, round(one.weight * 4096)) == (expected.idf_q, expected.weight_q)
+    assert info is not None
+    assert sorted(info.reefs) == sorted((reef.reef_id, reef.bm25_q) for reef in expected.reefs)
+    assert (info.idf_q, round(info.weight * 4096)) == (expected.idf_q, expected.weight_q)
 
 
-def test_stored_scores_are_those_lagoon_would_compute(
+def test_stored_scores_equal_those_computed_by_lagoon(
     observed: list[list[EvidenceRow]], scorer: ReefScorer
 ) -> None:
     for word in learned_from(total(observed), scorer).values():
@@ -243,7 +244,7 @@ def test_stored_scores_are_those_lagoon_would_compute(
         assert reefs == [(reef.reef_id, reef.bm25_q) for reef in word.reefs]
 
 
-def test_a_first_analysis_is_good_enough_where_no_learned_word_occurs(
+def test_the_first_analysis_is_valid_if_no_learned_word_occurs(
     observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
@@ -270,7 +271,7 @@ def learn_all(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> list[Lea
     return list(learned_from(total(observed), scorer).values())
 
 
-def test_headings_count_for_whether_a_learned_word_occurs(
+def test_learned_words_in_headings_are_detected(
     observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
@@ -279,13 +280,13 @@ def test_headings_count_for_whether_a_learned_word_occurs(
     assert holds_learned_words(dataclasses.replace(draft, contexts=("On the zorblax",)), extended)
 
 
-def test_nothing_is_learned_from_nothing(scorer: ReefScorer) -> None:
+def test_empty_evidence_gives_no_learned_words(scorer: ReefScorer) -> None:
     assert learn(Evidence.of([]), set(), scorer, SETTINGS) == ()
     assert learn(Evidence.of([]), {"zorblax"}, scorer, SETTINGS) == ()
 
 
-def test_one_small_document_can_teach_a_word(observe: Observe, scorer: ReefScorer) -> None:
-    """Its own average is no measure: everything in it is about one thing."""
+def test_one_small_document_suffices_to_learn_a_word(observe: Observe, scorer: ReefScorer) -> None:
+    """The average context of the document alone would not do: its whole text has one topic."""
     learned = learned_from(total([observe(text(1, "sea", ["zorblax"] * 3, n_sentences=4))]), scorer)
     expected = {
         reef.reef_id for reef in scorer.score("ship ocean wave sailor harbour tide anchor").top_reefs[:5]
