@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from job_parts import FunctionScorer, assert_consistent, must_claim, rows, run_job, scored, statuses, upload
+from job_parts import assert_consistent, must_claim, rows, run_job, scored, statuses, upload
 
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages import runner
-from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
+from shoal.jobs.stages.contract import NotPreparedError
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Scoring
 from shoal.settings import Settings
