@@ -94,27 +94,7 @@ def add_document(data: dict[str, Any]) -> Response:
     return _await_document(here, job, given)
 
 
-def _merge_into_existing(here: Service, draft: DocumentDraft) -> int | None:
-    """Return the id of the document with the same content, after adding the draft's tags to it.
-
-    Returns None if there is no such document, or if its content is about to be replaced.
-    """
-    database = here.engine.database
-    with database.read() as connection:
-        document_id = storage.find_by_hash(connection, draft.content_hash)
-    if document_id is not None and is_being_replaced(database, document_id):
-        return None
-    if document_id is None or not draft.tags:
-        return document_id
-    with database.write() as connection:
-        # It may have been deleted meanwhile.
-        if not storage.exists(connection, document_id):
-            return None
-        storage.merge_tags(connection, document_id, draft.tags, now=timestamp())
-    return document_id
-
-
-def _await_document(here: Service, job: protocol.Job, given: Mapping[str, Any] | None = None) -> Response:
+def _await_document(here: Service, job: Job, given: Mapping[str, Any] | None = None) -> Response:
     """Wait as `Prefer: wait` says and return the document, or the job if it has not ended.
 
     `given`: see `_stored`.

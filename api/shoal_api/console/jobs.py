@@ -25,11 +25,13 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     here = service.current()
     number = query_params.page_number()
     status = query_params.choice("status", JobStatus, "status of a job")
-    listed = protocol.list_jobs(database, status, JOBS, (number - 1) * JOBS)
+    listed = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
-        "jobs": [(job, here.paces.estimate(job, _waves(job)), can_retry(database, job)) for job in listed],
+        "jobs": [
+            (job, here.paces.estimate(job, _waves(job)), here.engine.jobs.can_retry(job)) for job in listed
+        ],
         "any_open": any(not job.ended for job in listed),
-        "total": protocol.count_jobs(database, status),
+        "total": here.engine.jobs.count(status),
         "statuses": [member.value for member in JobStatus],
         "status": status,
         "page": number,
@@ -42,22 +44,19 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
 def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a job, live while it runs, with its failed items."""
     here = service.current()
-    database = here.engine.database
-    shown = protocol.get_job(database, job_id)
+    shown = here.engine.jobs.get(job_id)
     number = query_params.page_number()
     status = query_params.choice("items", ItemStatus, "status of an item")
-    failed = (
-        protocol.get_items(database, job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
-    )
+    failed = here.engine.jobs.items(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
     return "job.html", {
         "job": shown,
         "estimate": here.paces.estimate(shown, _waves(shown)),
-        "can_retry": can_retry(database, shown),
+        "can_retry": here.engine.jobs.can_retry(shown),
         "failed": failed,
         "items": here.engine.jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
         "status": status,
         "statuses": [member.value for member in ItemStatus],
-        "total": protocol.count_items(database, job_id, status),
+        "total": here.engine.jobs.count_items(job_id, status),
         "page": number,
         "per_page": ITEMS,
     }

@@ -37,7 +37,9 @@ def judged_queries(*lines: dict[str, Any]) -> Any:
 
 def quality(engine: Engine, relevant: Any, query: str = "tide", **arguments: Any) -> Any:
     """The quality of one lexical search with one judged query."""
-    return evaluate(engine, judged({"query": query, "relevant": relevant}), [WORDS], **arguments).ways[0]
+    return evaluate(
+        engine, judged_queries({"query": query, "relevant": relevant}), [LEXICAL], **arguments
+    ).configurations[0]
 
 
 def test_ndcg_depends_on_the_rank_of_relevant_documents(engine: Engine) -> None:
@@ -79,31 +81,31 @@ def test_part_of_a_file_name_names_no_document(engine: Engine) -> None:
 
 
 def test_ways_are_compared_with_the_first_query_by_query(engine: Engine) -> None:
-    questions = judged(
+    questions = judged_queries(
         {"query": "tide", "relevant": ["tides.md", "shore.md"]},
         {"query": "flour", "relevant": ["bread.md"]},
         {"query": "winter", "relevant": ["Shore"]},
     )
-    nothing = Way("nothing", {"mode": "lexical", "tags": ["no such tag"]})
-    evaluation = evaluate(engine, questions, [WORDS, nothing])
-    words, none = evaluation.ways
-    assert (words.way, words.n_better, words.n_worse) == ("lexical", 0, 0)
+    nothing = Configuration("nothing", {"mode": "lexical", "tags": ["no such tag"]})
+    evaluation = evaluate(engine, questions, [LEXICAL, nothing])
+    words, none = evaluation.configurations
+    assert (words.configuration, words.n_better, words.n_worse) == ("lexical", 0, 0)
     assert (none.n_better, none.n_worse, none.n_missed) == (0, 2, 3)
-    assert evaluate(engine, questions, [nothing, WORDS]).ways[1].n_better == 2
+    assert evaluate(engine, questions, [nothing, LEXICAL]).configurations[1].n_better == 2
     assert [query.query for query in evaluation.queries] == ["tide", "flour", "winter"]
     assert [query.ndcg["nothing"] for query in evaluation.queries] == [0, 0, 0]
     assert words.ndcg == pytest.approx(sum(query.ndcg["lexical"] for query in evaluation.queries) / 3)
 
 
 def test_missing_documents_are_reported_and_left_out(engine: Engine) -> None:
-    questions = judged(
+    questions = judged_queries(
         {"query": "tide", "relevant": ["tides.md", "gone.md"]}, {"query": "salt", "relevant": ["gone.md"]}
     )
-    evaluation = evaluate(engine, questions, [WORDS])
+    evaluation = evaluate(engine, questions, [LEXICAL])
     missing = [(document.line, document.name) for document in evaluation.missing]
     assert missing == [(1, "gone.md"), (2, "gone.md")]
     assert evaluation.n_queries == 1
-    assert evaluation.ways[0].recall == 1
+    assert evaluation.configurations[0].recall == 1
 
 
 def test_several_chunks_of_a_document_count_as_one_document(tmp_path: Path) -> None:
@@ -111,9 +113,9 @@ def test_several_chunks_of_a_document_count_as_one_document(tmp_path: Path) -> N
     with Engine(db_path=tmp_path / "shoal.db", learning=False) as library:
         library.ingest(title="Long", content=long, format="markdown")
         library.ingest(title="Short", content="A tide is a slow wave, and much else may be said of the sea.")
-        questions = judged({"query": "tide", "relevant": ["Long", "Short"]})
-        evaluation = evaluate(library, questions, [WORDS], depth=2)
-    assert evaluation.ways[0].recall == 1
+        questions = judged_queries({"query": "tide", "relevant": ["Long", "Short"]})
+        evaluation = evaluate(library, questions, [LEXICAL], depth=2)
+    assert evaluation.configurations[0].recall == 1
 
 
 def test_invalid_search_raises_query_error(engine: Engine) -> None:
@@ -141,7 +143,7 @@ def test_invalid_search_raises_query_error(engine: Engine) -> None:
 )
 def test_invalid_line_is_named(line: str, reason: str) -> None:
     with pytest.raises(JudgementError) as error:
-        read_judged(['{"query": "tide", "relevant": ["tides.md"]}', line])
+        read_judged_queries(['{"query": "tide", "relevant": ["tides.md"]}', line])
     assert reason in str(error.value)
 
 
