@@ -65,6 +65,9 @@ class ReefScorer:
     Threads may score while another thread adds words.
     """
 
+    can_learn = True
+    """Words can be added, with `with_custom_words`."""
+
     def __init__(self, model: Model) -> None:
         self._model = model
         self._base = BaseVocabulary(model)

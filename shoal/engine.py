@@ -27,6 +27,7 @@ from shoal.models import (
     SearchMode,
     SearchResponse,
 )
+from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import chunk_queries, document_queries, migrate
 from shoal.storage.database import MAX_ID, Database
@@ -68,7 +69,7 @@ class Engine:
         *,
         database_url: str | None = None,
         lagoon_data_dir: str | Path | None = None,
-        scorer: Any = None,
+        scorer: Scorer | None = None,
         settings: Settings | None = None,
         learning: bool | None = None,
     ) -> None:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon.results import IslandColumns, ReefColumns
+
 REEF_WORDS: dict[str, str] = {
     "volcanoes and rocks": "volcano magma lava eruption rock granite crust mantle ash crater mineral basalt earthquake",
     "plants and flowers": "plant flower leaf fern spore seed root pollen forest tree photosynthesis petal stem",
@@ -131,6 +133,26 @@ class TopicResult:
     unknown_words: list[str]
     matched_word_ids: list[int]
 
+    @property
+    def reef_columns(self) -> ReefColumns:
+        reefs = [reef for reef in self.top_reefs if reef.z_score > 0]
+        return ReefColumns(
+            [reef.reef_id for reef in reefs],
+            [reef.z_score for reef in reefs],
+            [reef.raw_bm25 for reef in reefs],
+            [reef.n_contributing_words for reef in reefs],
+            [reef.name for reef in reefs],
+        )
+
+    def island_columns(self, most: int) -> IslandColumns:
+        islands = [island for island in self.top_islands[:most] if island.aggregate_z > 0]
+        return IslandColumns(
+            [island.island_id for island in islands],
+            [island.aggregate_z for island in islands],
+            [island.n_contributing_reefs for island in islands],
+            [island.name for island in islands],
+        )
+
 
 @dataclass(frozen=True)
 class TopicSegment:
@@ -166,6 +188,7 @@ class FakeScorer:
 
     data_version = "0.0.1-fake"
     data_checksum = "f" * 64
+    can_learn = False
 
     def __init__(self) -> None:
         self.reefs = [

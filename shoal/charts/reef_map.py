@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from shoal.charts.palette import island_colours
+from shoal.scorer import Scorer
 
 WIDTH, HEIGHT = 1200, 720
 HEADING = 24
@@ -70,7 +71,7 @@ class ReefMap:
     boxes: tuple[Box, ...]
 
 
-def lay_out(scorer: Any, n_chunks: Mapping[int, int]) -> ReefMap:
+def lay_out(scorer: Scorer, n_chunks: Mapping[int, int]) -> ReefMap:
     """Lay out all reefs of lagoon's hierarchy. `n_chunks`: chunks by the id of their strongest reef."""
     colours = island_colours(scorer.islands)
     reefs_of: dict[int, list[Any]] = {island.id: [] for island in scorer.islands}

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from shoal.charts.palette import UNKNOWN, island_colours
 from shoal.errors import NotFoundError
+from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
 
 WIDTH = 1000
@@ -71,7 +71,7 @@ class Ribbon:
     islands: tuple[tuple[str, str, float], ...]
 
 
-def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Any) -> Ribbon:
+def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer) -> Ribbon:
     """Read the ribbon of a document. Raises NotFoundError."""
     document = snapshot.first(DOCUMENT, {"document_id": document_id})
     if document is None:
@@ -193,7 +193,7 @@ def _row(row: Row, y: int) -> str:
 
 
 def _islands(
-    pieces: Sequence[Piece], colours: Mapping[int, str], scorer: Any
+    pieces: Sequence[Piece], colours: Mapping[int, str], scorer: Scorer
 ) -> tuple[tuple[str, str, float], ...]:
     names = {island.id: island.name for island in scorer.islands}
     lengths: defaultdict[int, int] = defaultdict(int)

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from lagoon import ReadText, SectionStart, Sentence, TextSentences
 from shoal.chunking.profiles import SCORE_DIGITS, build_chunks
@@ -22,6 +22,7 @@ from shoal.models import (
     ScoredDocument,
     Section,
 )
+from shoal.scorer import LearningScorer, Scorer
 from shoal.settings import Settings
 
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German,
@@ -39,30 +40,6 @@ MAX_CHUNKS = 65_536
 
 # The label is not part of the topic: "Title: Walden" is about Walden, not about titles.
 _LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
-
-
-class Scorer(Protocol):
-    """The part of lagoon.ReefScorer that chunking uses. Scores are rounded to SCORE_DIGITS."""
-
-    @property
-    def data_version(self) -> str: ...
-
-    @property
-    def data_checksum(self) -> str: ...
-
-    def analyze(
-        self,
-        text: Sequence[str | Sentence],
-        *,
-        sensitivity: float,
-        smooth_window: int,
-        min_chunk_sentences: int,
-        max_chunk_sentences: int,
-        max_chunk_chars: int,
-        sections: Sequence[SectionStart],
-        context_weight: float,
-        top_k: int,
-    ) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +92,9 @@ class AnalyzedDrafts(NamedTuple):
     analysis: Any
 
 
-def analyze_many(drafts: Sequence[DocumentDraft], scorer: Any, settings: Settings) -> AnalyzedDrafts:
+def analyze_many(
+    drafts: Sequence[DocumentDraft], scorer: LearningScorer, settings: Settings
+) -> AnalyzedDrafts:
     """Analyze several drafts at once with a scorer of lagoon; drafts without a sentence are left out.
 
     Gives the same segments as `analyze` of each draft, for notes in a fifth of the time.
@@ -164,7 +143,7 @@ def cuts_of(analyzed: AnalyzedDraft) -> list[int]:
 def analyze_cut(
     draft: DocumentDraft,
     cuts: Sequence[int],
-    scorer: Any,
+    scorer: LearningScorer,
     settings: Settings,
     *,
     read: ReadDraft | None = None,

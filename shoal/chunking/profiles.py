@@ -76,29 +76,13 @@ _Z_SCORE = ReefScore._fields.index("z_score")
 
 def _reefs(topic: Any) -> Columns[ReefScore]:
     """The reefs of a chunk with z above 0, strongest first."""
-    # `hasattr` followed by an access would compute the property twice.
-    columns = getattr(topic, "reef_columns", None)
-    if columns is None:
-        reefs = (
-            ReefScore(reef.reef_id, reef.name, reef.z_score, reef.raw_bm25, reef.n_contributing_words)
-            for reef in topic.top_reefs
-            if reef.z_score > 0
-        )
-        return Columns.of(ReefScore, reefs)
+    columns = topic.reef_columns
     fields = columns.reef_ids, columns.names, columns.z_scores, columns.raw_bm25, columns.n_contributing_words
     return Columns(ReefScore, fields)
 
 
 def _islands(topic: Any) -> Columns[IslandScore]:
     """The islands of a chunk with an aggregate above 0, strongest first."""
-    if not hasattr(topic, "island_columns"):
-        islands = (
-            IslandScore(island.island_id, island.name, island.aggregate_z, island.n_contributing_reefs)
-            for island in topic.top_islands[:ISLANDS_PER_CHUNK]
-            if island.aggregate_z > 0
-        )
-        return Columns.of(IslandScore, islands)
     columns = topic.island_columns(ISLANDS_PER_CHUNK)
-    return Columns(
-        IslandScore, (columns.island_ids, columns.names, columns.aggregate_z, columns.n_contributing_reefs)
-    )
+    fields = columns.island_ids, columns.names, columns.aggregate_z, columns.n_contributing_reefs
+    return Columns(IslandScore, fields)

@@ -14,6 +14,7 @@ from typing import Any
 
 from lagoon.plurals import singular
 from lagoon.tokens import TokenStream, tokenise, without_clitic
+from shoal.scorer import Scorer, can_learn
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database, Snapshot
 
@@ -38,14 +39,14 @@ class _Kept:
     """The words of a version with their ids, and the scorer with these words once it is built."""
 
     words: dict[str, tuple[int, Any]]
-    scorer: Any = None
+    scorer: Scorer | None = None
     n_texts: int = 0
 
 
 class Vocabularies:
     """Scorers of a process by vocabulary version. Safe to share between threads."""
 
-    def __init__(self, database: Database, scorer: Any) -> None:
+    def __init__(self, database: Database, scorer: Scorer) -> None:
         """`scorer` has no learned words. A scorer without lagoon's `with_custom_words` serves every
         version."""
         self._database = database
@@ -89,7 +90,7 @@ class Vocabularies:
         from shoal.learning.vocabulary import with_vocabulary
 
         given = list(words)
-        return with_vocabulary(self.base, given) if given else self.base
+        return with_vocabulary(self.base, given) if given and can_learn(self.base) else self.base
 
     def _words(self, number: int, snapshot: Snapshot) -> _Kept:
         kept = self._kept.pop(number, None) or _Kept(self._load(number, snapshot))
@@ -115,12 +116,7 @@ class Vocabularies:
         return words
 
 
-def can_learn(scorer: Any) -> bool:
-    """Whether a scorer supports learned words, as lagoon's does."""
-    return hasattr(scorer, "with_custom_words")
-
-
-def scorer_for(text: str, snapshot: Snapshot, scorer: Any) -> Any:
+def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
     """A scorer that reads a short text as a scorer with all words of the newest version does."""
     if not can_learn(scorer):
         return scorer

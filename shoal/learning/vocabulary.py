@@ -21,6 +21,7 @@ from shoal.chunking.analysis import AnalyzedDraft
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion
 from shoal.learning.evidence import Evidence
+from shoal.scorer import LearningScorer
 from shoal.settings import Settings
 from shoal.storage.vocabulary_records import Kind, LearnedReef, LearnedWord
 
@@ -44,7 +45,7 @@ def related(words: Iterable[str]) -> set[str]:
 
 
 def learn(
-    evidence: Evidence, words: Collection[str], scorer: Any, settings: Settings
+    evidence: Evidence, words: Collection[str], scorer: LearningScorer, settings: Settings
 ) -> tuple[LearnedWord, ...]:
     """Choose the words to learn among `words`; in the order of words.
 
@@ -108,7 +109,7 @@ def changes(
     )
 
 
-def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> Any:
+def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWord]]) -> Any:
     """A scorer with exactly these learned words (word id, word). It shares the tables of `scorer`, which is
     unchanged."""
     given = list(words)
@@ -131,7 +132,7 @@ def with_vocabulary(scorer: Any, words: Iterable[tuple[int, LearnedWord]]) -> An
     )
 
 
-def holds_learned_words(analyzed: AnalyzedDraft, scorer: Any) -> bool:
+def holds_learned_words(analyzed: AnalyzedDraft, scorer: LearningScorer) -> bool:
     """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false
     positive."""
     if not scorer.n_custom_words:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lagoon.plurals import plurals
 from lagoon.tokens import tokenise
 from shoal.errors import NotFoundError
 from shoal.learning.scorers import scorer_for
+from shoal.scorer import Scorer
 from shoal.storage import vocabulary_queries
 from shoal.storage.vocabulary_queries import KnownWord, WordUser
 
@@ -75,7 +76,7 @@ class WordPage:
 
 
 def list_words(
-    snapshot: Snapshot, scorer: Any, *, q: str | None = None, limit: int = 50, offset: int = 0
+    snapshot: Snapshot, scorer: Scorer, *, q: str | None = None, limit: int = 50, offset: int = 0
 ) -> WordPage:
     """Words of the newest version that contain the normal form of `q`, most occurrences first."""
     newest = vocabulary_queries.newest(snapshot)
@@ -90,14 +91,14 @@ def list_words(
     return WordPage(words, total, newest.number, (OTHER_DATA,) if is_other else ())
 
 
-def find(snapshot: Snapshot, scorer: Any, words: Iterable[str]) -> dict[str, LearnedWord]:
+def find(snapshot: Snapshot, scorer: Scorer, words: Iterable[str]) -> dict[str, LearnedWord]:
     """Find those of `words` (normal forms) that are learned at the newest version."""
     newest = vocabulary_queries.newest(snapshot)
     entries = vocabulary_queries.find_words(snapshot, sorted(set(words)), newest.number)
     return {learned.word: learned for learned in _describe(snapshot, scorer, entries, newest)}
 
 
-def find_one(snapshot: Snapshot, scorer: Any, text: str) -> LearnedWord:
+def find_one(snapshot: Snapshot, scorer: Scorer, text: str) -> LearnedWord:
     """Find the learned word or compound that equals a text, in singular or plural. Raises NotFoundError."""
     matches = scorer_for(text, snapshot, scorer).explain_words(text)
     learned = [match for match in matches if match.status == "custom"]
@@ -130,7 +131,7 @@ def normal_form(text: str) -> str:
 
 
 def _describe(
-    snapshot: Snapshot, scorer: Any, entries: Iterable[KnownWord], newest: vocabulary_queries.Version
+    snapshot: Snapshot, scorer: Scorer, entries: Iterable[KnownWord], newest: vocabulary_queries.Version
 ) -> list[LearnedWord]:
     rows = [entry.learned for entry in entries if entry.learned is not None]
     since = vocabulary_queries.from_versions(snapshot, [row.word for row in rows], newest.number)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.models import SearchFilters, SearchResponse
+from shoal.scorer import Scorer
 from shoal.storage import vocabulary_queries
 from shoal.support.clock import timestamp
 from shoal.support.request_context import KEY_NAME
@@ -89,7 +90,7 @@ class AuditLog:
 def make_entry(
     level: AuditLevel,
     snapshot: Snapshot,
-    scorer: Any,
+    scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
     analyzed_query: AnalyzedQuery,

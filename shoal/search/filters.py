@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import QueryError
 from shoal.models import SearchFilters, TagsMatch
+from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import all_of, any_of
 from shoal.search.query_language import ParsedQuery
 from shoal.search.request import N_ARCHIPELAGOS
@@ -92,7 +93,7 @@ class CompiledFilters:
         )
 
 
-def compile_filters(filters: SearchFilters, scorer: Any) -> CompiledFilters:
+def compile_filters(filters: SearchFilters, scorer: Scorer) -> CompiledFilters:
     """Compile filters to conditions. Raises QueryError for a reef or island that does not exist."""
     conditions: dict[str, str] = {}
     parameters: dict[str, Any] = {}

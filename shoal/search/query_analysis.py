@@ -6,10 +6,10 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.learning.scorers import scorer_for
 from shoal.models import QueryInfo, QueryReef, SearchMode
+from shoal.scorer import Scorer
 from shoal.search.feedback import Feedback, apply_feedback
 from shoal.search.fusion import LOW_TRUST, PRESETS, Weights, choose_weights, trust
 from shoal.search.lexical_ranking import Matches, match_scores
@@ -52,7 +52,7 @@ class AnalyzedQuery:
 
     parsed: ParsedQuery
     profile: QueryProfile
-    scorer: Any
+    scorer: Scorer
     weights: Weights
     other_data: str | None
     warnings: tuple[str, ...]
@@ -77,7 +77,7 @@ class AnalyzedQuery:
 
 
 def analyze_query(
-    snapshot: Snapshot, scorer: Any, settings: Settings, request: SearchRequest
+    snapshot: Snapshot, scorer: Scorer, settings: Settings, request: SearchRequest
 ) -> AnalyzedQuery:
     """Analyze a query in the state of the library that will be searched."""
     parsed = parse_query(request.query, max_words=settings.max_query_terms)

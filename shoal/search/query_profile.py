@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.models import QueryInfo, QueryReef
+from shoal.scorer import Scorer
 
 N_INFO_REEFS = 10
 """Reefs of the query that a response lists. A search uses all of `QueryProfile.reefs`."""
@@ -33,7 +33,7 @@ class QueryProfile:
         return self.reefs[0].z_score if self.reefs else 0.0
 
 
-def make_profile(query: str, scorer: Any, *, reefs_per_query: int) -> QueryProfile:
+def make_profile(query: str, scorer: Scorer, *, reefs_per_query: int) -> QueryProfile:
     """Score a query. `scorer` has the methods of lagoon's scorer."""
     topic = scorer.score(query, top_k=reefs_per_query)
     scored = ((r.reef_id, r.name, round(float(r.z_score), 6)) for r in topic.top_reefs)

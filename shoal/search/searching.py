@@ -6,9 +6,10 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from shoal.models import SearchMode, SearchResponse
+from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.filter_warnings import find_filter_warnings
 from shoal.search.filters import CompiledFilters, compile_filters
@@ -25,7 +26,7 @@ Inspected = TypeVar("Inspected")
 
 def answer(
     database: Database,
-    scorer: Any,
+    scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
     postings_cache: PostingsCache,
@@ -45,7 +46,7 @@ def answer(
 
 def answer_and_inspect(
     database: Database,
-    scorer: Any,
+    scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
     postings_cache: PostingsCache,

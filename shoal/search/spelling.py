@@ -9,8 +9,8 @@ with the whole vocabulary.
 from __future__ import annotations
 
 import string
-from typing import Any
 
+from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import expression
 from shoal.search.query_language import MAX_PHRASE_WORDS, Term, stems_of, tokens_of
 from shoal.storage import vocabulary_queries
@@ -26,7 +26,7 @@ COUNT_WITH_WORD = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH :word"
 HAS_WORD = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
 
 
-def suggest(word: str, snapshot: Snapshot, scorer: Any) -> tuple[str, ...]:
+def suggest(word: str, snapshot: Snapshot, scorer: Scorer) -> tuple[str, ...]:
     """Return suggestions for an unknown word in its normal form: those in most chunks first, then known words.
 
     Of several inflections of a word, one is returned.
@@ -58,7 +58,7 @@ def suggest(word: str, snapshot: Snapshot, scorer: Any) -> tuple[str, ...]:
     return tuple(candidate for _, _, candidate in sorted(counted)[:MAX_SUGGESTIONS])
 
 
-def _headword(word: str, scorer: Any) -> str | None:
+def _headword(word: str, scorer: Scorer) -> str | None:
     matches = scorer.explain_words(word)
     headword: str | None = matches[0].word if matches else None
     return headword

@@ -26,6 +26,7 @@ from shoal.jobs.queue.counters import Counters
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import handlers_for
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
+from shoal.scorer import Scorer
 from shoal.service import log_setup
 from shoal.service.garbage_collection import relax_collector
 from shoal.settings import Settings
@@ -49,7 +50,7 @@ KILLED_EXIT_CODE = 1
 log = structlog.get_logger(__name__)
 
 
-def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
+def main(settings: Settings | None = None, *, scorer: Scorer | None = None) -> int:
     """Work until SIGTERM or Ctrl-C, finish the current batches within STOP_SECONDS, and return the exit code.
 
     Loads the scorer (lagoon's packaged data by default) before the fork, so that all children share its
@@ -82,7 +83,7 @@ def main(settings: Settings | None = None, *, scorer: Any = None) -> int:
     return int(worker.exitcode or 0)
 
 
-def make_worker(settings: Settings, scorer: Any, slots: Slots) -> Celery:
+def make_worker(settings: Settings, scorer: Scorer, slots: Slots) -> Celery:
     """Return the Celery application with its one task. Opens no database: only the children may do so."""
     app = make_celery(settings, consumer=True)
     child = _Child(settings, scorer, make_celery(settings), slots)
@@ -103,7 +104,7 @@ def make_worker(settings: Settings, scorer: Any, slots: Slots) -> Celery:
 class _Child:
     """State of one worker process. Before the fork it holds only what all processes share."""
 
-    def __init__(self, settings: Settings, scorer: Any, sender: Celery, slots: Slots) -> None:
+    def __init__(self, settings: Settings, scorer: Scorer, sender: Celery, slots: Slots) -> None:
         self._settings = settings
         self._slots = slots
         self._scorer = scorer

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
@@ -21,8 +21,9 @@ from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
-from shoal.learning.scorers import TEXTS_LOOKED_UP, can_learn
+from shoal.learning.scorers import TEXTS_LOOKED_UP
 from shoal.models import DocumentDraft, ItemStatus, ParsedDocument
+from shoal.scorer import Scorer, can_learn
 from shoal.settings import KIB, MIB, Settings
 from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
@@ -69,11 +70,12 @@ class Seen:
 class Discovery:
     """Analyzes texts with the base scorer of this process."""
 
-    def __init__(self, scorer: Any, settings: Settings) -> None:
+    def __init__(self, scorer: Scorer, settings: Settings) -> None:
         """`scorer` has no learned words. `is_possible` is False for a scorer that cannot learn."""
         self.scorer = scorer
         self.settings = settings
         self.is_possible = can_learn(scorer)
+        self.learner = scorer if can_learn(scorer) else None
         self.basis = f"{scorer.data_checksum}/{DISCOVERY_VERSION}"
         self.observed_settings = {name: getattr(settings, name) for name in SETTINGS}
 
@@ -88,7 +90,8 @@ class Discovery:
 
     def look_at_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Seen]:
         """The results of `look` for several drafts, by content hash; drafts without text are left out."""
-        analyzed = analyze_many(drafts, self.scorer, self.settings)
+        assert self.learner is not None, "only a scorer that can learn observes texts together"
+        analyzed = analyze_many(drafts, self.learner, self.settings)
         return {
             one.draft.content_hash: Seen(one, rows, self.source_of(one.draft))
             for one, rows in zip(analyzed.drafts, discover_many(analyzed, self.settings), strict=True)

@@ -256,7 +256,8 @@ class Learning(WaveHandler):
         number = update.before.number
         known = {one.word: one for one in vocabulary_queries.find_words(snapshot, sorted(words), number)}
         in_force = {word: one.learned for word, one in known.items() if one.learned is not None}
-        decided = learn(after, words, self._discovery.scorer, self._discovery.settings)
+        assert self._discovery.learner is not None, "`prepare_wave` has checked it"
+        decided = learn(after, words, self._discovery.learner, self._discovery.settings)
         changed = changes(in_force, words, decided)
         if not (changed.learned or changed.retired):
             return

@@ -25,6 +25,7 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_items, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, WaveHandler
 from shoal.models import ItemStatus
+from shoal.scorer import Scorer
 from shoal.settings import KIB, Settings
 from shoal.storage.database import Database
 
@@ -39,7 +40,7 @@ STORE_RETRY_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
-def handlers_for(database: Database, scorer: Any, settings: Settings) -> Handlers:
+def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Handlers:
     """The handlers of all stages, for a scorer without learned words."""
     # Imported here: a process that only accepts jobs does not need the parsers.
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering

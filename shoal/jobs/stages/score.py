@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -35,9 +35,10 @@ from shoal.jobs.stages.discover import (
     delete_document,
     rows_to_withdraw,
 )
-from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies, can_learn
+from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies
 from shoal.learning.vocabulary import holds_learned_words
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
+from shoal.scorer import LearningScorer, can_learn
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, snapshot_of
@@ -90,7 +91,7 @@ class VersionedScores(ItemScorer):
         self._expected = ready
 
     def _score_version(
-        self, texts: Sequence[ItemText], scorer: Any, version: int
+        self, texts: Sequence[ItemText], scorer: LearningScorer, version: int
     ) -> dict[int, ScoredDocument]:
         if scorer is self._vocabularies.base:
             return {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -48,7 +49,7 @@ class Finding:
 class CheckContext:
     """The library under examination. The database and the scorer are opened on first use."""
 
-    def __init__(self, settings: Settings, scorer: Any = None) -> None:
+    def __init__(self, settings: Settings, scorer: Scorer | None = None) -> None:
         self.settings = settings
         self._scorer = scorer
 

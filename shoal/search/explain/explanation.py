@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from shoal.models import (
     SearchResponse,
     SharedReef,
 )
+from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog
 from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filters import EXCLUDED, PHRASE, TITLE, CompiledFilters, compile_filters
@@ -114,7 +114,7 @@ class Explanation:
 
 def explain(
     database: Database,
-    scorer: Any,
+    scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
     postings_cache: PostingsCache,
@@ -151,7 +151,7 @@ def explain(
 
 def search_and_explain(
     database: Database,
-    scorer: Any,
+    scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
     postings_cache: PostingsCache,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from lagoon.tokens import without_clitic
 from shoal.learning.word_details import LearnedWord, find, normal_form
+from shoal.scorer import Scorer
 from shoal.search.spelling import count_chunks, suggest
 from shoal.storage.database import Snapshot
 
@@ -51,7 +51,7 @@ class Word:
     suggestions: tuple[str, ...] = ()
 
 
-def explain_words(query: str, scorer: Any, snapshot: Snapshot) -> tuple[Word, ...]:
+def explain_words(query: str, scorer: Scorer, snapshot: Snapshot) -> tuple[Word, ...]:
     """Explain every word of a query, in order. `scorer` knows its learned words."""
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
