@@ -3,7 +3,7 @@ tests.
 
 python tests/python_versions.py [VERSION...]     exits with 1 if any version fails; reports missing versions
     --wheel-only    skip the tests of the checkout
-    --newest        install the newest releases that the wheel allows, as pip does for a user, not the locked ones;
+    --newest        install the newest releases that the wheel allows, as pip does, not the locked ones;
                     only with --wheel-only, because the tests have their own lock
 """
 

@@ -1,4 +1,4 @@
-"""The image's and the compose file's content, read as they will be."""
+"""Fixtures with the parsed Dockerfile and compose file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deployment_files import ROOT, Image, read_dockerfile
 
 
 def _interpolate(text: str) -> str:
-    """`${NAME:-default}` becomes its default and `$$` a dollar, as where no variable is set."""
+    """Replace `${NAME:-default}` by its default and `$$` by a dollar, as if no variable were set."""
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text).replace("$$", "$")
 
 
@@ -24,8 +24,8 @@ def compose() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def services(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = compose["services"]
-    return found
+    by_name: dict[str, dict[str, Any]] = compose["services"]
+    return by_name
 
 
 @pytest.fixture(scope="session")

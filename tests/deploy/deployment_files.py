@@ -1,4 +1,4 @@
-"""A Dockerfile as values."""
+"""Parser of a Dockerfile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PINNED = re.compile(
     r"(?P<name>[a-z]+):(?P<version>\d+\.\d+\.\d+)-(?P<variant>[\w.-]+)@sha256:(?P<digest>[0-9a-f]{64})"
 )
-"""An image that is named to the patch release for people, and by its digest for the machine."""
+"""An image reference with its patch release and its digest."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage's instructions after its FROM, as (instruction, the rest), continuation lines joined."""
+    """A stage's instructions after its FROM, as (instruction, arguments), with continuation lines joined."""
 
     name: str
     base: str
@@ -31,7 +31,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Image:
-    """What a Dockerfile makes: `defaults` are the build arguments before its first stage; the last stage is what runs."""
+    """A parsed Dockerfile. `defaults`: build arguments before the first stage. The last stage is the final
+    image."""
 
     defaults: dict[str, str]
     stages: tuple[Stage, ...]

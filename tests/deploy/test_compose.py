@@ -1,7 +1,7 @@
-"""The compose file agrees with the image, the CLI and the settings, and lets nothing do more than it has to.
+"""The compose file agrees with the image, the CLI and the settings, and grants least privilege.
 
-No container engine is needed: the file is read, its commands are compared with what they name, and the health check of
-the worker is run for real.
+The tests need no container engine: they parse the file, check its commands, and run the worker's health
+check.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from shoal_api.server import STOP_SECONDS
 LONG_RUNNING = {"api", "worker", "redis"}
 
 
-def test_the_compose_file_is_valid_by_the_compose_specification() -> None:
-    pytest.importorskip("check_jsonschema", reason="check-jsonschema brings the schema of compose files")
+def test_the_compose_file_matches_the_compose_specification() -> None:
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema contains the schema of compose files")
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run([*check, str(ROOT / "docker-compose.yml")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_there_are_an_api_workers_and_a_redis(services: dict[str, dict[str, Any]]) -> None:
+def test_the_services_are_api_worker_redis_and_migrate(services: dict[str, dict[str, Any]]) -> None:
     assert set(services) == LONG_RUNNING | {"migrate"}
 
 
-def test_nothing_runs_as_root_or_can_become_it(services: dict[str, dict[str, Any]]) -> None:
+def test_no_service_runs_as_root_or_can_become_root(services: dict[str, dict[str, Any]]) -> None:
     for name, service in services.items():
         assert service.get("user", "unset") not in {"root", "0", "0:0"}, name
         assert service["cap_drop"] == ["ALL"], name
@@ -48,30 +48,30 @@ def test_nothing_runs_as_root_or_can_become_it(services: dict[str, dict[str, Any
         assert "privileged" not in service, name
 
 
-def test_only_the_api_can_be_reached_or_reach_anything(
+def test_only_the_api_has_a_network_with_outside_access(
     compose: dict[str, Any], services: dict[str, dict[str, Any]]
 ) -> None:
     closed = {name for name, network in compose["networks"].items() if network and network.get("internal")}
     assert services["migrate"]["network_mode"] == "none"
     for name in ("worker", "redis"):
         assert set(services[name]["networks"]) <= closed, name
-    assert set(services["api"]["networks"]) > closed, "where the broker is, and where its port is published"
+    assert set(services["api"]["networks"]) > closed, "the broker's network, and one with a published port"
     assert [name for name, service in services.items() if "ports" in service] == ["api"]
 
 
-def test_images_of_others_are_named_to_the_byte(services: dict[str, dict[str, Any]]) -> None:
+def test_third_party_images_are_pinned_by_digest(services: dict[str, dict[str, Any]]) -> None:
     foreign = [service["image"] for service in services.values() if "build" not in service]
     assert foreign
     assert [image for image in foreign if not PINNED.fullmatch(image)] == []
 
 
-def test_requests_in_progress_have_their_time_to_end(services: dict[str, dict[str, Any]]) -> None:
+def test_the_stop_grace_period_exceeds_the_shutdown_time(services: dict[str, dict[str, Any]]) -> None:
     given = re.fullmatch(r"(\d+)s", services["api"]["stop_grace_period"])
     assert given
     assert int(given[1]) > STOP_SECONDS
 
 
-def test_every_command_is_one_of_the_cli(
+def test_every_command_is_a_cli_command(
     image: Image,
     services: dict[str, dict[str, Any]],
     capsys: pytest.CaptureFixture[str],
@@ -104,7 +104,7 @@ def test_every_variable_is_a_setting_with_a_usable_value(
         assert settings.broker_url.startswith("redis://redis:"), "the broker is the service of that name"
 
 
-def test_api_and_workers_share_the_volume_that_holds_the_database(
+def test_api_and_workers_share_the_database_volume(
     compose: dict[str, Any], services: dict[str, dict[str, Any]]
 ) -> None:
     for service in ("migrate", "api", "worker"):
@@ -119,7 +119,7 @@ def test_redis_keeps_its_queue_on_disk(services: dict[str, dict[str, Any]]) -> N
     assert services["redis"]["volumes"] == ["redis:/data"]
 
 
-def test_every_lasting_service_has_a_health_check_and_comes_back(
+def test_every_long_running_service_has_a_health_check_and_restarts(
     image: Image,
     services: dict[str, dict[str, Any]],
 ) -> None:
@@ -127,7 +127,7 @@ def test_every_lasting_service_has_a_health_check_and_comes_back(
         assert services[name]["restart"] == "unless-stopped"
     for name in LONG_RUNNING - {"api"}:
         assert services[name]["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
-    assert "healthcheck" not in services["api"], "it has that of the image"
+    assert "healthcheck" not in services["api"], "the image has the health check"
     assert image.last.arguments("HEALTHCHECK")
     assert "redis-cli ping" in services["redis"]["healthcheck"]["test"][1]
 
@@ -141,7 +141,7 @@ def test_services_wait_for_a_migrated_database_and_a_healthy_broker(
 
 
 def test_workers_can_be_scaled(services: dict[str, dict[str, Any]]) -> None:
-    # A fixed name or a published port can be had by one container only.
+    # Only one container can have a fixed name or a published port.
     assert not {"container_name", "ports", "hostname"} & set(services["worker"])
 
 
@@ -153,7 +153,7 @@ def test_an_api_without_keys_is_published_to_this_machine_only(services: dict[st
     assert "ports" not in services["redis"]
 
 
-def _sign_of_life(database: Database, hostname: str, seen_at: float) -> None:
+def _write_heartbeat(database: Database, hostname: str, seen_at: float) -> None:
     worker = {"name": f"{hostname}:7", "hostname": hostname, "pid": 7, "processes": 1, "version": "0"}
     with database.write() as connection:
         connection.execute(
@@ -169,7 +169,7 @@ def _sign_of_life(database: Database, hostname: str, seen_at: float) -> None:
         pytest.param("another-container", 5.0, False, id="another worker seen"),
     ],
 )
-def test_the_health_check_of_the_worker_tells_its_own_sign_of_life(
+def test_the_health_check_of_the_worker_depends_on_its_own_heartbeat(
     services: dict[str, dict[str, Any]],
     database: Database,
     settings: Settings,
@@ -179,7 +179,7 @@ def test_the_health_check_of_the_worker_tells_its_own_sign_of_life(
 ) -> None:
     kind, program, *arguments = services["worker"]["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "python")
-    _sign_of_life(database, hostname, time.time() - silence)
+    _write_heartbeat(database, hostname, time.time() - silence)
     environment = {**os.environ, "SHOAL_DATABASE_URL": settings.database_url}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     assert (done.returncode == 0) is healthy, done.stderr

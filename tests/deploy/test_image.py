@@ -1,6 +1,6 @@
-"""The image is made as the Makefile installs, holds what it needs and no more, and its health check tells the truth.
+"""The image is built like `make install`, contains only what it needs, and has a correct health check.
 
-No container engine is needed: the Dockerfile is read, and what it would run is compared with what it names or run here.
+The tests need no container engine: they parse the Dockerfile, and check or run its commands.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 from deployment_files import PINNED, ROOT, Image
 
-HANDED_ON = "/opt/shoal/.venv"
+VENV = "/opt/shoal/.venv"
 TIMES = ("--interval", "--timeout", "--start-period", "--retries")
 
 
-def test_the_base_is_a_python_that_the_project_supports_named_to_the_byte(image: Image) -> None:
+def test_the_base_is_a_supported_python_pinned_by_digest(image: Image) -> None:
     bases = {image.base_of(stage) for stage in image.stages}
     (base,) = bases
     pinned = PINNED.fullmatch(base)
@@ -34,7 +34,7 @@ def test_the_base_is_a_python_that_the_project_supports_named_to_the_byte(image:
     assert f"Programming Language :: Python :: {minor}" in project["classifiers"]
 
 
-def test_the_image_is_installed_by_the_steps_of_make_install(image: Image) -> None:
+def test_the_image_runs_the_steps_of_make_install(image: Image) -> None:
     inherited = {
         k: v for k, v in os.environ.items() if k not in {"PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
     }
@@ -46,13 +46,13 @@ def test_the_image_is_installed_by_the_steps_of_make_install(image: Image) -> No
         text=True,
         check=True,
     )
-    # `test -x … || make the venv`: in an image there never is one yet.
+    # `test -x … || make the venv`: an image never has one yet.
     steps = [line.split("||")[-1].strip() for line in dry.stdout.splitlines()]
     installing = [step for step in steps if " venv " in step or " pip " in step]
     build = image.stages[0]
     in_image = [step for step in build.arguments("RUN") if " venv " in step or " pip install " in step]
     assert len(installing) == 3
-    # The image has no checkout to point to.
+    # The image has no checkout for an editable installation.
     assert in_image == [step.replace("--editable ", "") for step in installing]
     assert in_image != installing
 
@@ -71,17 +71,18 @@ def test_the_first_stage_gets_every_package_of_the_project(image: Image) -> None
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
-def test_what_runs_has_the_environment_and_nothing_that_made_it(image: Image) -> None:
+def test_the_final_stage_contains_only_the_environment(image: Image) -> None:
     (copy,) = image.last.arguments("COPY")
-    assert copy == f"--from={image.stages[0].name} {HANDED_ON} {HANDED_ON}"
-    assert f"{image.stages[0].arguments('WORKDIR')[0]}/.venv" == HANDED_ON, "scripts name their interpreter"
-    assert image.last.environment()["PATH"].startswith(f"{HANDED_ON}/bin:")
+    assert copy == f"--from={image.stages[0].name} {VENV} {VENV}"
+    assert f"{image.stages[0].arguments('WORKDIR')[0]}/.venv" == VENV, "scripts name their interpreter"
+    assert image.last.environment()["PATH"].startswith(f"{VENV}/bin:")
     ran = " ".join(image.last.arguments("RUN"))
     assert not [word for word in ("pip", "apt", "curl") if word in ran.split()]
 
 
-def test_compiled_files_do_not_go_by_the_time_of_their_source(image: Image, tmp_path: Path) -> None:
-    # Layers keep whole seconds only: of files compiled as usual, half are out of date in the image.
+def test_compiled_files_do_not_depend_on_source_timestamps(image: Image, tmp_path: Path) -> None:
+    # Layers keep whole seconds only, so that half of the files compiled with timestamps would be stale in the
+    # image.
     command = next(
         part.strip()
         for run in image.stages[0].arguments("RUN")
@@ -119,7 +120,7 @@ def test_what_runs_is_not_root_and_owns_only_its_data(image: Image) -> None:
 
 @contextmanager
 def _server(status: int) -> Iterator[int]:
-    """A server that answers /ready with the status and everything else with 404; gives its port."""
+    """Run a server that returns the status for /ready and 404 otherwise; yield its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -150,8 +151,11 @@ def _health_check(image: Image) -> list[str]:
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_the_health_check_tells_ready_from_not_ready(image: Image, status: int, healthy: bool) -> None:
-    # A proxy that the engine hands to every container has nothing to do with it: this one answers nobody.
+def test_the_health_check_follows_the_readiness_of_the_service(
+    image: Image, status: int, healthy: bool
+) -> None:
+    # The health check must not use the proxy that the engine sets in every container; nothing listens at this
+    # one.
     proxy = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     with _server(status) as port:
         environment = {**os.environ, **proxy, "SHOAL_PORT": str(port)}

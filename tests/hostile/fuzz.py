@@ -1,11 +1,12 @@
-"""Fuzzes everything that reads input, for a given time, and says what it found.
+"""Fuzzer for all code that reads input: runs for a options time and reports its findings.
 
     python tests/hostile/fuzz.py --seconds 3600 --seed 1 [--target markdown ...] [--out FOLDER]
 
-The targets (`fuzz_targets.py`) take turns. Inputs are the saved ones (`fuzz_seeds.py`), generated ones, and mutations of
-those that took a new way or long. Each runs in a process apart, which is killed where one does not end. Found are exceptions
-and answers that nothing documents, promises that do not hold, inputs that take more processor time or memory than their
-size allows, and memory that grows over the run. The exit code is 1 if anything was found.
+The targets (`fuzz_targets.py`) take turns. Inputs are the saved ones (`fuzz_seeds.py`), generated ones, and
+mutations of inputs that showed new behaviour or were slow. They run in a separate process, which is killed if
+an input hangs. Findings are undocumented exceptions and responses, violated invariants, inputs that take more
+processor time or memory than their size allows, and memory that grows over the run. The exit code is 1 if
+there are findings.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ MOST_KEPT = 150
 KEPT_FOR_TIME = 20
 MUTATED_SHARE = 0.4
 NOTEWORTHY = 0.1
-"""An input is kept for mutation where it takes this share of its deadline."""
+"""An input is kept for mutation if it takes at least this share of its deadline."""
 WARM_UP = 0.25
-"""Share of the life of a process after which its memory should not grow any more."""
+"""Share of the life of a process after which its memory should no longer grow."""
 GROWTH_BYTES = 150 * MIB
 GROWTH_SAMPLES = 400
 SLOWEST = 12
 CONFIRMED = 1.5
-"""Times its deadline after which no more is to be learned of an input that is too slow."""
+"""Multiple of its deadline after which a slow input is stopped: a longer run gives no new information."""
 LONGEST_PAUSE = 128
-"""Rounds that a target sits out after it had to be killed."""
+"""Most rounds for which a target is skipped after its process was killed."""
 
 
 def encoded(rng: random.Random, largest: int) -> bytes:
-    """Text in some encoding, or nearly."""
+    """Generate text in a random encoding, with replacements."""
     encoding = rng.choice(
         [
             "utf-8",
@@ -98,7 +99,7 @@ GENERATORS: dict[str, Generator] = {
 
 
 class Source:
-    """The inputs of one target: the saved ones first, then generated and mutated ones."""
+    """The inputs of a target: first the saved ones, then generated and mutated ones."""
 
     def __init__(self, target: str, seed: int, largest: int, *, saved: bool, by_time: bool) -> None:
         self._rng = random.Random(f"{seed}/{target}")
@@ -122,7 +123,7 @@ class Source:
         return address(rng, routes) if self._is_address else self._generate(rng, largest)
 
     def learn(self, data: bytes, result: Result) -> None:
-        """Keep an input that took a new way, or long."""
+        """Keep an input that showed new behaviour or was slow."""
         if len(data) <= self._largest and result.kind not in self._kinds and not result.failure:
             self._kinds.add(result.kind)
             self._kept.append(data)
@@ -135,20 +136,20 @@ class Source:
 
 @dataclass
 class Report:
-    """What a run did and found."""
+    """Statistics and findings of a run."""
 
     findings: Findings
     runs: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
-    """Inputs of each target that the process was killed for."""
+    """Number of inputs of each target for which the process was killed."""
     slowest: list[tuple[float, float, int, str]] = field(default_factory=list)
     """Share of the deadline, seconds, bytes and target."""
     memory: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Of each process, by its number: its memory after each input."""
+    """Memory of each process, by its number, after each input."""
     transient: int = 0
-    """Inputs that were over a limit once, and not when they were run again."""
+    """Inputs that exceeded a limit once, but not when they were repeated."""
     interrupted: int = 0
-    """Searches that were answered with 503 because they took too long."""
+    """Searches that returned 503 because they took too long."""
 
     def note(self, target: str, data: bytes, result: Result, process: int) -> None:
         self.runs[target] += 1
@@ -160,8 +161,11 @@ class Report:
         self.slowest = sorted([*self.slowest, entry], reverse=True)[:SLOWEST]
 
     def growth(self) -> tuple[int, float, int, int]:
-        """Of the process that lived longest, after its first inputs: how much its memory grew, how much with 1,000 inputs,
-        and its memory at the start and at the end; zeros where it did not live long."""
+        """Measure the memory of the longest-lived process after its warm-up.
+
+        Returns its growth, its growth per 1,000 inputs, and its memory at the start and at the end; the
+        growth is 0 if it did not live long.
+        """
         longest = max(self.memory.values(), key=len, default=[])
         steady = longest[int(WARM_UP * len(longest)) :]
         if len(steady) < GROWTH_SAMPLES:
@@ -178,23 +182,25 @@ class Report:
     def lines(self) -> list[str]:
         """The report for people."""
         grown, slope, first, last = self.growth()
-        told = [f"{self.runs.total():,} inputs: {', '.join(f'{k} {n:,}' for k, n in self.runs.items())}"]
-        told += [
+        report = [f"{self.runs.total():,} inputs: {', '.join(f'{k} {n:,}' for k, n in self.runs.items())}"]
+        report += [
             f"  {100 * share:5.1f} % of its deadline: {target}, {n_bytes:,} bytes, {seconds:.2f} s"
             for share, seconds, n_bytes, target in self.slowest
         ]
-        told.append(
-            f"memory after warm-up {first / MIB:.0f} MiB, at the end {last / MIB:.0f} MiB; growth {grown / MIB:.1f} MiB, {slope / MIB:.2f} MiB in 1,000 inputs"
+        report.append(
+            f"memory after warm-up {first / MIB:.0f} MiB, at the end {last / MIB:.0f} MiB; "
+            f"growth {grown / MIB:.1f} MiB, {slope / MIB:.2f} MiB per 1,000 inputs"
         )
-        told.append(
-            f"over a limit once only: {self.transient}; searches interrupted with 503: {self.interrupted}"
+        report.append(
+            f"over a limit only once: {self.transient}; searches interrupted with 503: {self.interrupted}"
         )
-        told.append(f"{len(self.findings.known)} findings")
-        told += [
-            f"  {target}: {key} ({one.count} times, {len(one.small):,} bytes, {one.result.seconds:.1f} s)"
-            for (target, key), one in self.findings.known.items()
+        report.append(f"{len(self.findings.known)} findings")
+        report += [
+            f"  {target}: {key} ({finding.count} times, {len(finding.small):,} bytes, "
+            f"{finding.result.seconds:.1f} s)"
+            for (target, key), finding in self.findings.known.items()
         ]
-        return told
+        return report
 
 
 def fuzz(
@@ -209,9 +215,10 @@ def fuzz(
     brief: bool = False,
     say: Callable[[str], object] = lambda _line: None,
 ) -> Report:
-    """Run inputs of the targets in turn, for so many seconds or rounds. With `rounds` the inputs depend on the seed alone.
+    """Run inputs of the targets in turn, for a number of seconds or rounds.
 
-    `brief` does not wait long for inputs that are too slow, and writes down failing inputs as they are.
+    With `rounds`, the inputs depend only on the seed. `brief` stops slow inputs early and does not minimise
+    failing ones.
     """
     report = Report(Findings(out))
     by_time = rounds == math.inf
@@ -236,14 +243,17 @@ def fuzz(
             subject.stop()
     grown, slope, _, _ = report.growth()
     if grown > GROWTH_BYTES:
-        detail = f"{grown / MIB:.0f} MiB, {slope / MIB:.2f} MiB in 1,000 inputs"
+        detail = f"{grown / MIB:.0f} MiB, {slope / MIB:.2f} MiB per 1,000 inputs"
         report.findings.add(Finding("all", Result(failure="memory grows", detail=detail), b"", b""))
     return report
 
 
 def turns(targets: Sequence[str], report: Report, rounds: float) -> Iterator[str]:
-    """The targets in turn, so many times. One whose process was killed sits out some rounds: starting it takes longer than a
-    hundred inputs."""
+    """Generate the targets in turn, for a number of rounds.
+
+    A target whose process was killed is skipped for some rounds: a restart takes longer than a hundred
+    inputs.
+    """
     resumes = dict.fromkeys(targets, 0)
     kills = dict.fromkeys(targets, 0)
     for n in itertools.takewhile(lambda n: n < rounds, itertools.count()):
@@ -256,7 +266,7 @@ def turns(targets: Sequence[str], report: Report, rounds: float) -> Iterator[str
 
 
 def attempt(subject: Subject, report: Report, target: str, data: bytes, *, brief: bool) -> Result:
-    """Run an input; where it fails and nothing like it is known, make it small and write it down."""
+    """Run an input; if it fails in a new way, minimise and record it."""
     findings = report.findings
     hard_limit = CONFIRMED * deadline(len(data)) if brief or findings.hangs(target) else HARD_LIMIT_S
     result = subject.run(target, data, hard_limit)
@@ -270,7 +280,7 @@ def attempt(subject: Subject, report: Report, target: str, data: bytes, *, brief
     if fails(data):
         small = data if brief else minimised(data, fails)
     elif result.failure in ("slow", "memory"):
-        # The machine was busy, or something was loaded for the first time.
+        # The machine was busy, or a module was loaded for the first time.
         report.transient += 1
         return result
     else:
@@ -284,30 +294,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--target", choices=GENERATORS, action="append", help="only this one; may be repeated"
+        "--target", choices=GENERATORS, action="append", help="run only this target; may be repeated"
     )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder of the findings")
-    parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of an input, about")
-    parser.add_argument("--no-saved", action="store_true", help="leave out the saved inputs")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "--largest", type=int, default=LARGEST, help="approximate size limit of an input, bytes"
+    )
+    parser.add_argument("--no-saved", action="store_true", help="skip the saved inputs")
+    options = parser.parse_args(arguments)
 
     def say(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     report = fuzz(
-        given.target or list(GENERATORS),
-        seed=given.seed,
-        out=given.out,
-        seconds=given.seconds,
-        largest=given.largest,
-        saved=not given.no_saved,
+        options.target or list(GENERATORS),
+        seed=options.seed,
+        out=options.out,
+        seconds=options.seconds,
+        largest=options.largest,
+        saved=not options.no_saved,
         say=say,
     )
     for line in report.lines():
         say(line)
     if report.findings.known:
-        say(f"inputs and traces are in {given.out}")
+        say(f"inputs and traces are in {options.out}")
     return 1 if report.findings.known else 0
 
 

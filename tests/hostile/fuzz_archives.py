@@ -1,4 +1,4 @@
-"""Generates zip and tar archives: real ones, with names, headers and sizes that lie."""
+"""Generators of zip and tar archives with hostile names and false headers and sizes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def zipped(rng: random.Random, largest: int) -> bytes:
 
 
 def _extra(rng: random.Random) -> bytes:
-    """Extra fields of a zip entry: sizes of zip64, names in Unicode, and fields that end too soon."""
+    """Generate extra fields of a zip entry: zip64 sizes, Unicode names, and truncated fields."""
     body = rng.choice(
         (
             b"",
@@ -105,12 +105,13 @@ def _lie(rng: random.Random, data: bytearray) -> None:
 
 
 def compressed(tar: bytes) -> bytes:
-    """The archive in gzip, if it is not already."""
+    """Compress the archive with gzip unless it is already compressed."""
     return tar if tar.startswith(GZIP_MAGIC) else gzip.compress(tar, 6, mtime=0)
 
 
 def tarred(rng: random.Random, largest: int) -> bytes:
-    """A tar archive. Most are left for the target to compress, so that mutations get through to the tar itself."""
+    """Generate a tar archive. Most are compressed later by the target, so that mutations change the tar
+    itself."""
     made = bytearray()
     for _ in range(size(rng, 1, 400) if rng.random() < 0.2 else rng.randint(0, 5)):
         made += rng.choice(ENTRIES)(rng, largest // 8)
@@ -128,7 +129,7 @@ def tarred(rng: random.Random, largest: int) -> bytes:
 
 
 def header(rng: random.Random, kind: bytes, n_bytes: int, called: str, *, size_field: bytes = b"") -> bytes:
-    """One block: a header of which most is right."""
+    """Make a header block that is mostly valid."""
     made = bytearray(BLOCK)
     encoded = called.encode("utf-8", "replace")[:100]
     made[: len(encoded)] = encoded
@@ -181,13 +182,13 @@ def _plain_file(rng: random.Random, largest: int) -> bytes:
 
 
 def _long_name(rng: random.Random, largest: int) -> bytes:
-    """GNU: a name in an entry of its own, and one for a link, which may follow one another."""
+    """Generate a GNU long name or long link entry; several may follow one another."""
     called = (rng.choice("ab/.") * size(rng, 1, largest)).encode() + b"\0"
     return header(rng, rng.choice((b"L", b"K")), len(called), "././@LongLink") + padded(called)
 
 
 def record(key: str, value: str) -> bytes:
-    """A record of a pax header, with its length before it."""
+    """Make a record of a pax header, preceded by its length."""
     body = f" {key}={value}\n".encode("utf-8", "replace")
     length = len(body) + 1
     while len(str(length)) + len(body) != length:
@@ -244,7 +245,7 @@ def _pax(rng: random.Random, largest: int) -> bytes:
 
 
 def _sparse(rng: random.Random, largest: int) -> bytes:
-    """A sparse file of the old GNU kind, whose map goes on in blocks of its own."""
+    """Generate a sparse file in the old GNU format, whose map continues in extra blocks."""
     made = bytearray(header(rng, b"S", 0, "s.txt"))
     made[482] = 1
     made[148:156] = b" " * 8
@@ -256,18 +257,18 @@ def _sparse(rng: random.Random, largest: int) -> bytes:
 ENTRIES: tuple[Callable[[random.Random, int], bytes], ...] = (_plain_file, _plain_file, _file, _file, _long_name, _pax, _pax, _sparse)  # fmt: skip
 
 
-# Archives that were once a fault
+# Archives that once caused a fault
 
 
 def endless_file() -> bytes:
-    """A file that is said to be larger than any disk, without its content."""
+    """Make a header of a file larger than any disk, without its content."""
     entry = tarfile.TarInfo("a.txt")
     entry.size = 2**62
     return entry.tobuf(tarfile.GNU_FORMAT)
 
 
 def cut_sparse_file() -> bytes:
-    """A sparse file whose map is said to go on behind its header, where the archive ends."""
+    """Make a sparse file whose map should continue after its header, where the archive ends."""
     entry = tarfile.TarInfo("a.txt")
     entry.type = tarfile.GNUTYPE_SPARSE
     block = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
@@ -278,16 +279,19 @@ def cut_sparse_file() -> bytes:
 
 
 def long_names(n: int) -> bytes:
-    """Entries without content, each with a name of half a MiB, which shrinks to a hundredth in gzip."""
+    """Make entries without content, each with a name of half a MiB, which gzip shrinks to a hundredth."""
     rng = random.Random(1)
     names = (rng.randbytes(2000).hex() * 128 for _ in range(n))
     return gzip.compress(
-        b"".join(tarfile.TarInfo(each).tobuf(tarfile.GNU_FORMAT) for each in names) + bytes(1024), 1, mtime=0
+        b"".join(tarfile.TarInfo(member_name).tobuf(tarfile.GNU_FORMAT) for member_name in names)
+        + bytes(1024),
+        1,
+        mtime=0,
     )
 
 
 def global_headers(n: int, n_members: int) -> bytes:
-    """Global headers, and members behind them, for each of which all of them are walked."""
+    """Make global headers followed by members; reading each member visits all global headers."""
     records = b"".join(record(f"k{i}", "v") for i in range(n))
     header = tarfile.TarInfo("g")
     header.type, header.size = tarfile.XGLTYPE, len(records)

@@ -1,4 +1,4 @@
-"""Targets of which each has another fault, to test the fuzzer with."""
+"""Targets with different faults, for tests of the fuzzer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuzz_process import PEAK_BYTES, Outcome, hold
 
 
 def open_targets(_own: Path, _shared: Path) -> tuple[dict[str, Callable[[bytes], Outcome]], list[Any]]:
-    """As `fuzz_targets.open_targets`."""
+    """Like `fuzz_targets.open_targets`."""
 
     def spin(_data: bytes) -> Outcome:
         while True:

@@ -1,4 +1,4 @@
-"""Collects what went wrong: once for each place, with a small input, written down as soon as it is known."""
+"""Findings of the fuzzer: recorded at once, one per location in the code, with a minimised input."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ MINIMISING_S = 60.0
 MINIMISING_RUNS = 60
 LONGEST_EXPRESSION = 1500
 LONGEST_SEARCHED = 300_000
-"""Bytes of an input in which repetitions are looked for; a form of it for people is not worth more time."""
+"""Largest input, in bytes, that is searched for repetitions."""
 LONGEST_PERIOD = 80
 
 
 @dataclass
 class Finding:
-    """A failure at one place of the product. `data` is the first input that showed it, `small` is less of it."""
+    """A failure at one location of the product. `data` is the first failing input, `small` its minimised
+    form."""
 
     target: str
     result: Result
@@ -31,7 +32,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """All findings of a run, by target, failure and place."""
+    """All findings of a run, by target, failure and location."""
 
     folder: Path
     known: dict[tuple[str, str], Finding] = field(default_factory=dict)
@@ -43,8 +44,10 @@ class Findings:
         return finding is not None
 
     def hangs(self, target: str) -> bool:
-        """Whether a process was killed for an input of this target before."""
-        return any(one.result.kind == "killed" for (name, _), one in self.known.items() if name == target)
+        """Whether the process was killed for an earlier input of this target."""
+        return any(
+            finding.result.kind == "killed" for (name, _), finding in self.known.items() if name == target
+        )
 
     def add(self, finding: Finding) -> None:
         self.known[finding.target, finding.result.key] = finding
@@ -60,19 +63,20 @@ class Findings:
 
 
 def described(finding: Finding, name: str) -> str:
-    """A finding as a section of Markdown."""
+    """Format a finding as a section of Markdown."""
     result = finding.result
     small = expression(finding.small)
     return (
         f"## {finding.target}: {result.key}\n\n"
-        f"{len(finding.small):,} bytes ({len(finding.data):,} as generated), {result.seconds:.2f} s of processor time, "
-        f"{result.peak / (1 << 20):,.0f} MiB more at the peak; `{name}.small.bin`\n\n"
+        f"{len(finding.small):,} bytes ({len(finding.data):,} as generated), {result.seconds:.2f} s of "
+        f"processor time, {result.peak / (1 << 20):,.0f} MiB more at the peak; `{name}.small.bin`\n\n"
         f"```python\n{small}\n```\n\n```text\n{result.detail.strip()}\n```\n\n"
     )
 
 
 def minimised(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """The input with parts left out as long as it `fails`: halves, then quarters, and so on, within a limit of time."""
+    """Remove parts of the input while it still `fails`: halves, then quarters, and so on, within a time
+    limit."""
     ends = time.monotonic() + MINIMISING_S
     runs = 0
     step = max(1, len(data) // 2)
@@ -93,7 +97,7 @@ def minimised(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def expression(data: bytes) -> str:
-    """A Python expression of the bytes, with repetitions as products."""
+    """Format the bytes as a Python expression, with repetitions as products."""
     if len(data) > LONGEST_SEARCHED:
         return f"# {len(data):,} bytes: {data[:100]!r} … {data[-100:]!r}"
     terms: list[str] = []
@@ -117,11 +121,11 @@ def expression(data: bytes) -> str:
 
 
 def _repetition(data: bytes, at: int) -> tuple[int, int]:
-    """The period and number of the longest repetition that begins at a byte."""
+    """Find the period and count of the longest repetition that begins at a byte."""
     best = (1, 1)
     for period in range(1, LONGEST_PERIOD):
         part = data[at : at + period]
-        # Most periods end here, at the cost of one comparison.
+        # Most periods are ruled out by this one comparison.
         if data[at + period : at + 2 * period] != part or len(part) < period:
             continue
         count = 2

@@ -1,4 +1,5 @@
-"""Runs inputs in a process of its own, which is killed where one does not end, and measures what each takes."""
+"""Runs inputs in a separate process, which is killed if an input hangs, and measures their time and
+memory."""
 
 from __future__ import annotations
 
@@ -28,34 +29,38 @@ PRODUCT = re.compile(rf"{re.escape(str(ROOT))}/((?:lagoon|shoal|api|worker)/[^\"
 DEADLINE_S = 1.0
 DEADLINE_S_PER_MIB = 15.0
 DEADLINE_S_PER_CHUNK = 3e-4
-"""Processor time that an input may take, so much more for each MiB of it, and for each chunk that it becomes: one takes
+"""Limits of processor time: per input, per MiB of it, and per chunk of the resulting document. A chunk takes
 0.1 ms on an idle machine."""
 HARD_LIMIT_S = 20.0
-"""Processor time after which a process is killed with its input."""
+"""Processor time after which the process is killed."""
 WALL_LIMIT_S = 180.0
-"""The same, for one that waits for something."""
+"""Wall time after which the process is killed."""
 PEAK_BYTES = 64 * MIB
 PEAK_RATIO = 60
 PEAK_BYTES_PER_CHUNK = 14 * 1024
-"""Memory that an input may take while it is processed, so many times its size more, and so much for each chunk that it
-becomes."""
+"""Limits of memory: per input, per byte of it, and per chunk of the resulting document."""
 MOST_MEMORY = 6 << 30
-"""Address space of the process: an input must not take the machine's memory."""
+"""Address space of the process, so that an input cannot exhaust the machine's memory."""
 UNPACKED_SHARE = 0.05
-"""How much a byte that an archive unpacked to counts beside one of its own."""
+"""Weight of an unpacked byte of an archive, relative to a byte of the archive."""
 START_S = 300.0
 POLL_S = 0.05
 LINE_OF_A_TRACE = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
 class BrokenPromiseError(Exception):
-    """Something that holds for every input does not hold for this one."""
+    """An invariant does not hold for this input."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind` tells inputs apart that took different ways; `work` is the bytes that an archive unpacked to, `chunks` how many
-    a document became. What `check` verifies takes none of the input's time."""
+    """The outcome of an input.
+
+    kind    distinguishes inputs that took different paths
+    work    unpacked bytes of an archive
+    chunks  number of chunks of the document
+    check   verifies invariants; its time does not count
+    """
 
     kind: str
     work: int = 0
@@ -65,8 +70,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an input. `failure` is empty where nothing is wrong; `place` is the innermost line of the product
-    that was at work, or that raised."""
+    """The result of an input.
+
+    `failure` is empty if the input passed; `place` is the innermost function of the product that was running
+    or that raised.
+    """
 
     kind: str = ""
     failure: str = ""
@@ -82,21 +90,23 @@ class Result:
 
 
 def deadline(n_bytes: float, n_chunks: int = 0) -> float:
-    """Processor time that an input of so many bytes, which became so many chunks, may take."""
+    """Return the most processor time for an input of `n_bytes` that became `n_chunks`."""
     return DEADLINE_S + DEADLINE_S_PER_MIB * n_bytes / MIB + DEADLINE_S_PER_CHUNK * n_chunks
 
 
 def peak_limit(n_bytes: float, n_chunks: int) -> float:
-    """Memory that an input of so many bytes, which became so many chunks, may take at most."""
+    """Return the most memory for an input of `n_bytes` that became `n_chunks`."""
     return PEAK_BYTES + PEAK_RATIO * n_bytes + PEAK_BYTES_PER_CHUNK * n_chunks
 
 
 class Subject:
-    """The process that inputs are run in; it is started when it is needed, and again after it was killed."""
+    """The process that runs inputs. It is started on demand, and again after it was killed."""
 
     def __init__(self, folder: Path, targets: str = "fuzz_targets:open_targets") -> None:
-        """`targets` names a function that is called in the process with a folder of its own and one that outlives it, and
-        returns the targets and the routes of the service."""
+        """`targets` names a function that returns the targets and the routes of the service.
+
+        It is called in the process with two folders: a private one, and one that outlives the process.
+        """
         self._folder = folder
         self._targets = targets
         self._process: Any = None
@@ -124,7 +134,8 @@ class Subject:
         hard_limit: float = HARD_LIMIT_S,
         wall_limit: float = WALL_LIMIT_S,
     ) -> Result:
-        """The result of one input; without one after `hard_limit` of processor time, or `wall_limit` of any."""
+        """Run one input; kill the process after `hard_limit` of processor time or `wall_limit` of wall
+        time."""
         if self._process is None:
             self.start()
         assert self._connection is not None
@@ -167,7 +178,7 @@ class Subject:
 
 
 def serve(connection: Connection, folder: str, targets: str) -> None:
-    """The body of the process: runs what arrives until the other end is closed."""
+    """Run inputs in the process until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -178,20 +189,20 @@ def serve(connection: Connection, folder: str, targets: str) -> None:
         gc.collect()
         gc.freeze()
         faulthandler.enable(trace)
-        # Within C code too, as that of `re`; in this thread, because another one would look at frames that change.
+        # Works within C code such as `re`; in this thread, because another thread would read changing frames.
         faulthandler.register(signal.SIGUSR1, trace, all_threads=False)
         while True:
             try:
                 name, data = connection.recv()
             except EOFError:
                 return
-            # The process that would kill this one may be gone.
+            # A fallback in case the parent process, which would kill this one, has died.
             signal.setitimer(signal.ITIMER_PROF, 2 * HARD_LIMIT_S)
             connection.send(_measured(known[name], data, trace))
 
 
 def _measured(target: Any, data: bytes, trace: Any) -> Result:
-    """The result of one input. Where it is over its deadline the lines at work then are in `trace`."""
+    """Run one input and measure it. If it exceeds its deadline, `trace` holds the stack at that time."""
     trace.seek(0)
     trace.truncate()
     before = reset_peak()
@@ -222,13 +233,14 @@ def _measured(target: Any, data: bytes, trace: Any) -> Result:
     return Result(kind, failure, place, detail, seconds, peak, memory("VmRSS"))
 
 
-def hold(true: bool, promise: str) -> None:
-    if not true:
+def hold(condition: bool, promise: str) -> None:
+    if not condition:
         raise BrokenPromiseError(promise)
 
 
 def describe(error: BaseException) -> tuple[str, str, str]:
-    """The type of an error or, where it has one, of its cause; where in the product it was raised; and the whole of it."""
+    """Return the type of an error or of its cause, the function of the product that raised it, and its
+    traceback."""
     cause = error.__cause__ or error
     frames = [
         f"{found.group(1)}:{frame.name}"
@@ -245,7 +257,8 @@ def describe(error: BaseException) -> tuple[str, str, str]:
 
 
 def innermost(trace: str) -> tuple[str, str]:
-    """The innermost line of the product in a trace of faulthandler, and the lines from there outwards."""
+    """Find the innermost function of the product in a trace of faulthandler; also return the lines around
+    it."""
     lines = [match.groups() for match in LINE_OF_A_TRACE.finditer(trace)]
     for i, (file, _, function) in enumerate(lines):
         if found := PRODUCT.match(file):
@@ -256,7 +269,7 @@ def innermost(trace: str) -> tuple[str, str]:
 
 
 def memory(name: str) -> int:
-    """A figure of /proc/self/status in bytes; 0 where there is none."""
+    """Read a value of /proc/self/status in bytes; 0 if it is missing."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(name):
@@ -265,8 +278,8 @@ def memory(name: str) -> int:
 
 
 def reset_peak() -> int:
-    """Begin to measure the peak of memory anew; the memory now, or 0 where it cannot be measured."""
-    # What an earlier input freed would hide what this one takes.
+    """Reset the memory peak and return the current memory, or 0 if it cannot be measured."""
+    # Memory freed by an earlier input would hide the use of this one.
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     try:
@@ -277,7 +290,7 @@ def reset_peak() -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time of a process so far; the wall's where it cannot be read."""
+    """Return the processor time of a process so far, or the wall time if it cannot be read."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

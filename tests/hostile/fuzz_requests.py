@@ -1,4 +1,4 @@
-"""Generates requests: a line, headers and a body as text, so that a small one can be read and changed by hand.
+"""Generators of requests as text: a request line, headers and a body, so that people can read and edit them.
 
 For example:
 
@@ -21,7 +21,7 @@ from fuzz_texts import PIECES, PROSE, WORDS, mixed, nested, piece, repeated, siz
 
 API = "/api/v1"
 LONGEST_ADDRESS = 8000
-"""The server of the service refuses longer ones by itself."""
+"""The WSGI server itself refuses longer ones."""
 JSON = "application/json"
 
 QUERY_PIECES = [
@@ -55,7 +55,7 @@ def request(method: str, address: str, body: bytes = b"", headers: Mapping[str, 
 
 
 def json_value(rng: random.Random, largest: int) -> Any:
-    """A value that nobody expects."""
+    """Generate an unexpected value."""
     n = size(rng, 1, max(2, largest // 4))
     makers: Sequence[Callable[[], Any]] = (
         lambda: rng.choice(JSON_VALUES),
@@ -81,7 +81,7 @@ def _nest(rng: random.Random, depth: int) -> Any:
 
 
 def json_body(rng: random.Random, example: Mapping[str, Any], largest: int) -> bytes:
-    """The example with some of its values, and sometimes its names, exchanged."""
+    """Generate a variant of the example with other values and sometimes other names."""
     value = json.loads(json.dumps({key: example[key] for key in example if rng.random() < 0.6}))
     for key in rng.sample(list(example), min(len(example), rng.choice((0, 1, 1, 2, 3)))):
         if isinstance(example[key], dict) and rng.random() < 0.8:
@@ -132,7 +132,7 @@ def search(rng: random.Random, largest: int) -> bytes:
 
 
 def query(rng: random.Random) -> str:
-    """What somebody might type, up to the longest that is taken and a little more."""
+    """Generate a query up to slightly more than the accepted length."""
     longest = rng.choice((60, 400, 4096, 4096, 4200))
     if rng.random() < 0.5:
         words = [rng.choice((*QUERY_PIECES, *WORDS)) for _ in range(size(rng, 1, 80))]
@@ -148,7 +148,7 @@ def query(rng: random.Random) -> str:
 
 
 def lines(rng: random.Random, largest: int) -> bytes:
-    """Documents as lines of JSON, and what is none between them."""
+    """Generate documents as lines of JSON, mixed with invalid lines."""
     made = []
     for _ in range(size(rng, 1, 60)):
         kind = rng.randrange(8)
@@ -176,7 +176,7 @@ DISPOSITIONS = [
 
 
 def form(rng: random.Random, largest: int) -> tuple[str, bytes]:
-    """A boundary, and the body of a form that mostly keeps to it."""
+    """Generate a boundary and the body of a mostly valid form."""
     boundary = rng.choice(BOUNDARIES) if rng.random() < 0.4 else "x"
     mark = b"--" + boundary.encode()
     parts = []
@@ -221,7 +221,7 @@ def form(rng: random.Random, largest: int) -> tuple[str, bytes]:
 
 
 def upload(rng: random.Random, largest: int) -> bytes:
-    """A form or an archive, over HTTP."""
+    """Generate an upload request with a form or an archive."""
     headers = {}
     address = f"{API}/documents/bulk"
     kind = rng.randrange(4)
@@ -239,7 +239,7 @@ def upload(rng: random.Random, largest: int) -> bytes:
 
 
 def pieces_of_form(rng: random.Random, largest: int) -> bytes:
-    """A form for the reader alone: the first line is the seed of the sizes in which it arrives, and the boundary."""
+    """Generate a form for the parser: the first line is the seed of the piece sizes, and the boundary."""
     boundary, body = form(rng, largest)
     return f"{rng.randrange(1000)} {boundary}".encode().replace(b"\n", b" ") + b"\n" + body
 
@@ -267,7 +267,7 @@ def query_string(rng: random.Random, names: Sequence[str]) -> str:
 
 
 def address(rng: random.Random, routes: Sequence[tuple[str, Sequence[str]]]) -> bytes:
-    """A GET of some route, with its parameters and others."""
+    """Generate a GET request of a route, with known and unknown parameters."""
     rule, names = rng.choice(routes)
     path = "/".join(_step(rng, step) for step in rule.split("/"))
     headers = {
@@ -284,7 +284,7 @@ def address(rng: random.Random, routes: Sequence[tuple[str, Sequence[str]]]) -> 
 
 
 def _step(rng: random.Random, step: str) -> str:
-    """A part of a path, with a value where the rule has a variable."""
+    """Generate a part of a path, with a value for a variable of the rule."""
     if not step.startswith("<"):
         return step if rng.random() < 0.99 else step + quote(piece(rng, PIECES), errors="replace")
     if "int" in step:

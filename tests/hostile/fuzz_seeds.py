@@ -1,4 +1,4 @@
-"""Inputs that every run begins with: one that is well for each target, and what was once a fault."""
+"""Inputs that every run begins with: one valid input for each target, and inputs that once caused a fault."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ FAULTS: dict[str, list[bytes]] = {
 
 
 def seeds(target: str) -> list[bytes]:
-    """What a run of a target begins with."""
+    """Return the inputs that a run of a target begins with."""
     good = [GOOD[target]] if target in GOOD else []
     return good + FAULTS.get(target, [])

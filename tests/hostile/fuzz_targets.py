@@ -1,7 +1,7 @@
-"""What inputs are run against: parsers, readers of archives and forms, and the whole service.
+"""Targets of the fuzzer: parsers, readers of archives and forms, and the whole service.
 
-A target takes bytes and returns an Outcome. An exception that it does not document is a finding, and so is a promise that
-does not hold (BrokenPromiseError) and an answer of the service that blames the service (ServiceFailureError).
+A target takes bytes and returns an Outcome. Findings are undocumented exceptions, violated invariants
+(BrokenPromiseError) and server errors (ServiceFailureError).
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ from shoal_api import create_app, multipart
 from shoal_api.archives import GZIP, ZIP, Archive, ArchiveTooLargeError, BrokenArchiveError
 
 WRITES_OF_A_LIBRARY = 150
-"""Requests that write, and documents, that a library takes before it is made anew."""
+"""Writes (requests and documents) after which a library is replaced by a new copy."""
 MAX_UPLOAD_ITEMS = 2000
-"""Each document of an upload is written: what that takes is not to be mistaken for a fault."""
+"""Each document of an upload is written, which takes time; the limit keeps large uploads from looking like
+faults."""
 ERROR_BYTES = 64 * 1024
-"""An error answers with no more than this and three times the size of its request, which it may quote."""
+"""Size limit of an error response, in addition to three times the size of its request, which it may quote."""
 DENSE_WORDS = 300_000
-"""Of the document in the searched library whose words are all alike: the worst case for phrases."""
+"""Words of the document with repeated words in the searched library: the worst case for phrases."""
 READING = re.compile(r"(GET|HEAD|OPTIONS) |POST /api/v1/(search|explain)\b")
 CONSOLE_NAMES = ["archipelago", "chunk", "document", "document_ids", "format", "items", "min_confidence", "mode", "page", "preset", "q", "status", "tag", "tags"]  # fmt: skip
 
 
 class ServiceFailureError(Exception):
-    """The service answered with a status of 500 or more; its cause is what the service wrote to its log."""
+    """The service returned a status of 500 or more; `__cause__` is the error from its log."""
 
 
 Target = Callable[[bytes], Outcome]
@@ -57,18 +58,18 @@ Routes = list[tuple[str, list[str]]]
 
 
 def open_targets(folder: Path, shared: Path) -> tuple[dict[str, Target], Routes]:
-    """The targets, with their libraries in `folder`; what `shared` holds serves the next process too."""
+    """Open the targets with libraries in `folder`; files in `shared` are reused by the next process."""
     opened = Targets(folder, shared / "template.db")
     return opened.all(), opened.routes()
 
 
 class Targets:
-    """Everything that inputs are run against, in this process."""
+    """The targets of this process."""
 
     def __init__(self, folder: Path, template: Path) -> None:
-        """Its libraries are in `folder`, copies of `template`, which is made if it is not there."""
+        """The libraries in `folder` are copies of `template`, which is created if it does not exist."""
         self.failures: list[BaseException | str] = []
-        """What the service wrote to its log about the request at hand."""
+        """Failures that the service logged for the current request."""
         structlog.configure(processors=[self._log])
         self._scorer = lagoon.load()
         self._settings = Settings(
@@ -110,7 +111,7 @@ class Targets:
         }
 
     def routes(self) -> Routes:
-        """The rules that answer GET, with the names of their parameters."""
+        """Return the rules that support GET, with the names of their parameters."""
         answer = self._send(b"GET /openapi.json\n\n")[1]
         paths = json.loads(answer)["paths"]
         names = {
@@ -162,7 +163,7 @@ class Targets:
         )
 
     def _ingest(self, data: bytes) -> Outcome:
-        """The whole way of a document, with what it teaches the library."""
+        """Ingest a document, including learning."""
         engine = self._writer()
         try:
             result = engine.ingest(
@@ -281,7 +282,8 @@ class Targets:
     # Libraries
 
     def _make_library(self) -> None:
-        """The sample corpus, a document of which all words are alike, and some that look odd."""
+        """Build a library of the sample corpus, a document with repeated words, and a document with odd
+        fields."""
         if self._template.exists():
             return
         path = self._template.with_suffix(".making")
@@ -305,7 +307,7 @@ class Targets:
         path.rename(self._template)
 
     def _writer(self) -> Engine:
-        """An engine whose library may be changed."""
+        """Return an engine whose library may be changed."""
         self._n_writes += 1
         if self._writing is None or self._n_writes % WRITES_OF_A_LIBRARY == 0:
             self._end_writing()
@@ -335,7 +337,7 @@ def _at(settings: Settings, path: Path) -> Settings:
 
 
 class _Pieces:
-    """A body that arrives in pieces of odd sizes."""
+    """A body that is read in pieces of random sizes."""
 
     def __init__(self, body: bytes, rng: random.Random) -> None:
         self._body = io.BytesIO(body)
@@ -347,7 +349,7 @@ class _Pieces:
 
 
 def environment(data: bytes) -> dict[str, Any]:
-    """The WSGI environment of a request as it is written in `fuzz_requests`."""
+    """Build the WSGI environment of a request in the format of `fuzz_requests`."""
     head, _, body = data.partition(b"\n\n")
     line, *headers = head.decode("latin-1").split("\n")
     method, _, address = line.partition(" ")
@@ -379,7 +381,8 @@ def environment(data: bytes) -> dict[str, Any]:
 
 
 def check_parsed(content: str, parsed: ParsedDocument, longest: int) -> None:
-    """Every character is in exactly one sentence or left out, in order, and masking only blanks."""
+    """Check that every character is in exactly one sentence or left-out span, in order, and that masking only
+    blanks."""
     hold(len(parsed.masked) == len(content), "masking keeps the length")
     sentences = [(one.start_char, one.end_char) for one in parsed.sentences]
     hold(sentences == sorted(sentences), "sentences are in order")
@@ -408,7 +411,7 @@ def check_parsed(content: str, parsed: ParsedDocument, longest: int) -> None:
 
 
 def _decoded(data: bytes) -> str:
-    """The text, with halves of surrogate pairs where it has them."""
+    """Decode the data, keeping lone surrogates."""
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -416,5 +419,5 @@ def _decoded(data: bytes) -> str:
 
 
 def _skeleton(*texts: str) -> str:
-    """A message without what differs from input to input."""
+    """Replace the parts of a message that differ between inputs."""
     return " ".join(re.sub(r"[\d,.]+|'[^']*'|\"[^\"]{40,}\"|[0-9a-f]{32}", "#", text)[:160] for text in texts)

@@ -1,4 +1,4 @@
-"""Generates text that is hard to read: pieces of every format's own alphabet, repeated, nested, framed and mutated."""
+"""Generators of hostile text: pieces of every format's syntax, repeated, nested, framed and mutated."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ FRAMES = [
 BRACKETS = [("[", "]"), ("(", ")"), ("<", ">"), ("{", "}"), ("> ", ""), ("- ", ""), ("* ", "*"), ("**", "**"), ("_", "_"), ("`", "`"), ("<b>", "</b>"), ("<!--", "-->"), ("![", "](x)"), ("[", "](x)"), ("“", "”"), ("  ", "")]  # fmt: skip
 
 PROSE = (
-    "Magma rises through the crust. Lava and ash pour from the crater of the volcano, and the rock is basalt. "
-    "A flower grows from a seed; the root and the leaf feed the plant. The judge asked the jury for a verdict. "
+    "Magma rises through the crust. Lava and ash pour from the crater of the volcano, and the rock is "
+    "basalt. A flower grows from a seed; the root and the leaf feed the plant. The judge asked the jury for "
+    "a verdict. "
 )
 MOST_REPETITIONS = 200_000
 
 
 def size(rng: random.Random, low: int, high: int) -> int:
-    """A number between both, each order of magnitude as likely as any other."""
+    """Draw a number between `low` and `high`, with equally likely orders of magnitude."""
     return min(high, max(low, round(low * (high / low) ** rng.random())))
 
 
 def text(rng: random.Random, largest: int) -> str:
-    """Some text of at most about `largest` characters."""
+    """Generate a text of at most `largest` characters."""
     kind = rng.choices((mixed, repeated, nested, lines, in_prose), (5, 5, 1, 2, 1))[0]
     made = kind(rng, largest)
     while rng.random() < 0.35:
@@ -69,7 +70,7 @@ def mixed(rng: random.Random, largest: int) -> str:
 
 
 def repeated(rng: random.Random, largest: int, pieces: Sequence[str] = PIECES) -> str:
-    """Something before, a fragment again and again, something behind."""
+    """Generate a prefix, a fragment repeated many times, and a suffix."""
     fragment = "".join(piece(rng, pieces) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
     n = min(MOST_REPETITIONS, size(rng, 8, max(9, largest // len(fragment))))
     before = "".join(piece(rng, pieces) for _ in range(rng.randint(0, 3)))
@@ -84,7 +85,7 @@ def nested(rng: random.Random, largest: int) -> str:
 
 
 def lines(rng: random.Random, largest: int) -> str:
-    """A line that is hard by itself, many times."""
+    """Generate a hostile line, repeated many times."""
     line = repeated(rng, min(400, largest)).replace("\n", " ") + rng.choice(("\n", "\n\n", "\r\n", "\n> "))
     return line * size(rng, 2, max(3, largest // len(line)))
 
@@ -101,7 +102,7 @@ def in_prose(rng: random.Random, largest: int) -> str:
 
 
 def mutate(rng: random.Random, data: bytes, other: bytes, largest: int) -> bytes:
-    """`data` with a few changes; `other` is what may be spliced in."""
+    """Change `data` in a few places; parts of `other` may be spliced in."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         data = rng.choice(MUTATIONS)(rng, data, other, largest)
     return data

@@ -1,4 +1,4 @@
-"""Whether work takes time in proportion to its input, measured in processor time, which other load hardly changes."""
+"""Checks for linear time, measured in processor time, which other load hardly affects."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 import growth
 
 GROWTH = 4
-"""How much larger the larger of two inputs is."""
+"""Ratio of the sizes of two inputs."""
 MOST = 6.0
-"""Linear time grows as much as the input; quadratic time 16 times."""
+"""Largest accepted ratio of times. Linear time grows 4 times, quadratic time 16 times."""
 SURE_SECONDS = 0.05
-"""A measurement as long as this is hardly noise. A pattern that looks at 999 characters at most looks quadratic
-on fewer, so inputs grow until the larger takes this long."""
+"""A measurement of this length is hardly noise. A pattern that reads at most 999 characters looks quadratic
+on shorter inputs, so inputs grow until the larger one takes this long."""
 TRIES = 3
-"""Measurements of which one has to be good."""
+"""Number of measurements, of which one must pass."""
 
-# What is slower than this is looked at closely. Being slow is no fault.
+# Slower texts are measured precisely. Being slow is not a failure.
 _FIXED_SECONDS = 3e-4
 _SECONDS_A_CHAR = 1.5e-7
 # Whole documents take up to a hundred times as long as a pattern.
 _SLACK = 100
 
 Work = Callable[[str], object]
-"""What is measured, on a text."""
+"""The function to measure, applied to a text."""
 Texts = Callable[[int], str]
-"""A text with so many repetitions."""
+"""Makes a text with a number of repetitions."""
 
 
 def assert_linear(work: Work, text_of: Texts, most: int) -> None:
-    """Fail where the time of the work grows faster than the text, of GROWTH times `most` repetitions."""
+    """Fail if the time of the work grows faster than the text, for up to GROWTH times `most` repetitions."""
     grown = excessive_growth(work, text_of, most, _SLACK)
     if grown is None:
         grown = _growth(work, text_of, most)
@@ -37,8 +37,12 @@ def assert_linear(work: Work, text_of: Texts, most: int) -> None:
 
 
 def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> float | None:
-    """How much longer the work takes on GROWTH times the text, if that is too much for any number of repetitions up to
-    `most`; infinity where time grows exponentially. Texts that take no longer than usual, times `slack`, pass."""
+    """Return the growth of time on GROWTH times the text if it is excessive for any number of repetitions up
+    to `most`.
+
+    Returns infinity if time grows exponentially, None if no growth is excessive. Texts that take at most
+    `slack` times the usual time pass.
+    """
     n = 10
     while True:
         text = text_of(n)
@@ -50,12 +54,12 @@ def excessive_growth(work: Work, text_of: Texts, most: int, slack: int = 1) -> f
                 return grown
         if n >= most:
             return None
-        # Few come before many: where each doubles the time, a hundred would never end.
+        # Start with few repetitions: if each doubles the time, a hundred would never end.
         n = min(most, n * 5 // 4 + 1 if n < 80 else n * 5 // 2)
 
 
 def _growth(work: Work, text_of: Texts, n: int) -> float:
-    """The least growth from `n` repetitions on, up to a text that takes SURE_SECONDS."""
+    """Measure the least growth from `n` repetitions on, up to a text that takes SURE_SECONDS."""
     least = float("inf")
     tries = TRIES
     while least > MOST and tries > 0:
@@ -69,8 +73,8 @@ def _growth(work: Work, text_of: Texts, n: int) -> float:
 
 
 def seconds(work: Work, text: str, repetitions: int = 3) -> float:
-    """The shortest of some times that the work takes, without the garbage collector; of a time that is long enough to
-    be sure, that one."""
+    """Measure the shortest time of several runs without garbage collection; a run of SURE_SECONDS is not
+    repeated."""
     return growth.seconds(lambda: work(text), repetitions, SURE_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Every regular expression of the code, and how it is used."""
+"""Catalogue of all regular expressions of the code and of their uses."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import shoal_api
 import shoal_worker
 
 PACKAGES = (shoal, shoal_api, shoal_worker, lagoon)
-# Not needed at run time, and needs more than the tests have.
+# Not needed at run time, and has dependencies that the tests lack.
 LEFT_OUT = ("lagoon.build",)
 
 ANCHORED = frozenset({"match", "fullmatch"})
 SCANNING = frozenset({"search", "finditer", "findall", "sub", "subn", "split"})
 METHODS = ANCHORED | SCANNING
 WAYS = ("match", "fullmatch", "finditer")
-"""How patterns are tried: whatever scans is at most as slow as finding every match."""
+"""The methods that are tested: every scanning method is at most as slow as finding all matches."""
 
 
 class Use(NamedTuple):
-    """A pattern and the ways in which the code calls it, of WAYS. `name` says where it is."""
+    """A pattern, its location `name`, and the methods of WAYS that the code calls."""
 
     name: str
     pattern: re.Pattern[Any]
@@ -36,14 +36,14 @@ class Use(NamedTuple):
 
 
 class MadePattern(NamedTuple):
-    """A place where a pattern is made while the program runs."""
+    """A location where a pattern is built at run time."""
 
     module: str
     function: str
 
 
 def modules() -> Iterator[ModuleType]:
-    """All modules but those that are left out."""
+    """Import all modules except LEFT_OUT."""
     for package in PACKAGES:
         yield package
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -52,8 +52,8 @@ def modules() -> Iterator[ModuleType]:
 
 
 def catalogue() -> tuple[list[Use], list[MadePattern]]:
-    """The patterns that modules and their classes hold, and those that are written inside of functions; and the places
-    where patterns are made of other things."""
+    """Collect the patterns of modules, classes and functions, and the locations where patterns are built at
+    run time."""
     trees = {module.__name__: _tree(module) for module in modules()}
     elsewhere: dict[str, set[str]] = {}
     for tree in trees.values():
@@ -98,11 +98,11 @@ def _patterns(value: object) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _patterns(each)
+        for item in value.values():
+            yield from _patterns(item)
     elif isinstance(value, list | tuple | set | frozenset):
-        for each in value:
-            yield from _patterns(each)
+        for item in value:
+            yield from _patterns(item)
 
 
 def _ways(methods: set[str] | frozenset[str]) -> tuple[str, ...]:
@@ -111,8 +111,8 @@ def _ways(methods: set[str] | frozenset[str]) -> tuple[str, ...]:
 
 
 def _calls(tree: ast.Module) -> dict[str, set[str]]:
-    """The methods that are called on each name, or on an entry of what has that name; all of them where the name is
-    used in another way."""
+    """Collect the methods called on each name or on its items; all METHODS if the name is used in another
+    way."""
     direct: dict[str, set[str]] = {}
     seen: set[int] = set()
     for node in ast.walk(tree):
@@ -131,7 +131,7 @@ def _calls(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def _calls_through_modules(tree: ast.Module) -> dict[str, set[str]]:
-    """The methods that are called on each name of another module, as in `quotations.ELLIPSIS.split`."""
+    """Collect the methods called on names of other modules, as in `quotations.ELLIPSIS.split`."""
     called: dict[str, set[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Attribute):
@@ -142,7 +142,7 @@ def _calls_through_modules(tree: ast.Module) -> dict[str, set[str]]:
 def _inside_functions(
     tree: ast.Module, module: str
 ) -> tuple[list[tuple[str, re.Pattern[Any], tuple[str, ...]]], list[MadePattern]]:
-    """Patterns that calls of `re` have inside of functions, and the functions where these can't be told."""
+    """Collect constant patterns in calls of `re` within functions, and the functions with other patterns."""
     written: list[tuple[str, re.Pattern[Any], tuple[str, ...]]] = []
     made: list[MadePattern] = []
     functions = [

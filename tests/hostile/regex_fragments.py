@@ -1,8 +1,9 @@
 """Strings that a regular expression may be slow on, made from its own alphabet.
 
-A backtracking matcher is slow where one run of text can be shared out in many ways. The pieces of that run are what the
-pattern itself tells apart: one character for each way in which its sets and characters answer, and its words. A few of
-them, repeated, behind something that leads into the pattern and before something that makes it fail, reach such a place.
+A backtracking matcher is slow where one run of text can be shared out in many ways. The pieces of that run
+are what the pattern itself tells apart: one character for each way in which its sets and characters answer,
+and its words. A few of them, repeated, behind something that leads into the pattern and before something that
+makes it fail, reach such a place.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Hostile(NamedTuple):
 
 
 def hostile_texts(pattern: str | bytes, flags: int, most: int, pieces: int = 10) -> list[Hostile]:
-    """Up to `most` of them, the same every time: all fragments of one piece first, then of two, then of three.
+    """Up to `most` of them, the same every time: all fragments of one piece first, then of two, then of
+    three.
 
     Of a pattern with more than `pieces` pieces only so many are used.
     """
@@ -64,7 +66,8 @@ def hostile_texts(pattern: str | bytes, flags: int, most: int, pieces: int = 10)
 
 
 def _necklaces(alphabet: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
-    """Groups of pieces, of those that differ by where they begin only one, and none that repeats a shorter one."""
+    """Groups of pieces, of those that differ by where they begin only one, and none that repeats a shorter
+    one."""
     for group in itertools.product(range(len(alphabet)), repeat=length):
         turns = [group[turn:] + group[:turn] for turn in range(1, length)]
         if all(group < turned for turned in turns):

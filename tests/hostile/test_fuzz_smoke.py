@@ -1,4 +1,5 @@
-"""Some inputs of every target of the fuzzer, the same in every run; five minutes of new ones in the long run."""
+"""Some inputs of every target of the fuzzer, the same in every run; five minutes of new ones in the long
+run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A document takes time in proportion to its length, whatever it holds: to parse, to cut and score, to learn from."""
+"""Parsing, chunking, scoring and learning take time linear in the length of a document, whatever its
+content."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ FORMATS = pytest.mark.parametrize("form", list(DocFormat), ids=str)
 
 
 def words(n_chars: int, n_different: int) -> list[str]:
-    """Made-up words of seven letters that no vocabulary holds."""
+    """Make words of seven letters that no vocabulary contains."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     spelled = [
         "x" + "".join(letters[i * 7919 // 26**place % 26] for place in range(6)) for i in range(n_different)
@@ -46,7 +47,8 @@ REPEATED = [
     "***\n", "\n---", "a\n---\n", "a|b\n-|-\n", "|-", "| a |\n", "    a\n\n", "[a]: b\n", "[a](b)", "[a](b ", "[a](", "](", "[", "![",
     "<!-- ", "<!-- a -->\n", "<a ", "<b>", "&a", "http://", "Main article: ", "_ ", "**a** ", "`a` ", "\n", " ", "\t", "[12]",
 ]  # fmt: skip
-"""Pieces that fill a document. Parsing them is in the short run, too: tests/shoal/formats/test_parsing_properties.py."""
+"""Pieces repeated to fill a document. The short run parses them in
+tests/shoal/formats/test_parsing_properties.py."""
 
 WHOLE: dict[str, Callable[[int], str]] = {
     "a heading of underscores": lambda n: "== a" + "_" * n + "b ==\n\ntext",
@@ -74,7 +76,7 @@ THOROUGH = [
     "a heading of underscores", "nested headings", "a letter with accents", "words that occur once", "'a. '", "'- '",
     "sentences of words that occur once", "'a.b.'", "'heart attack '",
 ]  # fmt: skip
-"""What `make test` also cuts, scores and learns from."""
+"""Documents that `make test` also chunks, scores and learns from."""
 
 LARGE = [
     "'a '",
@@ -86,7 +88,7 @@ LARGE = [
     "'a. '",
     "words that occur once",
 ]
-"""What the long run ingests with 10 MB."""
+"""Documents of 10 MB that the long run ingests."""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def scorer() -> ReefScorer:
 
 @FORMATS
 @pytest.mark.parametrize("name", DOCUMENTS if LONG else WHOLE)
-def test_parsing(name: str, form: DocFormat) -> None:
+def test_parsing_takes_linear_time(name: str, form: DocFormat) -> None:
     settings = Settings(database_url="sqlite:///unused.db")
 
     def work(text: str) -> None:
@@ -108,7 +110,9 @@ def test_parsing(name: str, form: DocFormat) -> None:
 
 @FORMATS
 @pytest.mark.parametrize("name", DOCUMENTS if LONG else THOROUGH)
-def test_cutting_scoring_and_learning(name: str, form: DocFormat, scorer: ReefScorer) -> None:
+def test_chunking_scoring_and_learning_take_linear_time(
+    name: str, form: DocFormat, scorer: ReefScorer
+) -> None:
     settings = Settings(database_url="sqlite:///unused.db")
 
     def work(text: str) -> None:
@@ -125,7 +129,7 @@ def test_cutting_scoring_and_learning(name: str, form: DocFormat, scorer: ReefSc
 @FORMATS
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.skipif(not LONG, reason="takes minutes: SHOAL_TEST_LONG=1")
-def test_ingesting_ten_megabytes(name: str, form: DocFormat, tmp_path: Path) -> None:
+def test_ingesting_ten_megabytes_takes_linear_time(name: str, form: DocFormat, tmp_path: Path) -> None:
     with Engine(tmp_path / "shoal.db") as engine:
 
         def work(text: str) -> None:

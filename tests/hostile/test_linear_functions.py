@@ -1,4 +1,4 @@
-"""What takes strangers' text takes time in proportion to it, also on texts that were made to be hard."""
+"""Functions that read untrusted text take linear time, also on hostile texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shoal.search.highlights import Highlighter, find_highlights
 from shoal.settings import Settings, shown
 
 ACCENTS = "\u0301\u0327"
-"""Two marks in the order that normalisation has to change."""
+"""Two marks in an order that normalisation changes."""
 
 
 def draft(text: str) -> DocumentDraft:
@@ -30,7 +30,7 @@ def draft(text: str) -> DocumentDraft:
 
 
 def quoted(text: str) -> object:
-    re.purge()  # else only the first measurement would make a pattern of the quotation
+    re.purge()  # otherwise only the first measurement would compile the pattern of the quotation
     return find_quotation(text, "a b c")
 
 
@@ -50,7 +50,7 @@ HEADS: dict[str, Texts] = {
 
 
 @pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
-def test_the_head_of_a_document(head: Texts) -> None:
+def test_drafts_take_linear_time_in_the_head_of_a_document(head: Texts) -> None:
     assert_linear(draft, head, 4_000)
 
 
@@ -67,7 +67,7 @@ HEADINGS: dict[str, Texts] = {
 
 
 @pytest.mark.parametrize("heading", HEADINGS.values(), ids=list(HEADINGS))
-def test_a_heading(heading: Texts) -> None:
+def test_headings_take_linear_time(heading: Texts) -> None:
     assert_linear(parse_plaintext, heading, 4_000)
     assert_linear(plain_heading, heading, 1_000)
 
@@ -93,12 +93,12 @@ OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
 
 
 @pytest.mark.parametrize(("work", "texts"), OTHERS.values(), ids=list(OTHERS))
-def test_a_text_for_one_function(work: Callable[[str], object], texts: Texts) -> None:
+def test_functions_take_linear_time(work: Callable[[str], object], texts: Texts) -> None:
     assert_linear(work, texts, 4_000)
 
 
-def test_words_chosen_for_their_keys() -> None:
-    """Equal words are found by their keys, first at a place that follows from the high bits: these have all the same."""
+def test_colliding_keys_take_linear_time() -> None:
+    """Words are hashed by the high bits of their keys; these keys all have the same high bits."""
 
     def keys(n: int) -> NDArray[np.uint64]:
         return np.arange(n, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""No regular expression of the code is slow on any text: time grows with length, and no faster."""
+"""Every regular expression of the code takes time linear in the length of any text."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 TEXTS = 10_000 if LONG else 1_200
 REPETITIONS = 2_000 if LONG else 500
 CHARS = 3_000
-"""Of a text at least: on fewer a pattern that takes their square may be too quick to be noticed."""
+"""Minimum length of a text: on shorter texts a quadratic pattern may be too fast to be noticed."""
 
 USES, MADE = catalogue()
 
 MADE_HERE = {
-    # The words of a quotation, each to the letter. The longest that a program looks for decides what a place costs.
+    # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.integrations.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
-    # Looks at MAX_PADDING bytes and a boundary at a time.
+    # Reads MAX_PADDING bytes and a boundary at a time.
     MadePattern("shoal_api.multipart", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
 }
-"""Patterns that are made while the program runs, with an example of each."""
+"""Locations that build patterns at run time, with an example of each."""
 
 SLOW = {
     "a comment that may end anywhere": (r"\s*(?:#[^\r\n]*\s+)*[\w\"'][\w .\"'-]{0,64}:(?=\s)", "match"),
@@ -38,11 +38,11 @@ SLOW = {
     "white space in three places": (r"\s*(?:\[?\s*(?:\.{3,}|…|\. \. \.)\s*\]?)\s*", "finditer"),
     "nested repetition": (r"(?:a|b|ab)*c", "match"),
 }
-"""Patterns that are slow, some of which this code once had, and how they were used."""
+"""Slow patterns, some of them from earlier versions of the code, and the methods that called them."""
 
 
 def first_slow(pattern: re.Pattern[Any], way: str) -> tuple[Hostile, float] | None:
-    """The first text on which a pattern's time grows faster than length, and how much it grows."""
+    """Find the first text on which a pattern takes more than linear time, and its growth."""
     work = _work(pattern, way)
     is_bytes = isinstance(pattern.pattern, bytes)
     for hostile in hostile_texts(pattern.pattern, pattern.flags, TEXTS):
@@ -65,26 +65,26 @@ def _work(pattern: re.Pattern[Any], way: str) -> Work:
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.name)
-def test_a_pattern_takes_time_in_proportion_to_its_text(use: Use) -> None:
+def test_a_pattern_takes_linear_time(use: Use) -> None:
     for way in use.ways:
         assert first_slow(use.pattern, way) is None
 
 
-def test_no_pattern_is_made_in_a_place_that_is_not_known_here() -> None:
+def test_all_locations_that_build_patterns_are_listed() -> None:
     assert set(MADE) == set(MADE_HERE)
 
 
 @pytest.mark.parametrize("pattern", MADE_HERE.values(), ids=[made.module for made in MADE_HERE])
-def test_a_pattern_that_is_made_takes_time_in_proportion_to_its_text(pattern: re.Pattern[Any]) -> None:
+def test_a_pattern_built_at_run_time_takes_linear_time(pattern: re.Pattern[Any]) -> None:
     assert first_slow(pattern, "finditer") is None
 
 
 @pytest.mark.parametrize(("pattern", "way"), SLOW.values(), ids=list(SLOW))
-def test_the_search_finds_what_is_slow(pattern: str, way: str) -> None:
+def test_slow_patterns_are_detected(pattern: str, way: str) -> None:
     assert first_slow(re.compile(pattern), way) is not None
 
 
-def test_patterns_of_every_package_are_found_however_they_are_written() -> None:
+def test_the_catalogue_finds_patterns_of_every_package() -> None:
     names = {use.name for use in USES}
     assert names >= {
         "shoal.formats.headings._MARKS",  # of a module

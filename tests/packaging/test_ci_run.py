@@ -1,6 +1,6 @@
-"""`.ci/run` brings a Chromium where it may, and tries the change whatever comes of that.
+"""`.ci/run` installs Chromium if it can, and runs the tests in any case.
 
-The scripts run for real, in a folder of their own, with nothing on the PATH but what a case puts there.
+The scripts really run, in a separate folder, with only the programs of the test case on the PATH.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from waiting import DEADLINE_SECONDS, until
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("bash", "chmod", "dirname", "env", "grep", "mktemp", "rm", "sleep", "tail", "timeout", "true")
-"""Programs of every Debian that the scripts, or the stand-ins below, use as they are."""
+"""Standard Debian programs that the scripts or the stubs below use."""
 CLOSING_LINE = "==== 3 passed in 0.05s ===="
 MAKE = f'echo "make $*" >> calls; echo "{CLOSING_LINE}"'
 APT_GET = """
@@ -31,7 +31,7 @@ ROOT_USER, OTHER_USER = "echo 0", "echo 1000"
 
 
 class Checkout:
-    """A folder with the scripts of the checkout, and programs of a test's own making."""
+    """A folder with the scripts of the checkout and stub programs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,12 +39,12 @@ class Checkout:
         (folder / "bin").mkdir()
         (folder / "calls").touch()
         for tool in TOOLS:
-            found = shutil.which(tool)
-            assert found, f"this machine has no {tool}"
-            (folder / "bin" / tool).symlink_to(found)
+            program = shutil.which(tool)
+            assert program, f"this machine has no {tool}"
+            (folder / "bin" / tool).symlink_to(program)
 
     def run(self, programs: Mapping[str, str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """`.ci/run` with these programs, each a text of shell."""
+        """Run `.ci/run` with stub programs, each given as shell code."""
         for name, text in {"make": MAKE, **programs}.items():
             program = self.folder / "bin" / name
             program.write_text(f"#!/bin/sh\n{text}\n")
@@ -60,7 +60,7 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """What the programs were called with, in order."""
+        """The calls of the stub programs in order, with their arguments."""
         return (self.folder / "calls").read_text().splitlines()
 
 
@@ -69,24 +69,24 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout")
 
 
-def _first_and_last(done: subprocess.CompletedProcess[str]) -> str:
-    """What was said of Chromium, in one line, given that the tests have the last word."""
-    said, *between, last = done.stdout.splitlines()
+def _chromium_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the line about Chromium; assert that the only other output is the last line of the tests."""
+    line, *between, last = done.stdout.splitlines()
     assert (done.returncode, between, last, done.stderr) == (0, [], CLOSING_LINE, "")
-    return said
+    return line
 
 
 @pytest.mark.parametrize("program", ["chromium", "chromium-browser", "google-chrome"])
-def test_a_browser_that_is_there_is_used(checkout: Checkout, program: str) -> None:
-    said = _first_and_last(checkout.run({program: "", "apt-get": APT_GET, "id": ROOT_USER}))
-    assert said == f"chromium: {checkout.folder / 'bin' / program} is there"
+def test_an_installed_browser_is_used(checkout: Checkout, program: str) -> None:
+    line = _chromium_line(checkout.run({program: "", "apt-get": APT_GET, "id": ROOT_USER}))
+    assert line == f"chromium: {checkout.folder / 'bin' / program} is there"
     assert checkout.calls() == ["make test"]
 
 
-def test_a_browser_that_is_named_is_left_to_the_tests(checkout: Checkout) -> None:
+def test_no_browser_is_installed_if_one_is_configured(checkout: Checkout) -> None:
     named = {"SHOAL_TEST_BROWSER": "/opt/a browser"}
-    said = _first_and_last(checkout.run({"apt-get": APT_GET, "id": ROOT_USER}, **named))
-    assert "/opt/a browser" in said
+    line = _chromium_line(checkout.run({"apt-get": APT_GET, "id": ROOT_USER}, **named))
+    assert "/opt/a browser" in line
     assert checkout.calls() == ["make test"]
 
 
@@ -96,8 +96,8 @@ def test_a_browser_that_is_named_is_left_to_the_tests(checkout: Checkout) -> Non
 def test_a_missing_browser_is_installed_without_questions(
     checkout: Checkout, programs: dict[str, str], by: list[str]
 ) -> None:
-    said = _first_and_last(checkout.run({"apt-get": APT_GET, **programs}))
-    assert said == "chromium: installed from Debian's packages"
+    line = _chromium_line(checkout.run({"apt-get": APT_GET, **programs}))
+    assert line == "chromium: installed from Debian's packages"
     *before, tested = checkout.calls()
     assert tested == "make test"
     update, fetched, unpacked = [call for call in before if call.startswith("apt-get")]
@@ -130,33 +130,31 @@ def test_a_missing_browser_is_installed_without_questions(
         ),
     ],
 )
-def test_without_a_browser_the_tests_run_all_the_same(
-    checkout: Checkout, programs: dict[str, str], reason: str
-) -> None:
-    said = _first_and_last(checkout.run(programs))
-    assert said == f"chromium: not installed, browser tests will be skipped: {reason}"
+def test_the_tests_run_without_a_browser(checkout: Checkout, programs: dict[str, str], reason: str) -> None:
+    line = _chromium_line(checkout.run(programs))
+    assert line == f"chromium: not installed, browser tests will be skipped: {reason}"
     assert checkout.calls()[-1] == "make test"
 
 
-def test_a_mirror_that_hangs_is_given_up(checkout: Checkout) -> None:
+def test_the_installation_times_out_if_a_mirror_hangs(checkout: Checkout) -> None:
     hanging = {"id": ROOT_USER, "apt-get": "echo $$ > hanging; exec sleep 1000"}
-    said = _first_and_last(checkout.run(hanging, CHROMIUM_INSTALL_SECONDS="1"))
-    assert said.endswith("fetching the list of packages took more than 1 s")
+    line = _chromium_line(checkout.run(hanging, CHROMIUM_INSTALL_SECONDS="1"))
+    assert line.endswith("fetching the list of packages took more than 1 s")
     process = int((checkout.folder / "hanging").read_text())
     until(lambda: not Path(f"/proc/{process}").exists())
 
 
-def test_what_goes_wrong_in_the_tests_is_the_result(checkout: Checkout) -> None:
+def test_the_exit_code_is_that_of_the_tests(checkout: Checkout) -> None:
     done = checkout.run({"chromium": "", "make": "echo '1 failed'; exit 2"})
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1] == "1 failed"
 
 
-def test_a_broken_installation_script_does_not_keep_the_tests_from_running(checkout: Checkout) -> None:
+def test_the_tests_run_after_a_broken_installation_script(checkout: Checkout) -> None:
     (checkout.folder / ".ci" / "install-chromium").write_text("set -u; echo $nothing_of_that_name\n")
     done = checkout.run({})
     assert (done.returncode, checkout.calls()) == (0, ["make test"])
 
 
-def test_the_script_of_the_check_can_be_started(checkout: Checkout) -> None:
+def test_the_ci_script_is_executable(checkout: Checkout) -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -1,4 +1,4 @@
-"""The targets of the Makefile are those that it lists and that CONTRIBUTING tells of."""
+"""`make help` and CONTRIBUTING.md list exactly the targets of the Makefile."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OUTER_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
 
 
 def _targets() -> set[str]:
-    """What the Makefile declares to be no files: that is what people call."""
+    """Return the phony targets of the Makefile, which people call."""
     [declared] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return set(declared.split())
 
 
 def _make(*arguments: str, folder: Path = ROOT) -> str:
-    """What it prints, also where `make test` started this."""
+    """Run make and return its output, also within `make test`."""
     environment = {name: value for name, value in os.environ.items() if name not in OUTER_MAKE}
     made = subprocess.run(
         ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -31,19 +31,19 @@ def _make(*arguments: str, folder: Path = ROOT) -> str:
 def test_help_lists_every_target_with_what_it_does() -> None:
     listed = dict(line.split(maxsplit=1) for line in _make("help").splitlines())
     assert set(listed) == _targets()
-    assert _make() == _make("help"), "it is what `make` alone does"
+    assert _make() == _make("help"), "help is the default target"
 
 
-def test_contributors_are_told_of_every_target() -> None:
-    told = set(re.findall(r"`?make ([a-z-]+)\b", (ROOT / "CONTRIBUTING.md").read_text()))
-    assert told - _targets() == set()
-    assert _targets() - told == {"help", "run"}, "`make` alone helps, and README tells of `make run`"
+def test_contributing_documents_every_target() -> None:
+    documented = set(re.findall(r"`?make ([a-z-]+)\b", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert documented - _targets() == set()
+    assert _targets() - documented == {"help", "run"}, "help is the default; README documents `make run`"
 
 
 @pytest.mark.parametrize(
     "left", ["build/site/index.html", "dist/shoal.whl", ".venv/pyvenv.cfg", "shoal/__pycache__/a.pyc"]
 )
-def test_clean_removes_what_the_targets_made_and_nothing_else(tmp_path: Path, left: str) -> None:
+def test_clean_removes_only_generated_files(tmp_path: Path, left: str) -> None:
     for name in ("Makefile", "shoal/engine.py", "shoal.db", left):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / "Makefile").read_bytes() if name == "Makefile" else b"")

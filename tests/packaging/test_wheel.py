@@ -1,4 +1,4 @@
-"""What is installed from a wheel has everything it needs to run: data, pages, migrations, the sample corpus, types."""
+"""The wheel contains everything needed at run time: data, pages, migrations, the sample corpus, types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _only(folder: Path, pattern: str) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel that is built from the checkout."""
+    """A wheel built from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)],
@@ -56,7 +56,7 @@ def metadata(wheel: Path) -> Message:
         return message_from_string(opened.read(f"shoal-{__version__}.dist-info/METADATA").decode())
 
 
-def test_a_wheel_holds_every_file_of_its_packages(members: set[str]) -> None:
+def test_the_wheel_contains_every_file_of_its_packages(members: set[str]) -> None:
     expected = {
         f"{name}/{path.relative_to(ROOT / folder).as_posix()}"
         for folder, name in PACKAGES.items()
@@ -67,37 +67,39 @@ def test_a_wheel_holds_every_file_of_its_packages(members: set[str]) -> None:
     assert expected - members == set()
 
 
-def test_a_wheel_brings_the_migrations_and_its_types(members: set[str]) -> None:
+def test_the_wheel_contains_migrations_and_types(members: set[str]) -> None:
     revisions = {path.name for path in (ROOT / "migrations" / "versions").glob("[0-9]*.py")}
     assert {f"shoal/storage/migrations/versions/{name}" for name in revisions} <= members
     assert {f"{name}/py.typed" for name in PACKAGES.values()} <= members
 
 
-def test_a_wheel_is_of_the_version_that_the_program_tells(members: set[str]) -> None:
+def test_the_wheel_has_the_version_of_the_program(members: set[str]) -> None:
     assert f"shoal-{__version__}.dist-info/METADATA" in members
 
 
-def test_a_wheel_holds_nothing_else(members: set[str]) -> None:
+def test_the_wheel_contains_nothing_else(members: set[str]) -> None:
     top = {name.split("/")[0] for name in members}
     assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES.values())
 
 
 def test_a_wheel_of_the_sdist_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
-    # `build` makes the sdist, and then the wheel from it.
+    # `build` makes the sdist first, then the wheel from it.
     build = [sys.executable, "-m", "build", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, timeout=BUILD_SECONDS, stdout=subprocess.DEVNULL)
     assert _only(tmp_path, "shoal-*.tar.gz").name == f"shoal-{__version__}.tar.gz"
     assert _only(tmp_path, "shoal-*.whl").read_bytes() == wheel.read_bytes()
 
 
-def test_an_index_is_told_what_the_package_is_and_where_it_runs(metadata: Message) -> None:
-    said = metadata.get_all("Classifier", [])
-    named = [
-        name.removeprefix("Programming Language :: Python :: ") for name in said if "Python :: 3." in name
+def test_the_metadata_declares_versions_platforms_license_and_extras(metadata: Message) -> None:
+    classifiers = metadata.get_all("Classifier", [])
+    versions = [
+        name.removeprefix("Programming Language :: Python :: ")
+        for name in classifiers
+        if "Python :: 3." in name
     ]
-    assert tuple(named) == SUPPORTED, "what is tried is what is promised"
+    assert tuple(versions) == SUPPORTED, "the tested versions are the declared ones"
     assert metadata["Requires-Python"] == f">={SUPPORTED[0]}"
-    assert {"Operating System :: POSIX", "Typing :: Typed"} <= set(said)
+    assert {"Operating System :: POSIX", "Typing :: Typed"} <= set(classifiers)
     assert (metadata["License-Expression"], metadata["Description-Content-Type"]) == (
         "Apache-2.0",
         "text/markdown",
