@@ -297,9 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--target", choices=GENERATORS, action="append", help="run only this target; may be repeated"
     )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder of the findings")
-    parser.add_argument(
-        "--largest", type=int, default=LARGEST, help="approximate size limit of an input, bytes"
-    )
+    parser.add_argument("--largest", type=int, default=LARGEST, help="approximate limit of an input, bytes")
     parser.add_argument("--no-saved", action="store_true", help="skip the saved inputs")
     options = parser.parse_args(arguments)
 

@@ -1,9 +1,8 @@
-"""Strings that a regular expression may be slow on, made from its own alphabet.
+"""Generator of texts on which a regular expression may be slow, made from its own alphabet.
 
-A backtracking matcher is slow where one run of text can be shared out in many ways. The pieces of that run
-are what the pattern itself tells apart: one character for each way in which its sets and characters answer,
-and its words. A few of them, repeated, behind something that leads into the pattern and before something that
-makes it fail, reach such a place.
+A backtracking matcher is slow if it can split one run of text in many ways. The pieces of such a run are the
+words of the pattern and the characters that it distinguishes: one for each combination of its sets. A few of
+these pieces are repeated, after a prefix that leads into the pattern and before a suffix that makes it fail.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _WORD_CHARS = "a_"
 
 
 class Hostile(NamedTuple):
-    """`prefix`, then `fragment` as often as wanted, then `suffix`."""
+    """A text of `prefix`, a number of `fragment`s, and `suffix`."""
 
     prefix: str
     fragment: str
@@ -42,10 +41,9 @@ class Hostile(NamedTuple):
 
 
 def hostile_texts(pattern: str | bytes, flags: int, most: int, pieces: int = 10) -> list[Hostile]:
-    """Up to `most` of them, the same every time: all fragments of one piece first, then of two, then of
-    three.
+    """Generate up to `most` texts in a fixed order: fragments of one piece first, then of two, then of three.
 
-    Of a pattern with more than `pieces` pieces only so many are used.
+    At most `pieces` pieces of a pattern are used.
     """
     tree = parser.parse(pattern, flags & ~re.DEBUG)
     alphabet = _alphabet(tree, flags, pieces)
@@ -66,8 +64,7 @@ def hostile_texts(pattern: str | bytes, flags: int, most: int, pieces: int = 10)
 
 
 def _necklaces(alphabet: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
-    """Groups of pieces, of those that differ by where they begin only one, and none that repeats a shorter
-    one."""
+    """Generate groups of pieces, without rotations of a group and without repetitions of a shorter group."""
     for group in itertools.product(range(len(alphabet)), repeat=length):
         turns = [group[turn:] + group[:turn] for turn in range(1, length)]
         if all(group < turned for turned in turns):
@@ -75,7 +72,8 @@ def _necklaces(alphabet: Sequence[str], length: int) -> Iterator[tuple[str, ...]
 
 
 def _alphabet(tree: Any, flags: int, most: int) -> list[str]:
-    """One character for each set of atoms of the pattern that answer alike, then its words."""
+    """Return one character for each class of characters that the pattern's atoms distinguish, then its
+    words."""
     atoms: list[tuple[Any, Any]] = []
     words: list[str] = []
     _collect(tree, atoms, words)
@@ -92,7 +90,7 @@ def _alphabet(tree: Any, flags: int, most: int) -> list[str]:
 
 
 def _collect(tree: Any, atoms: list[tuple[Any, Any]], words: list[str]) -> None:
-    """The atoms of a pattern, and its runs of characters, which are no atoms."""
+    """Collect the atoms of a pattern, and its literal words."""
     run = ""
     for op, argument in [*tree, (None, None)]:
         if op is sre.LITERAL:
@@ -110,7 +108,7 @@ def _collect(tree: Any, atoms: list[tuple[Any, Any]], words: list[str]) -> None:
 
 
 def _inner(op: Any, argument: Any) -> list[Any]:
-    """The patterns inside of an item."""
+    """Return the patterns within an item."""
     if op in _REPEATS:
         return [argument[2]]
     if op is sre.SUBPATTERN:
@@ -159,7 +157,7 @@ def _in_set(kind: Any, value: Any, letter: str, codes: set[int]) -> bool:
 
 
 def _ways_in(tree: Any, most: int = 12) -> list[str]:
-    """What leads into the pattern: a short match of its beginning, up to each of its items."""
+    """Return texts that lead into the pattern: a short match of its beginning, up to each of its items."""
     ways = list(dict.fromkeys(_beginnings(tree)))
     return ways[:: -(-len(ways) // most)] if len(ways) > most else ways
 
@@ -177,7 +175,7 @@ def _beginnings(tree: Any) -> Iterator[str]:
 
 
 def _shortest(op: Any, argument: Any) -> str:
-    """A short text that an item takes."""
+    """Return a short text that an item matches."""
     if op is sre.LITERAL:
         return chr(argument)
     if op in (sre.IN, sre.NOT_LITERAL):
