@@ -18,8 +18,8 @@ INTRODUCTION = """\
 
 `shoal COMMAND --help` shows the same text. Every command takes `--db PATH` (the database file; default:
 `SHOAL_DATABASE_URL`, or `shoal.db`), `--json` (one JSON document on stdout and nothing else) and `--debug`
-(show tracebacks and the log of the library), before or after its name. Logs go to stderr. Exit codes: 0 success,
-1 failure with the reason on stderr, 2 wrong usage, 130 interrupted.
+(show tracebacks and the log of the library), before or after its name. Logs go to stderr. Exit codes:
+0 success, 1 failure with the reason on stderr, 2 wrong usage, 130 interrupted.
 
 """
 
@@ -29,15 +29,9 @@ COMMON = {"--db", "--json", "--debug", "--help"}
 
 
 KINDS = {
-    "StringParamType": "TEXT",
-    "IntParamType": "N",
-    "IntRange": "N",
-    "FloatParamType": "X",
-    "FloatRange": "X",
-    "Path": "PATH",
-    "TyperPath": "PATH",
-    "Choice": "NAME",
-}
+    "StringParamType": "TEXT", "IntParamType": "N", "IntRange": "N", "FloatParamType": "X", "FloatRange": "X",
+    "Path": "PATH", "TyperPath": "PATH", "Choice": "NAME",
+}  # fmt: skip
 
 
 def page() -> str:
