@@ -318,7 +318,9 @@ def _rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> tuple[int 
     limit = request.max_per_document
     rank = ranking.rank_of(chunk.chunk_id, limit)
     if rank is None:
-        message = f"{limit} better chunks of the same document come before it, which is the limit"
+        message = (
+            f"{most} better passages of the same document come before it, and a document may have no more"
+        )
         return None, [KeptOut("max_per_document", message)]
     last = request.offset + request.top_k
     if rank > last:
