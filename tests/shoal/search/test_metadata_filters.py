@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from generated_libraries import MANY, SCORER, open_library
 from hypothesis import given
 from hypothesis import strategies as st
-from made_libraries import MANY, SCORER, a_library
 from scored_documents import make_scored
 
 from shoal.engine import Engine
@@ -83,7 +83,7 @@ def test_metadata_filter_compares_top_level_values_like_json(
     ]
     pairs = st.tuples(keys, scalars) | (st.sampled_from(stored_pairs) if stored_pairs else st.nothing())
     required = dict(drawn.draw(st.lists(pairs, max_size=2)))
-    with a_library([]) as database:
+    with open_library([]) as database:
         with database.write() as connection:
             for i, metadata in enumerate(stored):
                 scored = make_scored([f"text {i}"], metadata=metadata)
@@ -100,7 +100,7 @@ def test_metadata_filter_compares_top_level_values_like_json(
 def test_metadata_filter_uses_the_index_of_documents_with_metadata() -> None:
     """No document row is read."""
     compiled_filters = compile_filters(SearchFilters(metadata={"lang": "de", "year": 1}), SCORER)
-    with a_library([]) as database, database.snapshot() as snapshot:
+    with open_library([]) as database, database.snapshot() as snapshot:
         plan = snapshot.rows(f"EXPLAIN QUERY PLAN {compiled_filters.eligible}", compiled_filters.parameters)
         lines = [row["detail"] for row in plan if row["detail"].split()[:2] == ["SCAN", "d"]]
         assert lines == ["SCAN d USING COVERING INDEX idx_documents_metadata"] * 2

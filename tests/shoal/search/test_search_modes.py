@@ -12,9 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from generated_libraries import (
+    MANY,
+    N_REEFS,
+    SCORER,
+    WORDS,
+    Library,
+    filters,
+    libraries,
+    open_library,
+    queries,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-from made_libraries import MANY, N_REEFS, SCORER, WORDS, Library, a_library, filters, libraries, queries
 
 from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode
 from shoal.search import fusion as fusion_module
@@ -171,7 +181,7 @@ def test_hybrid_score_is_the_weighted_sum_of_the_normalized_scores(
 ) -> None:
     analyzed = analyze(query, reefs, SearchMode.hybrid, chosen)
     terms = analyzed.parsed.terms
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         chunks = all_chunks(snapshot)
         raw = bm25(chunks, terms)
         by_words = relative_to_best(raw)
@@ -201,7 +211,7 @@ def test_hybrid_score_is_the_weighted_sum_of_the_normalized_scores(
 @given(library=libraries, query=query_texts)
 def test_lexical_ranking_is_bm25(library: Library, query: str) -> None:
     analyzed = analyze(query, (), SearchMode.lexical, Weights(1.0, 0.0, 0.0))
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         chunks = all_chunks(snapshot)
         raw = bm25(chunks, analyzed.parsed.terms)
         results = ranking_of(snapshot, analyzed, SearchMode.lexical).first(1000, None)
@@ -251,7 +261,7 @@ def test_filters_and_pages_select_from_the_same_ranking(
         None,
         (),
     )
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         chunks = {chunk.id: chunk for chunk in all_chunks(snapshot)}
         compiled_filters = compile_filters(search_filters, SCORER)
         eligible = set(chunks)
@@ -291,7 +301,7 @@ def at_most(per_document: int | None, ranked: list[Ranked]) -> list[Ranked]:
 def test_chunks_beyond_the_limit_per_document_have_no_rank(
     library: Library, query: str, reefs: list[QueryReef], chosen: Weights, mode: SearchMode, limit: int
 ) -> None:
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         ranking = ranking_of(snapshot, analyze(query, reefs, mode, chosen), mode)
         within_limit = {chunk.chunk_id for chunk in ranking.first(1000, limit)}
         for chunk in ranking.first(1000, None):
@@ -371,7 +381,7 @@ def test_long_document_does_not_crowd_out_the_others(
     )
     others = [([({5: 1.0}, 1.0, flat, "lava")] * 80, set(), 1.0, DocFormat.plaintext, "")]
     analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
-    with a_library([long, short, *others]) as database, database.snapshot() as snapshot:  # type: ignore[list-item]
+    with open_library([long, short, *others]) as database, database.snapshot() as snapshot:  # type: ignore[list-item]
         for in_memory in (True, False):
             results = ranking_of(snapshot, analyzed, mode, in_memory=in_memory).first(5, 2)
             assert [result.document_id for result in results] == [1, 1, 2, 2]
@@ -384,7 +394,7 @@ def test_chunk_matched_by_one_signal_is_a_result(fusion: Fusion) -> None:
     chunks = [(reefs, 1.0, flat, text) for reefs, text in profiles]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "")]
     analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.6, 0.4, 0.0))
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         for in_memory in (True, False):
             ranking = ranking_of(snapshot, analyzed, SearchMode.hybrid, fusion, in_memory=in_memory)
             assert [(result.chunk_id, result.score) for result in ranking.first(9, None)] == [
@@ -400,7 +410,7 @@ def test_equal_scores_are_ordered_by_id(mode: SearchMode) -> None:
     other = [({5: 1.0}, 1.0, (0.0, 0.0, 0.0, 0.0), "lava")]
     library = [(chunks, set(), 1.0, DocFormat.markdown, "") for chunks in (alike * 2, alike, other * 5)]
     analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], mode, Weights(0.6, 0.4, 0.0))
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         ranking = ranking_of(snapshot, analyzed, mode)
         assert [result.chunk_id for result in ranking.first(9, None)] == [1, 2, 3]
         assert [ranking.rank_of(chunk_id, None) for chunk_id in (1, 2, 3)] == [1, 2, 3]
@@ -412,7 +422,7 @@ def test_ranking_is_empty_without_a_match() -> None:
     analyzed = analyze("rain", [QueryReef(1, "reef 1", 2.0)], SearchMode.hybrid, Weights(0.5, 0.4, 0.1))
     flat = (0.0, 0.0, 0.0, 0.0)
     for library in ([], [([({5: 1.0}, 1.0, flat, "lava")], set(), 1.0, DocFormat.markdown, "")]):
-        with a_library(library) as database, database.snapshot() as snapshot:  # type: ignore[arg-type]
+        with open_library(library) as database, database.snapshot() as snapshot:  # type: ignore[arg-type]
             for in_memory in (True, False):
                 ranking = ranking_of(snapshot, analyzed, SearchMode.hybrid, in_memory=in_memory)
                 assert ranking.first(5, 2) == []

@@ -7,22 +7,22 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from made_libraries import (
+from generated_libraries import (
     MANY,
     N_REEFS,
     NO_FILTERS,
     SCORER,
     Library,
-    a_library,
     document_facts,
     filters,
     libraries,
+    open_library,
     profiles,
     queries,
     rank_by_reefs,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import QueryReef, ScoredDocument, SearchFilters
@@ -81,7 +81,7 @@ def test_memory_and_sql_give_the_same_ranking(
     n: int,
 ) -> None:
     compiled_filters = compile_filters(search_filters, SCORER)
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         in_memory, in_sql = (
             rank_by_reefs(snapshot, query, compiled_filters, loaded, n=n, max_per_document=limit)
             for loaded in (load(snapshot), None)
@@ -109,7 +109,7 @@ def test_cached_postings_follow_added_deleted_and_rescored_chunks(
     none."""
     cache = postings.PostingsCache()
     stored: list[int] = []
-    with a_library([]) as database, contextlib.ExitStack() as opened:
+    with open_library([]) as database, contextlib.ExitStack() as opened:
         older: list[Snapshot] = []
         for number, (action, detail) in enumerate(steps):
             if action == "add":

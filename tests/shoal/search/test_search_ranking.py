@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from made_libraries import (
+from generated_libraries import (
     MANY,
     N_REEFS,
     NO_FILTERS,
     SCORER,
     Library,
-    a_library,
     fill,
     filters,
     libraries,
+    open_library,
     queries,
     rank_by_reefs,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
@@ -137,7 +137,7 @@ def test_ranking_is_the_overlap_of_the_stored_profiles(
     library: Library,
     query: list[QueryReef],
 ) -> None:
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         ranked = rank(snapshot, query, NO_FILTERS, n=1000, max_per_document=None)
         expected = brute_force(snapshot, query)
         assert [chunk.n_shared for chunk in sorted(ranked, key=lambda chunk: chunk.chunk_id)] == [
@@ -170,7 +170,7 @@ def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
     limit: int | None,
     n: int,
 ) -> None:
-    with a_library(library) as database, database.snapshot() as snapshot:
+    with open_library(library) as database, database.snapshot() as snapshot:
         everything = rank(snapshot, query, NO_FILTERS, n=1000, max_per_document=None)
         eligible = [chunk for chunk in everything if meets(snapshot, chunk.chunk_id, search_filters)]
         compiled_filters = compile_filters(search_filters, SCORER)
@@ -188,7 +188,7 @@ def test_overlaps_equal_those_summed_in_sql(
     library: Library, query: list[QueryReef], ids_per_posting: int
 ) -> None:
     with (
-        a_library(library) as database,
+        open_library(library) as database,
         database.snapshot() as snapshot,
         pytest.MonkeyPatch.context() as patch,
     ):

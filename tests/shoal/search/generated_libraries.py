@@ -133,7 +133,7 @@ def _template() -> bytes:
 
 
 @contextmanager
-def a_library(library: Library) -> Iterator[Database]:
+def open_library(library: Library) -> Iterator[Database]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shoal.db"
         path.write_bytes(_template())
