@@ -393,7 +393,7 @@ case("zip: an unusual compression", 202, "use deflate", send_zip(lambda: zipped(
 case("zip: more entries than documents", 413, "entries", send_zip(lambda: zipped(*((f"{n}.txt", b"") for n in range(2 * MAX_ITEMS + 1)))))  # fmt: skip
 case("zip: truncated", 400, "truncated", send_zip(lambda: zipped(("a.txt", CONTENT * 99))[:-30]))
 case("zip: only its end", 400, "truncated", send_zip(lambda: zipped(("a.txt", CONTENT))[-22:]))
-case("zip: no zip", 400, "no zip archive", send_zip(lambda: b"GIF89a" + CONTENT))
+case("zip: no zip", 400, "not a zip archive", send_zip(lambda: b"GIF89a" + CONTENT))
 case("zip: nothing in it", 422, "no document", send_zip(zipped))
 case("tar: a symbolic link", 202, "is a link", send_tar(lambda: tarred((tar_entry("a.txt", tarfile.SYMTYPE, "/etc/passwd"), b""))))  # fmt: skip
 case(

@@ -222,9 +222,9 @@ def test_a_wrong_parameter_is_named(empty: FlaskClient, address: str, field: str
 @pytest.mark.parametrize(
     ("body", "field", "message"),
     [
-        ({"tags": ["x"]}, "tags", 'belongs into `filters`: {"filters": {"tags": ...}}'),
-        ({"min_coverage": 0.5}, "min_coverage", 'belongs into `filters`: {"filters": {"min_coverage": ...}}'),
-        ({"reef": 1}, "reef", 'belongs into `weights`: {"weights": {"reef": ...}}'),
+        ({"tags": ["x"]}, "tags", 'belongs in `filters`: {"filters": {"tags": ...}}'),
+        ({"min_coverage": 0.5}, "min_coverage", 'belongs in `filters`: {"filters": {"min_coverage": ...}}'),
+        ({"reef": 1}, "reef", 'belongs in `weights`: {"weights": {"reef": ...}}'),
         ({"topk": 1}, "topk", "is not known; did you mean `top_k`?"),
         ({"tag": "x"}, "tag", "is not known; did you mean `filters.tags`?"),
         ({"filters": {"tag": ["x"]}}, "filters.tag", "is not known; did you mean `tags`?"),

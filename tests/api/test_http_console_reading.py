@@ -280,5 +280,5 @@ def test_a_library_of_one_chunk_has_no_ribbon(client: FlaskClient, store: Store)
     document = store(VOLCANO)
     text = page(client, f"/documents/{document}")
     assert 'id="ribbon"' not in text
-    assert "1 chunk" in visible(text)
+    assert "1 passage" in visible(text)
     assert "Search 1 document Ask" in visible(page(client, "/"))

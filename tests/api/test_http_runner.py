@@ -138,7 +138,7 @@ def test_a_taken_port_is_told(environment: dict[str, str], tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         message = _fails({**environment, "SHOAL_PORT": str(port)}, tmp_path)
-    assert f"port {port} on 127.0.0.1 is taken" in message
+    assert f"port {port} on 127.0.0.1 is in use" in message
 
 
 def test_an_open_address_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
