@@ -117,8 +117,10 @@ class _Child:
         self._ending = mmap.mmap(-1, 1)
 
     def end(self, **_: Any) -> None:
-        """Stop the worker (runs in the parent). Later messages cause no claim. A second Ctrl-C kills the
-        worker; Celery alone would keep waiting."""
+        """Stop the worker (runs in the parent). Later messages cause no claim.
+
+        A second Ctrl-C kills the worker; Celery alone would keep waiting.
+        """
         if self._ending[0]:
             return
         self._ending[0] = 1

@@ -41,8 +41,10 @@ class Slots:
         self._memory = mmap.mmap(file, 0)
 
     def set(self, index: int, owner: str) -> None:
-        """Set the owner of child `index`, empty for none. A reader may briefly see a partial owner, which
-        holds no lease."""
+        """Set the owner of child `index`, empty for none.
+
+        A reader may briefly see a partial owner, which holds no lease.
+        """
         start = index * SLOT_BYTES
         self._memory[start : start + SLOT_BYTES] = owner.encode().ljust(SLOT_BYTES, b"\0")
 

@@ -71,8 +71,10 @@ class DocumentHead:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem(ItemRef):
-    """A claimed item. `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once
-    its wave has learned."""
+    """A claimed item.
+
+    `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once its wave has learned.
+    """
 
     seq: int
     vocabulary_version: int | None

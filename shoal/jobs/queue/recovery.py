@@ -64,8 +64,7 @@ def reconcile(
 
 
 def reclaim_expired_leases(database: Database, settings: Settings, now: float) -> tuple[int, int]:
-    """Reclaim the leases of dead or silent owners; return how many were reclaimed and how many failed for
-    good.
+    """Reclaim the leases of dead or silent owners; return how many were reclaimed and how many failed.
 
     The death of a single worker process is a crash. It counts as an attempt of an item that ran alone; an
     item that shared a batch runs alone from now on. The end of a whole worker (a restart, or silence of

@@ -1,5 +1,4 @@
-"""All SQL statements of the job protocol. Parameters: `now` is a timestamp text, `moment` is seconds since
-the epoch.
+"""All SQL statements of the job protocol. `now` is a timestamp text, `moment` is seconds since the epoch.
 
 A statement changes a row only in the state it names, so a late or repeated statement changes nothing; the
 caller checks the row count.
@@ -142,8 +141,7 @@ _HAS_EARLIER_REPLACEMENT = """EXISTS (
           AND j.status IN ('enqueued', 'processing')
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# READY_ITEMS without those that have the content of an earlier undiscovered item: only one of the two is
-# discovered.
+# READY_ITEMS without copies of earlier undiscovered items: only one of two equal texts is discovered.
 READY_UNDISCOVERED = sa.text(f"""
     SELECT {_ITEM_COLUMNS} FROM job_items i
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
@@ -217,8 +215,7 @@ WAVE_ATTEMPTS = sa.text(
 
 # --- Results ------------------------------------------------------------------------------------------------
 
-# Requires the lease, so it works only once. An item that passed discover alone may share a batch in the next
-# stage.
+# Requires the lease, so it works only once. An item that ran alone in discover may share its next batch.
 END_ITEM = sa.text("""
     UPDATE job_items SET status = :status, document_id = COALESCE(:document_id, document_id), error = :error,
         lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
@@ -257,8 +254,8 @@ END_OPEN_ITEM = sa.text("""
     WHERE id = :item_id AND status IN ('enqueued', 'discovering', 'discovered', 'scoring')
 """)
 
-# Open items of a job, to end them all. A `discovered` item has already been subtracted from its wave's
-# `pending`.
+# Open items of a job, to end them all. A wave in a discover stage has already subtracted its `discovered`
+# items from `pending`.
 OPEN_ITEMS_OF_JOB = sa.text("""
     SELECT i.id, i.wave, i.status, i.n_bytes, w.stage
     FROM job_items i JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
@@ -331,8 +328,7 @@ FAILED_ITEMS_WITH_TEXT = sa.text("""
 
 # --- Reconciling --------------------------------------------------------------------------------------------
 
-# The second condition repeats that of the partial index of open items literally, so that SQLite uses the
-# index.
+# The second condition is literally that of the partial index of open items, so that SQLite uses the index.
 LEASED_ITEMS = sa.text("""
     SELECT i.id, i.job_id, i.seq, i.wave, i.n_bytes, i.attempts, i.interruptions, i.alone, i.lease_owner,
            i.lease_expires_at, i.status, w.stage, j.plan

@@ -60,7 +60,7 @@ class Upload:
     """
 
     def __init__(self, database: Database, settings: Settings, *, local_owner: str | None = None) -> None:
-        """A `local_owner` (`lease.new_owner()`) makes a local job: it belongs to that process and dies with it."""
+        """A `local_owner` (`lease.new_owner()`) makes a local job, which belongs to and dies with that process."""
         self._database = database
         self._settings = settings
         self._local_owner = local_owner
@@ -283,8 +283,9 @@ def submit_delete(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept the deletion of documents as a job and return the job's id. Ids that do not exist count as
-    deleted.
+    """Accept the deletion of documents as a job and return the job's id.
+
+    Ids that do not exist count as deleted.
 
     Raises InvalidFieldError for an empty list of ids, IdempotencyError, StorageError.
     """

@@ -1,5 +1,4 @@
-"""Record results: an item ends a stage and its wave counts down; the last item opens the next stage or ends
-the job.
+"""Record results: an item ends a stage; the last item of a wave opens the next stage or ends the job.
 
 All of this happens in the transaction that stores the result of the item, and only if the owner still holds
 the lease. So a result is stored once, and a wave passes from one stage to the next once.

@@ -70,8 +70,10 @@ def _brpop_read(channel: Any, **options: Any) -> Any:
 
 
 def install() -> None:
-    """Patch kombu's Redis channel for all later connections. A separate transport would lose kombu's support
-    of `rediss://`."""
+    """Patch kombu's Redis channel for all later connections.
+
+    A separate transport would lose kombu's support of `rediss://`.
+    """
     redis.Channel.QoS = QoS
     redis.Channel.Message = Message
     redis.Channel._brpop_read = _brpop_read  # type: ignore[assignment,method-assign]
