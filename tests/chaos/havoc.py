@@ -1,4 +1,4 @@
-"""Killing parts of a running service, and all of it."""
+"""Kills parts of a running service, or all of it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ WORKER, API = "shoal_worker", "shoal_api"
 
 
 class Havoc:
-    """A service, its broker, and the ways to end what belongs to them. What a supervisor watches comes again by
-    itself; what it does not is started again here."""
+    """A service and its broker, with methods that kill their processes.
+
+    The supervisor restarts its own child processes; this class restarts the others.
+    """
 
     def __init__(self, start: Callable[[], Service], broker: RedisServer | None, messages: Path) -> None:
-        """`messages` is the folder of the embedded broker, for where there is no other."""
+        """`messages` is the folder of the embedded broker, which is used without `broker`."""
         self._start = start
         self._broker = broker
         self._messages = messages
         self.service = start()
-        self.kinds: dict[str, Callable[[random.Random], None]] = {
-            "a process of the worker": self._worker_child,
-            "the worker": lambda _chance: kill(self._leader(WORKER)),
-            "the API": lambda _chance: kill(self._leader(API)),
-            "the broker": lambda _chance: self._empty_broker(),
-            "everything": lambda _chance: self._everything(),
+        self.kills: dict[str, Callable[[random.Random], None]] = {
+            "a process of the worker": self._kill_worker_child,
+            "the worker": lambda _rng: kill(self._leader(WORKER)),
+            "the API": lambda _rng: kill(self._leader(API)),
+            "the broker": lambda _rng: self._empty_broker(),
+            "everything": lambda _rng: self._kill_everything(),
         }
 
     def _leader(self, module: str) -> int:
         pid: int = until(lambda: self.service.child(module))
         return pid
 
-    def _worker_child(self, chance: random.Random) -> None:
-        kill(chance.choice(sorted(until(lambda: descendants(self._leader(WORKER), direct=True)))))
+    def _kill_worker_child(self, rng: random.Random) -> None:
+        kill(rng.choice(sorted(until(lambda: descendants(self._leader(WORKER), direct=True)))))
 
     def _empty_broker(self) -> None:
         if self._broker is not None:
@@ -46,7 +48,7 @@ class Havoc:
             with contextlib.suppress(FileNotFoundError):
                 message.unlink()
 
-    def _everything(self) -> None:
+    def _kill_everything(self) -> None:
         self.service.kill_all()
         self._empty_broker()
         self.service = self._start()

@@ -1,7 +1,7 @@
-"""A library goes in while everything around it is killed at random: all of it is there in the end, once.
+"""An upload completes, and stores each document once, while parts of the service are killed at random.
 
-The long run takes minutes: SHOAL_TEST_LONG=1. With SHOAL_TEST_CORPORA (see benchmarks/__main__.py) it takes in the books
-of that folder. SHOAL_TEST_SEED makes it another one.
+The long trial takes minutes: SHOAL_TEST_LONG=1. With SHOAL_TEST_CORPORA (see benchmarks/__main__.py) it
+uploads the books of that folder. SHOAL_TEST_SEED changes the random choices.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from generated_documents import Text, articles, books, notes
 from havoc import Havoc
-from made_library import Text, articles, books, notes
 from running_service import REDIS_SERVER, RedisServer, Service, shoal
 from waiting import DEADLINE_SECONDS, until
 
@@ -34,27 +34,32 @@ log = logging.getLogger("chaos")
 SEED = int(os.environ.get("SHOAL_TEST_SEED", "7"))
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 
-# Bytes of what is done, where a first look is half of it, and of all.
+# Completed and total bytes; the discover stage counts as half of the work of an item.
 PROGRESS = """
     SELECT SUM(CASE WHEN status IN ('succeeded', 'duplicate', 'failed', 'canceled') THEN 2 * n_bytes
                     WHEN status IN ('discovered', 'scoring') THEN n_bytes ELSE 0 END), 2 * SUM(n_bytes)
     FROM job_items
 """
 OPEN_JOBS = "SELECT COUNT(*) FROM jobs WHERE status NOT IN ('succeeded', 'partial', 'failed', 'canceled')"
-ENDS = "SELECT status, COUNT(*) FROM job_items GROUP BY status"
-TWICE = {
-    "documents of the same content": "SELECT COUNT(*) - COUNT(DISTINCT content_hash) FROM documents",
-    "chunks at the same place": """
+ITEM_STATUSES = "SELECT status, COUNT(*) FROM job_items GROUP BY status"
+LEFTOVERS = {
+    "documents with the same content": "SELECT COUNT(*) - COUNT(DISTINCT content_hash) FROM documents",
+    "chunks at the same offset": """
         SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)""",
-    "entries in the full text": "SELECT ABS((SELECT COUNT(*) FROM chunk_fts) - (SELECT COUNT(*) FROM chunks))",
-    "texts kept of what has ended": "SELECT COUNT(*) FROM job_item_contents",
+    "surplus or missing entries of the full-text index": """
+        SELECT ABS((SELECT COUNT(*) FROM chunk_fts) - (SELECT COUNT(*) FROM chunks))""",
+    "texts of ended items": "SELECT COUNT(*) FROM job_item_contents",
     "leases": "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL",
 }
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What goes in, in waves of which size, and how it is disturbed: what is killed (None: by chance), how often."""
+    """The documents, the wave size, and the disturbance.
+
+    `kills`: number of kills. `longest_pause`: seconds before each kill, at most. `seconds`: limit of each
+    wait. `once_each`: kill each kind once instead of random kinds.
+    """
 
     library: Callable[[], list[Text]]
     wave_bytes: int
@@ -72,7 +77,7 @@ TRIALS = {
 
 @pytest.fixture(params=["filesystem", "redis"])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer | None]:
-    """A Redis of the test's own, or (None) the embedded broker."""
+    """A private Redis server, or None for the embedded broker."""
     if request.param == "filesystem":
         yield None
         return
@@ -93,73 +98,74 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
-def test_whatever_is_killed_all_of_an_upload_is_there_in_the_end_and_once(
+def test_upload_completes_exactly_once_despite_kills(
     trial: Trial, broker: RedisServer | None, tmp_path: Path
 ) -> None:
     texts = trial.library()
-    undisturbed = library_of(texts, trial, tmp_path / "undisturbed.db")
+    expected = ingest_undisturbed(texts, trial, tmp_path / "undisturbed.db")
     environment = {
         "SHOAL_BROKER_URL": broker.url if broker else "filesystem://",
         "SHOAL_WORKERS": "2",
         "SHOAL_WAVE_BYTES": str(trial.wave_bytes),
         "SHOAL_RECONCILE_SECONDS": "0.5",
-        # By chance a text may be hit again and again while it runs alone; no end from outside is to count as its fault.
+        # A text may be processed alone during several kills, which must not exhaust its attempts.
         "SHOAL_MAX_ATTEMPTS": str(trial.kills + 1),
     }
     messages = tmp_path / "shoal.db-data" / "broker" / "messages"
     havoc = Havoc(lambda: Service(tmp_path, **environment), broker, messages)
     database = Database(f"sqlite:///{tmp_path / 'shoal.db'}")
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     try:
         with Client(havoc.service.url) as client:
             job = client.upload_documents(json.dumps(text).encode() + b"\n" for text in texts)
-        for n, kind in enumerate(kinds(havoc, trial, chance)):
-            share = (n + chance.random()) / (trial.kills + 1)
+        for n, kind in enumerate(chosen_kills(havoc, trial, rng)):
+            share = (n + rng.random()) / (trial.kills + 1)
             until(lambda share=share: progress(database) >= share, trial.seconds)
-            time.sleep(chance.uniform(0, trial.longest_pause))  # any moment will do
+            time.sleep(rng.uniform(0, trial.longest_pause))  # kill at a random moment
             log.info("at %.0f %%: %s", 100 * progress(database), kind)
-            havoc.kinds[kind](chance)
+            havoc.kills[kind](rng)
         until(lambda: value(database, OPEN_JOBS) == 0, trial.seconds)
-        answer = until(lambda: asked(f"{havoc.service.url}/api/v1/jobs/{job.id}"))
-        ended = dict(rows(database, ENDS))
+        job_json = until(lambda: get_json(f"{havoc.service.url}/api/v1/jobs/{job.id}"))
+        statuses = dict(rows(database, ITEM_STATUSES))
     finally:
         havoc.service.kill_all()
     n_texts = len({text["content"] for text in texts})
-    assert answer["status"] == "succeeded"
-    assert answer["progress"]["done"] == answer["progress"]["total"] == len(texts)
-    assert ended == {"succeeded": n_texts, "duplicate": len(texts) - n_texts}
-    assert {name: value(database, sql) for name, sql in TWICE.items()} == dict.fromkeys(TWICE, 0)
-    assert told(export(database, canonical=True)) == undisturbed
-    looked = shoal("--db", tmp_path / "shoal.db", "doctor", timeout=trial.seconds)
-    assert looked.returncode == 0, looked.stdout + looked.stderr
+    assert job_json["status"] == "succeeded"
+    assert job_json["progress"]["done"] == job_json["progress"]["total"] == len(texts)
+    assert statuses == {"succeeded": n_texts, "duplicate": len(texts) - n_texts}
+    assert {name: value(database, sql) for name, sql in LEFTOVERS.items()} == dict.fromkeys(LEFTOVERS, 0)
+    assert line_hashes(export(database, canonical=True)) == expected
+    doctor = shoal("--db", tmp_path / "shoal.db", "doctor", timeout=trial.seconds)
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
 
 
-def kinds(havoc: Havoc, trial: Trial, chance: random.Random) -> list[str]:
-    """What is killed, one after the other."""
+def chosen_kills(havoc: Havoc, trial: Trial, rng: random.Random) -> list[str]:
+    """The kinds of kills, in order."""
     if trial.once_each:
-        return chance.sample(list(havoc.kinds), trial.kills)
-    return chance.choices(list(havoc.kinds), k=trial.kills)
+        return rng.sample(list(havoc.kills), trial.kills)
+    return rng.choices(list(havoc.kills), k=trial.kills)
 
 
-def told(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Of each line of an export its beginning and the SHA-256 of all of it: all of a long one would not fit in memory."""
+def line_hashes(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """The beginning and the SHA-256 of each line of an export, because a long export does not fit in
+    memory."""
     return [(line[:80], hashlib.sha256(line.encode()).hexdigest()) for line in lines]
 
 
-def library_of(texts: list[Text], trial: Trial, path: Path) -> list[tuple[str, str]]:
-    """What this process makes of them, with nobody to disturb it."""
+def ingest_undisturbed(texts: list[Text], trial: Trial, path: Path) -> list[tuple[str, str]]:
+    """The line hashes of a library that this process ingests without kills."""
     with Engine(settings=Settings(database_url=f"sqlite:///{path}", wave_bytes=trial.wave_bytes)) as engine:
         engine.ingest_many(texts)
-        return told(engine.export(canonical=True))
+        return line_hashes(engine.export(canonical=True))
 
 
-def asked(url: str) -> dict[str, object] | None:
-    """The answer of the service, None while it is away."""
+def get_json(url: str) -> dict[str, object] | None:
+    """The JSON response of the service, None while it is unavailable."""
     try:
-        answer = httpx.get(url, timeout=DEADLINE_SECONDS)
+        response = httpx.get(url, timeout=DEADLINE_SECONDS)
     except httpx.TransportError:
         return None
-    return dict(answer.json()) if answer.is_success else None
+    return dict(response.json()) if response.is_success else None
 
 
 def progress(database: Database) -> float:

@@ -1,4 +1,4 @@
-"""A library to take in while everything around it is killed: articles or books, and many notes."""
+"""Generates the documents of the chaos tests: articles or books, and many notes."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ def articles() -> Iterator[Text]:
 
 
 def books(seed: int) -> Iterator[Text]:
-    """The books of SHOAL_TEST_CORPORA or, without it, as many and about as large ones made of the sample corpus."""
-    named = os.environ.get("SHOAL_TEST_CORPORA")
-    if named:
-        for path in sorted(Path(named, "corpora", "books").glob("*.md")):
+    """The books of SHOAL_TEST_CORPORA; without it, generated books of similar number and size."""
+    corpora = os.environ.get("SHOAL_TEST_CORPORA")
+    if corpora:
+        for path in sorted(Path(corpora, "corpora", "books").glob("*.md")):
             yield {"title": path.stem, "content": path.read_text(encoding="utf-8"), "format": "markdown"}
         return
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     sentences = _sentences()
     for i in range(22):
-        n = chance.randrange(SENTENCES_OF_A_BOOK, 3 * SENTENCES_OF_A_BOOK)
-        content = " ".join(_with_names(chance.choice(sentences), chance) for _ in range(n))
+        n = rng.randrange(SENTENCES_OF_A_BOOK, 3 * SENTENCES_OF_A_BOOK)
+        content = " ".join(_with_invented_word(rng.choice(sentences), rng) for _ in range(n))
         yield {"title": f"book {i}", "content": content, "format": "plaintext"}
 
 
 def notes(n: int, seed: int) -> Iterator[Text]:
-    """Notes of a few sentences that use words no dictionary has; every hundredth is the same as an earlier one."""
-    chance = random.Random(seed)
+    """Notes of a few sentences with words of no dictionary. Every hundredth repeats an earlier note."""
+    rng = random.Random(seed)
     sentences = _sentences()
-    made: list[Text] = []
+    notes_so_far: list[Text] = []
     for i in range(n):
-        content = " ".join(_with_names(chance.choice(sentences), chance) for _ in range(8))
+        content = " ".join(_with_invented_word(rng.choice(sentences), rng) for _ in range(8))
         if i % 100 == 99:
-            content = made[i // 2]["content"]
-        made.append({"title": f"note {i}", "content": content, "format": "plaintext"})
-    yield from made
+            content = notes_so_far[i // 2]["content"]
+        notes_so_far.append({"title": f"note {i}", "content": content, "format": "plaintext"})
+    yield from notes_so_far
 
 
 def _sentences() -> list[str]:
@@ -54,8 +54,8 @@ def _sentences() -> list[str]:
     return [sentence for sentence in text.replace("\n", " ").split(". ") if 40 < len(sentence) < 240]
 
 
-def _with_names(sentence: str, chance: random.Random) -> str:
-    """A sentence with one of its words replaced by one of a few hundred that are not English."""
+def _with_invented_word(sentence: str, rng: random.Random) -> str:
+    """Replace a word of a sentence by one of 144 invented words."""
     words = sentence.split()
-    words[chance.randrange(len(words))] = "".join(chance.choice(SYLLABLES) for _ in range(2)) + "le"
+    words[rng.randrange(len(words))] = "".join(rng.choice(SYLLABLES) for _ in range(2)) + "le"
     return " ".join(words) + "."
