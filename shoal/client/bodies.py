@@ -43,8 +43,10 @@ class UploadFile:
     def of(
         cls, path: str | os.PathLike[str], name: str | None = None, folder: Path | None = None
     ) -> UploadFile:
-        """Check a regular file. Its name is `name`, or its path as given. Raises OSError if it cannot be
-        read."""
+        """Check a regular file.
+
+        Its name is `name`, or its path as given. Raises OSError if it cannot be read.
+        """
         path = Path(path)
         with open_file(path, folder) as file:
             size = file.seek(0, 2)
@@ -166,8 +168,10 @@ class LinesBody:
 
 
 def content_of(file: UploadFile, sent: Sent) -> Iterator[bytes]:
-    """Yield a file in pieces and report each. Raises ClientError if the file has changed since it was
-    opened."""
+    """Yield a file in pieces and report each.
+
+    Raises ClientError if the file has changed since it was opened.
+    """
     remaining = file.size
     with open_file(file.path, file.folder) as opened:
         while remaining:

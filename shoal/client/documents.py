@@ -75,8 +75,10 @@ class DocumentOperations(JobOperations):
         source_path: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Add a document without waiting. Returns its job, or the document if its content is stored
-        already."""
+        """Add a document without waiting.
+
+        Returns its job, or the document if its content is stored already.
+        """
         fields = _fields(content, title, format, tags or None, metadata, source_path)
         return (yield from self._submit("POST", "/documents", fields, idempotency_key or new_key()))
 
@@ -117,8 +119,10 @@ class DocumentOperations(JobOperations):
         metadata: Mapping[str, Any] | None = None,
         source_path: str | None = None,
     ) -> Flow[Job | Stored]:
-        """Replace the content of a document without waiting. Returns the job, or the document if nothing
-        changes."""
+        """Replace the content of a document without waiting.
+
+        Returns the job, or the document if nothing changes.
+        """
         fields = _fields(content, title, format, tags, metadata, source_path)
         return (yield from self._submit("PUT", f"/documents/{document_id}", fields))
 
@@ -195,8 +199,10 @@ class DocumentOperations(JobOperations):
     def upload_records(
         self, file: AnyFile, *, sent: Sent | None = None, idempotency_key: str | None = None
     ) -> Flow[Job]:
-        """Upload a file with one document per line, as in upload_documents, as one job. Raises the errors of
-        upload."""
+        """Upload a file with one document per line, as in upload_documents, as one job.
+
+        Raises the errors of upload.
+        """
         file = UploadFile.from_any(file)
         headers = {"Content-Type": NDJSON, "Content-Length": str(file.size)}
         return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key))

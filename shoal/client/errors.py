@@ -76,8 +76,8 @@ class NotFoundError(ClientError, errors.NotFoundError):
 
 
 class ConflictError(ClientError):
-    """409: another document has this content, the state of the job does not allow this, or an idempotency key
-    was used with another body."""
+    """409: another document has the content, the job is in the wrong state, or an idempotency key came with
+    another body."""
 
 
 class TooLargeError(ClientError):

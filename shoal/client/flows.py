@@ -105,8 +105,10 @@ class RetryingSender:
         self._was_reached = False
 
     def _send(self, request: Request) -> Flow[httpx.Response]:
-        """Send a request, and retry it for `patience` seconds while the service is unavailable. Raises
-        ClientError."""
+        """Send a request, and retry it for `patience` seconds while the service is unavailable.
+
+        Raises ClientError.
+        """
         patience = self._patience if request.patience is None else request.patience
         deadline: float | None = None
         pause = FIRST_PAUSE_SECONDS

@@ -116,8 +116,10 @@ class JobOperations(Requester):
 
     @operation
     def cancel_job(self, job: Job | int) -> Flow[Job]:
-        """Cancel the open items of a job; stored documents stay. Raises ConflictError if the job has ended
-        otherwise."""
+        """Cancel the open items of a job; stored documents stay.
+
+        Raises ConflictError if the job has ended otherwise.
+        """
         return accepted_job(
             (yield from self._send(Request("POST", f"{API}/jobs/{job_id_of(job)}/cancel", json={})))
         )

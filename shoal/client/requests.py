@@ -32,8 +32,10 @@ class Requester(RetryingSender):
 
 
 def pages(fetch: Callable[[int, int], Flow[Any]], items_of: Callable[[Any], Sequence[T]]) -> Stream[Any]:
-    """Stream the items of all pages. `fetch` takes a limit and an offset, `items_of` returns the items of a
-    page."""
+    """Stream the items of all pages.
+
+    `fetch` takes a limit and an offset, `items_of` returns the items of a page.
+    """
     offset = 0
     while True:
         page = yield from fetch(PAGE, offset)

@@ -158,8 +158,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Counts, versions and sizes. `jobs`: number of jobs by status. `workers`: number with a recent
-    heartbeat."""
+    """Counts, versions and sizes.
+
+    `jobs`: number of jobs by status. `workers`: number with a recent heartbeat.
+    """
 
     status: str
     n_documents: int

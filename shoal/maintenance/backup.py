@@ -76,8 +76,10 @@ def back_up(source: Path, target: Path, *, force: bool = False, watch: Watcher |
 
 
 def check_copy(path: Path) -> Copy:
-    """Check that a file is an intact library that this version can use. Raises BackupError with the
-    reason."""
+    """Check that a file is an intact library that this version can use.
+
+    Raises BackupError with the reason.
+    """
     try:
         with contextlib.closing(open_copy(path)) as connection:
             if connection.execute(COUNT_KEY_TABLES).fetchone()[0] < 2:
@@ -143,8 +145,10 @@ def make_single_file(path: Path) -> None:
 
 
 def check_target(target: Path, source: Path, *, force: bool) -> None:
-    """Create the folder of `target`. Raises BackupError or DiskFullError if a copy of `source` can't go
-    there."""
+    """Create the folder of `target`.
+
+    Raises BackupError or DiskFullError if a copy of `source` can't go there.
+    """
     if target.is_dir():
         raise BackupError(f"{target} is a folder; name a file in it")
     if target.is_symlink() or target.exists():
@@ -181,12 +185,13 @@ def size_of(path: Path) -> int:
 
 @contextlib.contextmanager
 def partial_file(target: Path) -> Iterator[Path]:
-    """A temporary file beside `target`, removed at the end. Also removes those that killed processes have
-    left."""
+    """A temporary file beside `target`, removed at the end.
+
+    Also removes those that killed processes have left.
+    """
     _remove_leftovers(target)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
-    # The lock marks the file as in use. It is closed last, because closing any descriptor of a file ends
-    # SQLite's locks.
+    # The lock marks the file as in use. It is closed last: closing any descriptor ends SQLite's locks.
     with part.open("xb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:

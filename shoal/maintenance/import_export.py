@@ -137,8 +137,7 @@ class _BadRecordError(ValueError):
 
 
 def _lines(file: IO[bytes], settings: Settings) -> Iterator[tuple[int, bytes | None]]:
-    """Yield lines with their numbers, from 1; None instead of a line that is longer than any document can
-    be."""
+    """Yield lines with their numbers, from 1; None instead of a line longer than any document."""
     limit = LINE_BYTES_PER_BYTE * settings.max_document_bytes + MIB
     opened = _opened(file)
     number = 0
@@ -219,8 +218,7 @@ def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
     expected = record.get("content_hash")
     if expected is not None and expected != draft.content_hash:
         raise InvalidFieldError("content_hash", "is not that of the content; the line was changed or damaged")
-    # The tags replace those of the front matter, which may have been removed. The warnings are of the
-    # original file.
+    # Tags of the front matter may have been removed since. The warnings are those of the original file.
     return dataclasses.replace(
         draft,
         tags=checked_tags(record.get("tags", ()), settings),

@@ -68,8 +68,7 @@ def restore(path: Path, source: Path, *, watch: Watcher | None = None) -> Restor
 
 
 def _check_space(path: Path, source: Path) -> None:
-    # The new library twice (prepared and in place), the old one aside, and its journal while it is
-    # overwritten.
+    # The new library twice (prepared and in place), the old one aside, and the journal of its overwriting.
     needed = 2 * backup.size_of(source) + (2 * backup.size_of(path) if path.exists() else 0)
     free = shutil.disk_usage(path.parent).free
     if free < needed:
@@ -156,8 +155,10 @@ def _copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
 
 
 def _move_aside(path: Path, prepared: Path) -> Path | None:
-    """As `_replace`, without reading the library. Its log is moved too, so that it cannot become part of the
-    new one."""
+    """As `_replace`, without reading the library.
+
+    Its log is moved too, so that it cannot become part of the new one.
+    """
     aside = _free_name(path)
     with contextlib.ExitStack() as stack:
         if path.exists():

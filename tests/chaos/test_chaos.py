@@ -147,8 +147,7 @@ def chosen_kills(havoc: Havoc, trial: Trial, rng: random.Random) -> list[str]:
 
 
 def line_hashes(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """The beginning and the SHA-256 of each line of an export, because a long export does not fit in
-    memory."""
+    """The beginning and the SHA-256 of each line; a long export does not fit in memory."""
     return [(line[:80], hashlib.sha256(line.encode()).hexdigest()) for line in lines]
 
 

@@ -57,8 +57,7 @@ INDEXED_ONLY = "SELECT COUNT(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT i
 COMPARE_INDEX = "INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)"
 REBUILD_INDEX = "INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')"
 
-# Postings that do not follow from the reefs of their chunk, with the correct weight; NULL: delete the
-# posting.
+# Postings that do not match the reefs of their chunk, with the correct weight (NULL: delete).
 WRONG_POSTINGS = """
     SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER) AS weight
     FROM chunks c
@@ -80,8 +79,10 @@ NOTE_CHANGED = """
 
 
 class Damaged(NamedTuple):
-    """A document that is inconsistent with its text. `is_lost`: the text itself has changed since it was
-    stored."""
+    """A document that is inconsistent with its text.
+
+    `is_lost`: the text itself has changed since it was stored.
+    """
 
     document_id: int
     reason: str

@@ -22,8 +22,10 @@ Watcher = Callable[[Check], None]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`looked_at`: names of the checks that ran. `findings`: problems that remain. `repaired`: problems that
-    were fixed."""
+    """`looked_at`: names of the checks that ran.
+
+    `findings`: problems that remain. `repaired`: problems that were fixed.
+    """
 
     looked_at: tuple[str, ...]
     findings: tuple[Finding, ...]

@@ -113,8 +113,10 @@ def _faults(table: str, columns: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _not_utf8(snapshot: Snapshot, table: str, columns: Sequence[str], owner: str) -> Iterator[InvalidValue]:
-    """Values that are not UTF-8. Their owners are looked up only if there are any, because tables may be
-    long."""
+    """Values that are not UTF-8.
+
+    Their owners are looked up only if there are any, because tables may be long.
+    """
     blobs = ", ".join(f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) END" for name in columns)
     if all(_is_utf8(value) for row in snapshot.tuples(f"SELECT {blobs} FROM {table}") for value in row):
         return

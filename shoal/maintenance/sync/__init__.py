@@ -1,5 +1,4 @@
-"""Syncs a library with a folder: adds new files, replaces changed ones and optionally deletes vanished
-ones."""
+"""Syncs a library with a folder: adds new documents, updates changed ones, can delete vanished ones."""
 
 from shoal.maintenance.sync.apply import Synced, sync
 

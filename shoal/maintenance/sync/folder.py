@@ -69,8 +69,10 @@ def folder_above(name: str, folders: Collection[str]) -> str | None:
 
 
 def root_of(folder: Path) -> str:
-    """The absolute path of a folder in the form of a source path. Raises NotFoundError if it does not
-    exist."""
+    """The absolute path of a folder in the form of a source path.
+
+    Raises NotFoundError if it does not exist.
+    """
     # Not resolved: documents belong to the path of a link, even if its target changes later.
     root = os.path.abspath(folder)  # noqa: PTH100
     if not os.path.isdir(root):  # noqa: PTH112

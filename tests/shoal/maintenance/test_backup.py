@@ -1,5 +1,4 @@
-"""A backup is a complete copy of one moment, or nothing. A restore brings the copy back, or changes
-nothing."""
+"""A backup is a complete copy of one moment, or nothing. A restore is complete, or changes nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Sync updates a library to match a folder: new, changed, renamed and vanished files, repeated and concurrent
-runs."""
+"""Sync updates a library to match a folder, also in repeated and concurrent runs."""
 
 from __future__ import annotations
 
@@ -374,8 +373,7 @@ def test_plan_makes_documents_match_any_folder_history(history: list[State]) -> 
         old_ids = {document.content_hash: document.id for document in documents}
         documents = apply_plan(plan, documents, next_id)
         next_id += len(plan.new)
-        # Each text has one document, named after a file with this text, with the same id while the text
-        # exists.
+        # Each text has one document, named after a file with it, with a constant id while the text exists.
         assert sorted(document.content_hash for document in documents) == sorted(set(state.values()))
         for document in documents:
             assert state[document.name.removeprefix("/")] == document.content_hash
