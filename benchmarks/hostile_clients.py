@@ -177,8 +177,14 @@ def _worst_uploads() -> Iterator[dict[str, Any]]:
         yield {"url": url, "content": body, "headers": {"Content-Type": content_type}}
 
 
-HEAD = f"POST {API}/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-CHUNKED = f"POST {API}/documents/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD = (
+    f"POST {API}/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    "Content-Length: 100000\r\n\r\n"
+)
+CHUNKED = (
+    f"POST {API}/documents/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n"
+)
 ATTACKS: dict[str, Attack] = {
     "nobody": lambda _address, until: time.sleep(max(0.0, until - time.time())) or Counter(),
     "50 slow bodies": _trickle(50, HEAD.encode(), b" ", 1.0),

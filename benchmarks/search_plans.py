@@ -97,7 +97,10 @@ def main() -> int:
         terms = what.parsed.terms
         by_words = {
             "expression": lexical_ranking.any_of(terms),
-            "weights": f"bm25({lexical_ranking.TITLE_WEIGHT}, {lexical_ranking.HEADINGS_WEIGHT}, {lexical_ranking.TEXT_WEIGHT})",
+            "weights": (
+                f"bm25({lexical_ranking.TITLE_WEIGHT}, {lexical_ranking.HEADINGS_WEIGHT}, "
+                f"{lexical_ranking.TEXT_WEIGHT})"
+            ),
         }
         best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
         ids, cited = listed("id", best)

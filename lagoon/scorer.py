@@ -359,7 +359,8 @@ class ReefScorer:
 
     @staticmethod
     def _status(reading: Reading, token: int) -> WordStatus:
-        return {STOP: "stop", NUMBER: "number"}.get(int(reading.kinds[token]), "unknown")  # type: ignore[return-value]
+        status_of: dict[int, WordStatus] = {STOP: "stop", NUMBER: "number"}
+        return status_of.get(int(reading.kinds[token]), "unknown")
 
 
 def load(data_dir: Path | str | None = None, verify: bool = False) -> ReefScorer:

@@ -41,7 +41,8 @@ _ROMAN = re.compile(r"m{0,4}(?:cm|cd|d?c{0,4})(?:xc|xl|l?x{0,4})(?:ix|iv|v?i{0,4
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s|d)")
 _PAGE_MARK = re.compile(r"(?:pp|pg|pgs|page|fig|figs|vol|chap|ch|sec|art|no|nos|col)\d+[a-z]?")
 _QUANTITY = re.compile(
-    r"\d+(?:x\d+)*(?:mm|cm|km|m|in|ft|g|kg|mg|ml|l|hz|khz|mhz|kb|mb|gb|am|pm|h|hr|hrs|min|sec|deg|degree|x|year|day)?"
+    r"\d+(?:x\d+)*(?:mm|cm|km|m|in|ft|g|kg|mg|ml|l|hz|khz|mhz|kb|mb|gb|am|pm|h|hr|hrs|min|sec|deg|degree|x"
+    r"|year|day)?"
 )
 _HEX = re.compile(r"0x[0-9a-f]+|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}")
 _LONG_DIGITS = re.compile(r"\d{5}")

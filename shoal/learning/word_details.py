@@ -121,7 +121,9 @@ def _not_learned(text: str, statuses: Sequence[str], learned: Sequence[str]) -> 
         return f"{whole!r} is a stop word; stop words are never learned"
     if statuses == ["number"]:
         return f"{whole!r} is a number; numbers are never learned"
-    return f"{whole!r} was not learned: too few documents use it, or their texts around it have no topic in common"
+    return (
+        f"{whole!r} was not learned: too few documents use it, or the text around it has no topic in common"
+    )
 
 
 def normal_form(text: str) -> str:
