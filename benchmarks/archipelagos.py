@@ -210,9 +210,7 @@ def print_pulls(reader: Reader, articles: dict[str, Article], n_islands: int, n_
             continue
         clear, right = clear_and_right(group, expected)
         wrong = clear & ~right
-        print(
-            f"\n{reader.scorer.archipelagos[expected].name}: {wrong.sum()} clearer chunks misplaced, pulled by"
-        )
+        print(f"\n{reader.scorer.archipelagos[expected].name}: {wrong.sum()} clearer chunks misplaced by")
         if not wrong.any():
             continue
         z = np.concatenate([article.z for article in group])[wrong]

@@ -156,7 +156,8 @@ def main() -> int:
                 wrong = low < LEAST_LOW or high > MOST_HIGH
             quartiles = " ".join(f"{value:.2f}" for value in np.percentile(confidence, [25, 50, 75]))
             print(
-                f"{band[0]:6} - {band[1]:<4}{share:8.1%}{(z < -2).mean():8.1%}{np.median(ordered[:, -1]):11.1f}"
+                f"{band[0]:6} - {band[1]:<4}{share:8.1%}{(z < -2).mean():8.1%}"
+                f"{np.median(ordered[:, -1]):11.1f}"
                 f"{low:7.0%}{high:7.1%}   {quartiles}{'   missed' if wrong else ''}"
             )
             if wrong:

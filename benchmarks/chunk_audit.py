@@ -103,7 +103,8 @@ def show(scored: ScoredDocument, n: int) -> None:
         reefs = ", ".join(f"{reef.reef_name} {reef.z_score:.1f}" for reef in chunk.reefs[:4])
         print(f"\n  [{chunk.chunk_index}] {' > '.join(scored.sections[chunk.section].path)}")
         print(
-            f"  lines {chunk.start_line}-{chunk.end_line}, {chunk.sentence_count} sentences, {len(chunk.text)} "
+            f"  lines {chunk.start_line}-{chunk.end_line}, {chunk.sentence_count} sentences, "
+            f"{len(chunk.text)} "
             f"characters, coverage {chunk.coverage:.2f}, confidence {chunk.confidence:.2f}; {reefs}"
         )
         print("  | " + chunk.text.replace("\r", "").replace("\n", "\n  | "))
@@ -152,7 +153,8 @@ def main() -> int:
         lengths = [len(chunk.text) for chunk in scored.chunks]
         reasons = sorted({span.reason for span in scored.left_out})
         print(
-            f"{path.name}: {len(scored.sections)} sections, {scored.n_sentences} sentences, {len(lengths)} chunks "
+            f"{path.name}: {len(scored.sections)} sections, {scored.n_sentences} sentences, "
+            f"{len(lengths)} chunks "
             f"(median {statistics.median(lengths):.0f}, longest {max(lengths)} characters), "
             f"coverage {scored.coverage:.2f}, {len(draft.content) / spent / 1e6:.1f} MB/s"
             + (f", left out: {', '.join(reasons)}" if reasons else "")

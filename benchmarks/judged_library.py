@@ -77,8 +77,8 @@ class JudgedLibrary:
         same = {document_id: ids for ids in ids_of_text.values() for document_id in ids}
         with self.engine.database.snapshot() as snapshot:
             rows = snapshot.rows(
-                "SELECT c.id, c.document_id, d.source_path FROM chunks c JOIN documents d ON d.id = c.document_id"
-                " ORDER BY c.document_id, c.id"
+                "SELECT c.id, c.document_id, d.source_path FROM chunks c"
+                " JOIN documents d ON d.id = c.document_id ORDER BY c.document_id, c.id"
             )
             self.chunk_ids = np.array([row[0] for row in rows])
             assert (np.diff(self.chunk_ids) > 0).all(), "the chunks of a document must be consecutive"

@@ -93,7 +93,8 @@ def main() -> None:
             status = engine.status()
         megabytes = status["content_bytes"] / 1e6, size_of(path) / 1e6
         print(
-            f"{status['n_documents']:,} documents, {status['n_chunks']:,} passages, {megabytes[0]:.1f} MB of text, ",
+            f"{status['n_documents']:,} documents, {status['n_chunks']:,} passages, "
+            f"{megabytes[0]:.1f} MB of text, ",
             end="",
         )
         print(f"{megabytes[1]:.0f} MB of database")

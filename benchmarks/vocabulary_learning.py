@@ -196,7 +196,10 @@ def examples(learned: Sequence[LearnedWord], scorer: lagoon.ReefScorer, seed: in
             reefs = "; ".join(
                 f"{scorer.reefs[reef.reef_id].name} {reef.strength:.2f}" for reef in word.reefs[:4]
             )
-            yield f"  {word.word} ({word.n_occurrences} in {word.n_documents}, {len(word.reefs)} reefs): {reefs}"
+            yield (
+                f"  {word.word} ({word.n_occurrences} in {word.n_documents}, {len(word.reefs)} reefs): "
+                f"{reefs}"
+            )
 
 
 def _with_values(settings: Settings, assignments: Sequence[str]) -> Settings:
