@@ -178,7 +178,7 @@ def test_a_learned_word_has_a_page_with_what_it_was_learned_from(taught: FlaskCl
     assert "/vocabulary/zorblat" in links(page(taught, "/vocabulary"))
     text = page(taught, "/vocabulary/zorblat")
     assert "Learned from 6 occurrences in 1 document" in visible(text)
-    assert "Fire 6 occurrences; stands in or above 2 passages" in visible(text)
+    assert "Fire 6 occurrences; in the text or headings of 2 passages" in visible(text)
     assert text.count("<mark>zorblat") == 6
     assert "/documents/1?chunk=0#chunk-0" in links(text)
     reef = taught.get(f"{API}/vocabulary?q=zorblat").get_json()["words"][0]["reefs"][0]
@@ -210,7 +210,7 @@ def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskCl
     assert f"The first {FAILED} of {n}." in visible(text)
     assert f"/jobs/{job}?items=failed" in links(text)
     failed = page(client, f"/jobs/{job}?items=failed")
-    assert f"Items that are failed {n}" in visible(failed)
+    assert f"Items with status failed {n}" in visible(failed)
     assert failed.count('class="status failed"') == ITEMS
     assert f"/jobs/{job}?items=failed&page=2" in links(failed)
     assert page(client, f"/jobs/{job}?items=failed&page=2").count('class="status failed"') == 1
