@@ -60,7 +60,7 @@ class Upload:
     """
 
     def __init__(self, database: Database, settings: Settings, *, local_owner: str | None = None) -> None:
-        """A `local_owner` (`lease.new_owner()`) makes a local job; it belongs to and dies with that process."""
+        """A `local_owner` (`lease.new_owner()`) makes a local job, which dies with the process."""
         self._database = database
         self._settings = settings
         self._local_owner = local_owner
