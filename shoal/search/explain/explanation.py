@@ -319,7 +319,7 @@ def _rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> tuple[int 
     rank = ranking.rank_of(chunk.chunk_id, limit)
     if rank is None:
         message = (
-            f"{most} better passages of the same document come before it, and a document may have no more"
+            f"{limit} better passages of the same document come before it, and a document may have no more"
         )
         return None, [KeptOut("max_per_document", message)]
     last = request.offset + request.top_k
