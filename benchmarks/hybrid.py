@@ -36,8 +36,8 @@ import numpy as np
 
 from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
-from shoal.search.feedback import MAX_REEFS, N_COMPANIONS, STEEPNESS, choose
-from shoal.search.fusion import HALF_TRUSTED, PRESETS, RRF_K, parts
+from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
+from shoal.search.fusion import HALF_TRUST_Z, PRESETS, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
 from shoal.search.request import Fusion, Preset
 from shoal.settings import Settings
@@ -52,7 +52,7 @@ class FeedbackOptions(NamedTuple):
     """Feedback chunks of a query: their number, the steepness of their weights, and their share besides the
     query."""
 
-    n: int = N_COMPANIONS
+    n: int = N_FEEDBACK_CHUNKS
     steepness: float = STEEPNESS
     share: float = Settings().feedback_weight
 
@@ -121,8 +121,8 @@ def falls(library: JudgedLibrary) -> Mapping[str, Doubles]:
     lead = np.array([query.lead for query in library.queries])
     return {
         "none": np.ones(len(strength)),
-        "z/(z+4)": strength / (strength + HALF_TRUSTED),
-        "z/(z+8)": strength / (strength + 2 * HALF_TRUSTED),
+        "z/(z+4)": strength / (strength + HALF_TRUST_Z),
+        "z/(z+8)": strength / (strength + 2 * HALF_TRUST_Z),
         "words/(words+0.5)": words / (words + 0.5),
         "words/(words+2)": words / (words + 2.0),
         "lead/(lead+0.5)": lead / (lead + 0.5),

@@ -21,8 +21,8 @@ from typing import Any
 
 import lagoon
 from shoal.engine import Engine
-from shoal.maintenance.backup import back_up, size_of
-from shoal.maintenance.doctor import CheckContext, examine
+from shoal.maintenance.backup import create_backup, size_of
+from shoal.maintenance.doctor import CheckContext, run_checks
 from shoal.maintenance.import_export import import_export
 from shoal.maintenance.restore import restore
 from shoal.maintenance.sync import sync
@@ -72,7 +72,7 @@ def timed(what: str, work: Callable[[], Any], writer: Writer | None = None) -> A
 
 def examined(path: Path, *, quick: bool) -> None:
     with closing(CheckContext(Settings(database_url=f"sqlite:///{path}"), lagoon.load())) as patient:
-        report = examine(patient, quick=quick)
+        report = run_checks(patient, quick=quick)
     if not report.is_healthy:
         sys.exit(f"the doctor has findings: {report.findings}")
 
@@ -103,7 +103,7 @@ def main() -> None:
         with Writer(path) as writer:
             timed("doctor", lambda: examined(path, quick=False), writer)
         with Writer(path) as writer:
-            timed("backup", lambda: back_up(path, copy), writer)
+            timed("backup", lambda: create_backup(path, copy), writer)
         timed("restore", lambda: restore(path, copy))
         with Engine(db_path=Path(scratch, "imported.db")) as engine:
             timed("import", lambda: import_export(engine, io.BytesIO(exported)))

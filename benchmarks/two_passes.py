@@ -33,7 +33,7 @@ from shoal.engine import Engine
 from shoal.formats.decoding import decode
 from shoal.jobs import embedded
 from shoal.jobs.stages import score
-from shoal.service.garbage_collection import relax_collector
+from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import MIB, Settings
 
 
@@ -53,7 +53,7 @@ def documents(source: Path) -> Iterator[dict[str, Any]]:
 
 def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     """Ingest all documents, in this process or in several."""
-    relax_collector()
+    reduce_collections()
     stages: Counter[str] = Counter()
     analyzed = Counter[str]()
     process, analyze_cut, analyze_cuts = embedded.process, score.analyze_cut, score.analyze_cuts

@@ -270,13 +270,13 @@ class ReefScorer:
         fresh._custom = CustomWords.of(self._model, words)
         return fresh
 
-    def holds_custom_words(self, text: str) -> bool:
+    def contains_custom_words(self, text: str) -> bool:
         """Whether a form of a learned word occurs in the text, even if the base vocabulary takes
         precedence."""
-        return self.reads_custom_words(tokenise(text))
+        return self.matches_custom_words(tokenise(text))
 
-    def reads_custom_words(self, tokens: TokenStream) -> bool:
-        """Like `holds_custom_words`, for a tokenized text."""
+    def matches_custom_words(self, tokens: TokenStream) -> bool:
+        """Like `contains_custom_words`, for a tokenized text."""
         return self._custom.occur_in(tokens)
 
     # -- the model

@@ -412,11 +412,11 @@ class Engine:
 
         `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset.
         """
-        from shoal.search.request import whole_characters
+        from shoal.search.request import check_characters
 
         _check_page(limit, offset)
         for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
-            whole_characters(field, text or "")
+            check_characters(field, text or "")
         with self.database.snapshot() as snapshot:
             return document_queries.list_documents(
                 snapshot, tag=tag, q=q, source_path=source_path, limit=limit, offset=offset
@@ -521,10 +521,10 @@ class Engine:
         Raises QueryError for a negative limit or offset.
         """
         from shoal.learning.word_details import list_words
-        from shoal.search.request import whole_characters
+        from shoal.search.request import check_characters
 
         _check_page(limit, offset)
-        whole_characters("q", q or "")
+        check_characters("q", q or "")
         with self.database.snapshot() as snapshot:
             return list_words(snapshot, self.scorer, q=q, limit=limit, offset=offset)
 
@@ -533,11 +533,11 @@ class Engine:
 
         Raises NotFoundError, which says whether the dictionary has the word, or QueryError.
         """
-        from shoal.learning.word_details import find_one
-        from shoal.search.request import whole_characters
+        from shoal.learning.word_details import find_learned_word
+        from shoal.search.request import check_characters
 
         with self.database.snapshot() as snapshot:
-            return find_one(snapshot, self.scorer, whole_characters("word", word))
+            return find_learned_word(snapshot, self.scorer, check_characters("word", word))
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON. `canonical` omits ids, times and versions."""
@@ -580,7 +580,7 @@ class Engine:
         with self.database.write() as connection:
             found = delete_document(connection, document_id, rows)
         # In steps, so that other writers get their turn.
-        while found and self.database.give_back_space():
+        while found and self.database.incremental_vacuum():
             pass
         return found
 

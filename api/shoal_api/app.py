@@ -7,7 +7,7 @@ from flask.json.provider import DefaultJSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from shoal.engine import Engine
-from shoal.jobs.queue.progress import Paces
+from shoal.jobs.queue.progress import ProgressEstimator
 from shoal.jobs.transport.broker import make_celery
 from shoal.settings import Settings
 from shoal_api import (
@@ -68,7 +68,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
         metrics=metrics,
         waiting=WaitLimiter(settings.api_threads, settings.max_wait_seconds),
         listeners=Listeners(settings),
-        paces=Paces(),
+        progress_estimator=ProgressEstimator(),
     )
     if settings.proxies:
         # Only the client address: the host and scheme that a proxy forwards may be forged by its client.

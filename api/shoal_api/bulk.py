@@ -142,7 +142,7 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
                 upload.add(document)
         if upload.n_items == 0:
             raise field_problem("documents", _empty_message(incoming))
-        upload.note_skipped(incoming.skipped)
+        upload.set_skipped(incoming.skipped)
         return upload.finish(incoming.request_hash)
     except BaseException:
         _abandon(upload)

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from shoal.engine import MAX_PAGE
 from shoal.errors import NotFoundError
 from shoal.formats.drafts import make_draft
-from shoal.jobs.queue.duplicates import not_taken
+from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
 from shoal.jobs.service import Duplicate
 from shoal.models import ItemStatus, JobKind
@@ -168,7 +168,7 @@ def _stored(
     warnings: tuple[str, ...] = ()
     if duplicate and given is not None:
         stored = {name: getattr(detail.document, name) for name in NOT_MERGED}
-        warnings = not_taken(document_id, stored, **given)
+        warnings = duplicate_warnings(document_id, stored, **given)
     answer = {
         "id": document_id,
         "title": detail.document.title,

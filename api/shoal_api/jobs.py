@@ -154,7 +154,7 @@ def address(job: Job) -> str:
 def represent(here: Service, job: Job) -> dict[str, Any]:
     """Return the values of JobSchema for a job: its state, rate and links."""
     waves = [] if job.ended else here.engine.jobs.waves(job.id)
-    estimate = here.paces.estimate(job, waves)
+    estimate = here.progress_estimator.estimate(job, waves)
     return {
         "id": job.id,
         "kind": job.kind.value,

@@ -18,7 +18,7 @@ import structlog
 
 from shoal.errors import ShoalError
 from shoal.service import log_setup
-from shoal.service.listen_address import check_binding
+from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -41,7 +41,7 @@ def serve(settings: Settings) -> None:
 
     A second signal stops it without waiting for requests in progress.
     """
-    check_binding(settings)
+    check_listen_address(settings)
     log_setup.configure(settings, service="api")
     listener = bind(settings.host, settings.port)
     _prepare_database(settings)

@@ -8,7 +8,7 @@ from typing import Any
 import flask
 
 from shoal.engine import Engine
-from shoal.jobs.queue.progress import Paces
+from shoal.jobs.queue.progress import ProgressEstimator
 from shoal.jobs.transport.broker import worker_notifier
 from shoal.settings import Settings
 from shoal_api.events import Listeners
@@ -28,7 +28,7 @@ class Service:
     metrics: Metrics
     waiting: WaitLimiter
     listeners: Listeners
-    paces: Paces
+    progress_estimator: ProgressEstimator
 
     def notify(self) -> None:
         """Notify workers of new work. Without the broker, the job starts later but is not lost."""

@@ -134,7 +134,7 @@ def _options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def cuts_of(analyzed: AnalyzedDraft) -> list[int]:
+def chunk_starts(analyzed: AnalyzedDraft) -> list[int]:
     """Start offsets of the chunks of an analyzed draft."""
     sentences = analyzed.parsed.sentences
     return [sentences[first].start_char for first in (0, *analyzed.analysis.boundaries)]

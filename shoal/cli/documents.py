@@ -17,7 +17,7 @@ from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
 from shoal.errors import DocumentError, NotFoundError
-from shoal.formats.folder_listing import list_folder, no_texts_line, passed_over_line
+from shoal.formats.folder_listing import format_skipped, list_folder, no_texts_line
 from shoal.models import DocFormat
 
 Tags = Annotated[
@@ -175,10 +175,10 @@ def rescore(
     if wait:
         raise typer.BadParameter("needs --server; without it the command always waits", param_hint="--wait")
     from shoal.cli.progress import bar
-    from shoal.service.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import reduce_collections
 
     started = time.monotonic()
-    relax_collector()
+    reduce_collections()
     with session.engine() as engine:
         with bar(session.err, "rescore", bytes_total=0) as progress_bar:
             result = engine.rescore(progress_bar.follow)
@@ -248,7 +248,7 @@ def _print_totals(
     passed_over: Mapping[str, int] | None = None,
 ) -> None:
     if passed_over:
-        session.warn(passed_over_line(passed_over))
+        session.warn(format_skipped(passed_over))
     failed = sum(outcome.error is not None for outcome in outcomes)
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates

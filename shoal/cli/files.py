@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.errors import ShoalError
-from shoal.support.regular_files import is_plain_file
+from shoal.support.regular_files import is_regular_file
 
 
 def write_file(lines: Iterable[str], path: Path) -> int:
     """Write lines to a temporary file, move it to `path` and return the line count. Raises ShoalError."""
     count = 0
-    if (path.is_symlink() or path.exists()) and not is_plain_file(path):
+    if (path.is_symlink() or path.exists()) and not is_regular_file(path):
         # Moving a file onto a device would replace the device for every program on the machine.
         raise ShoalError(
             f"{path} is no regular file, but a link, a pipe or a device; leave it out to write to stdout"

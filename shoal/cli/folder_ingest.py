@@ -13,7 +13,7 @@ from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import quantity
 from shoal.errors import DocumentError
 from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
-from shoal.service.garbage_collection import relax_collector
+from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def ingest_files(
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
-    relax_collector()
+    reduce_collections()
     with engine.ingest_session() as ingest_session:
         for file in files:
             try:

@@ -17,9 +17,9 @@ from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line
-from shoal.cli.upload_files import choose
+from shoal.cli.upload_files import select_files
 from shoal.errors import NotFoundError
-from shoal.formats.folder_listing import passed_over_line
+from shoal.formats.folder_listing import format_skipped
 
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job
@@ -108,10 +108,10 @@ def upload(
         shoal upload books/ --tags books --wait  in another
         shoal upload notes.zip --wait
     """
-    selection = choose(session, paths)
+    selection = select_files(session, paths)
     files = selection.files
     if selection.passed_over:
-        session.warn(passed_over_line(selection.passed_over))
+        session.warn(format_skipped(selection.passed_over))
     if not files:
         raise NotFoundError("nothing to upload: no file could be read")
     from shoal.cli.progress import bar

@@ -51,7 +51,7 @@ def doctor(
     from contextlib import closing
 
     from shoal.errors import NotFoundError
-    from shoal.maintenance.doctor import Check, CheckContext, examine
+    from shoal.maintenance.doctor import Check, CheckContext, run_checks
 
     settings = session.settings()
     if not settings.database_path.exists():
@@ -62,7 +62,7 @@ def doctor(
             session.err.print(f"checking {check.what} ...", style="dim")
 
     with closing(CheckContext(settings)) as context:
-        report = examine(context, repair=repair, quick=quick, watch=watch)
+        report = run_checks(context, repair=repair, quick=quick, watch=watch)
     if session.as_json:
         session.emit({"healthy": report.is_healthy, **json_form(report)})
     for finding in report.repaired:
@@ -107,10 +107,10 @@ def backup(
         shoal restore /mnt/backups/shoal-2026-01-31.db
     """
     from shoal.cli.progress import bar
-    from shoal.maintenance.backup import back_up
+    from shoal.maintenance.backup import create_backup
 
     with bar(session.err, "backup", bytes_total=0) as progress_bar:
-        copy = back_up(session.settings().database_path, file, force=force, watch=_follow(progress_bar))
+        copy = create_backup(session.settings().database_path, file, force=force, watch=_follow(progress_bar))
     if session.as_json:
         session.emit(
             {
@@ -179,9 +179,9 @@ def import_file(
 
     from shoal.cli.progress import bar
     from shoal.maintenance.import_export import import_export
-    from shoal.service.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import reduce_collections
 
-    relax_collector()
+    reduce_collections()
     source = nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
     with (
         source as lines,

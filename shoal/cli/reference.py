@@ -53,7 +53,7 @@ def find_document(engine: Engine, reference: str) -> int:
 def find_passage(engine: Engine, document_id: int, chunk_index: int) -> int:
     """Return the chunk id of a document's passage, counted from #0. Raises NotFoundError."""
     with engine.database.snapshot() as snapshot:
-        chunk_id = document_lookup.chunk_at(snapshot, document_id, chunk_index)
+        chunk_id = document_lookup.find_chunk_id(snapshot, document_id, chunk_index)
     if chunk_id is None:
         n_chunks = engine.document(document_id).document.n_chunks
         raise NotFoundError(no_passage(document_id, n_chunks, chunk_index))

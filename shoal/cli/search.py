@@ -12,7 +12,7 @@ from shoal.cli.reference import find_document, find_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import quantity
 from shoal.models import SearchMode
-from shoal.storage.document_lookup import places_of
+from shoal.storage.document_lookup import chunk_positions
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -230,7 +230,7 @@ def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
     """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
     chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
     with engine.database.snapshot() as snapshot:
-        indexes = places_of(snapshot, (chunk["chunk_id"] for chunk in chunks))
+        indexes = chunk_positions(snapshot, (chunk["chunk_id"] for chunk in chunks))
     for chunk in chunks:
         # The passage may have been deleted since the explanation was made.
         chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)

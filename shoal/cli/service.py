@@ -60,10 +60,10 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
         shoal up 2> shoal.log
     """
     from shoal.cli.supervisor import Supervisor, environment_of, reachable, reserve_port
-    from shoal.service.listen_address import check_binding
+    from shoal.service.listen_address import check_listen_address
 
     settings = session.settings(port=port, workers=workers, host=host)
-    check_binding(settings, program="`shoal up`")
+    check_listen_address(settings, program="`shoal up`")
     free_port = reserve_port(settings.host, settings.port)
     settings = session.settings(port=free_port, workers=workers, host=host)
     _migrate(session, settings)
@@ -155,10 +155,10 @@ def new_key(
 
     key, scope = api_keys.new_key(), api_keys.Scope.read if read else api_keys.Scope.write
     if session.as_json:
-        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hashed(key)}"})
+        session.emit({"key": key, "scope": scope, "hashed": f"{scope}:{api_keys.hash_key(key)}"})
     session.say(f"key:                {key}")
     session.say(f"in SHOAL_API_KEYS:  {scope}:{key}")
-    session.say(f"or, hashed:         {scope}:{api_keys.hashed(key)}")
+    session.say(f"or, hashed:         {scope}:{api_keys.hash_key(key)}")
 
 
 def version(session: Session) -> None:
@@ -181,13 +181,13 @@ def _migrate(session: Session, settings: Any) -> bool:
 
 def _warn_of_other_services(session: Session, settings: Settings) -> None:
     """Warn if other workers use the same library, which is allowed but rarely intended."""
-    from shoal.jobs.queue.queries import workers_seen
+    from shoal.jobs.queue.queries import live_workers
     from shoal.storage.database import Database
     from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
     database = Database(settings.database_url)
     try:
-        workers = workers_seen(database, WORKER_SEEN_SECONDS)
+        workers = live_workers(database, WORKER_SEEN_SECONDS)
     finally:
         database.close()
     hostname = socket.gethostname()

@@ -13,10 +13,10 @@ import typer
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
-from shoal.formats.folder_listing import no_texts_line, passed_over_line
+from shoal.formats.folder_listing import format_skipped, no_texts_line
 
 if TYPE_CHECKING:
-    from shoal.maintenance.sync import Synced
+    from shoal.maintenance.sync import SyncResult
     from shoal.maintenance.sync.apply import Change
 
 MAX_WORKERS = 64
@@ -76,9 +76,9 @@ def sync(
     """
     from shoal.cli.progress import bar
     from shoal.maintenance.sync import sync as sync_folder
-    from shoal.service.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import reduce_collections
 
-    relax_collector()
+    reduce_collections()
     with (
         _report_interruption(),
         session.engine(must_exist=False) as engine,
@@ -123,7 +123,7 @@ def _report_interruption() -> Iterator[None]:
         ) from None
 
 
-def _warn(session: Session, folder: Path, result: Synced, *, force: bool) -> None:
+def _warn(session: Session, folder: Path, result: SyncResult, *, force: bool) -> None:
     for failure in result.failed:
         label = "not stored" if failure.is_refused else "failed"
         session.warn(f"{label}: {one_line(failure.name)}: {one_line(failure.reason)}")
@@ -139,10 +139,10 @@ def _warn(session: Session, folder: Path, result: Synced, *, force: bool) -> Non
     if not any(files):
         session.warn(f"warning: {no_texts_line(folder, result.passed_over)}")
     elif result.passed_over:
-        session.warn(passed_over_line(result.passed_over))
+        session.warn(format_skipped(result.passed_over))
 
 
-def _print_changes(session: Session, result: Synced) -> None:
+def _print_changes(session: Session, result: SyncResult) -> None:
     for label, changes in (
         ("new", result.new),
         ("changed", result.changed),
@@ -155,7 +155,7 @@ def _print_changes(session: Session, result: Synced) -> None:
             session.say(f"{label:<10} {_change_line(change)}")
 
 
-def _missing_by_empty_folder(result: Synced) -> Counter[str]:
+def _missing_by_empty_folder(result: SyncResult) -> Counter[str]:
     """The number of documents with missing files by empty folder, which may be an unmounted disk."""
     from shoal.maintenance.sync.folder import folder_above
 
@@ -170,7 +170,7 @@ def _change_line(change: Change) -> str:
     return f"{one_line(change.name)}{number}{before}"
 
 
-def _summary(result: Synced) -> str:
+def _summary(result: SyncResult) -> str:
     n_refused = sum(failure.is_refused for failure in result.failed)
     counts = [
         f"{len(result.new):,} new",

@@ -29,7 +29,7 @@ class UploadSelection:
     passed_over: Mapping[str, int]
 
 
-def choose(session: Session, paths: list[Path]) -> UploadSelection:
+def select_files(session: Session, paths: list[Path]) -> UploadSelection:
     """Select the files to send. Prints a line for each unreadable path and each folder without texts."""
     from shoal.client import UploadFile
 

@@ -97,7 +97,7 @@ def is_text_name(name: str) -> bool:
     return not name.startswith(".") and Path(name).suffix.lower() in FORMAT_OF_SUFFIX
 
 
-def may_be_listed(path: str, folder: str) -> bool:
+def is_listable(path: str, folder: str) -> bool:
     """Whether `list_folder` could return this path: a text file below the folder, normalised, not hidden."""
     prefix = f"{folder.rstrip('/')}/"
     if not path.startswith(prefix):
@@ -106,7 +106,7 @@ def may_be_listed(path: str, folder: str) -> bool:
     return is_text_name(name) and all(part and not part.startswith(".") for part in folders)
 
 
-def passed_over_line(counts: Mapping[str, int]) -> str:
+def format_skipped(counts: Mapping[str, int]) -> str:
     """Format `7 passed over: 4 .pdf, 3 .docx`; empty without counts."""
     if not counts:
         return ""
@@ -121,7 +121,7 @@ def no_texts_line(folder: Path, counts: Mapping[str, int]) -> str:
     """Format the message that a folder contains no text files, and what it contains instead."""
     kinds = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
     line = f"there is no {kinds} file in {folder}"
-    return f"{line}; {passed_over_line(counts)}" if counts else line
+    return f"{line}; {format_skipped(counts)}" if counts else line
 
 
 def reason_of(error: OSError) -> str:

@@ -18,7 +18,7 @@ from shoal.jobs.queue.claims import claim, leases
 from shoal.jobs.queue.queries import POLL_SECONDS, get_job
 from shoal.jobs.queue.recovery import FREE_PAGES, drop_dead_local_jobs, reclaim_expired_leases
 from shoal.jobs.queue.submission import Upload, remove_dropped
-from shoal.jobs.queue.watchdog import Watchdog, renewed, round_seconds
+from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.settings import MIB, Settings
@@ -74,7 +74,7 @@ def run_job(
 ) -> None:
     """Run an embedded job until it has ended or is deleted."""
     large = dataclasses.replace(settings, batch_bytes=BATCH_BYTES, batch_items=BATCH_ITEMS)
-    with renewed(database, settings, job_id):
+    with renewing_leases(database, settings, job_id):
         _run_job(database, job_id, handlers, large, watch)
 
 
@@ -184,7 +184,7 @@ def drop(database: Database, job_id: int) -> None:
     with database.snapshot() as snapshot:
         free = snapshot.value(COUNT_FREE_PAGES)
     # The texts of its items leave free pages in the file.
-    while free > FREE_PAGES and database.give_back_space(FREE_PAGES):
+    while free > FREE_PAGES and database.incremental_vacuum(FREE_PAGES):
         free -= FREE_PAGES
 
 
@@ -202,10 +202,10 @@ def _work_child(settings: Settings, job_id: int) -> None:
 
     import lagoon
     from shoal.jobs.stages.runner import handlers_for
-    from shoal.service.garbage_collection import relax_collector
+    from shoal.service.garbage_collection import reduce_collections
 
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(130))
-    relax_collector()
+    reduce_collections()
     database = Database(settings.database_url)
     try:
         handlers: Any = handlers_for(database, lagoon.load(), settings)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from shoal.errors import JobStateError
 from shoal.jobs.queue import queries, retry, submission
 from shoal.jobs.queue.cancel import cancel
-from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveSeen
+from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
 from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus
@@ -43,7 +43,7 @@ class Jobs:
         """
         document_id = self._merge_tags(draft)
         if document_id is None:
-            job_id = submission.submit_one(
+            job_id = submission.submit_document(
                 self._database,
                 self._settings,
                 draft,
@@ -138,7 +138,7 @@ class Jobs:
         """Number of items on all pages of `items`."""
         return queries.count_items(self._database, job_id, status)
 
-    def waves(self, job_id: int) -> Sequence[WaveSeen]:
+    def waves(self, job_id: int) -> Sequence[WaveProgress]:
         """The waves of a job in order."""
         return queries.get_waves(self._database, job_id)
 

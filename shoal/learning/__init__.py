@@ -6,22 +6,29 @@ to evidence (`evidence`), and evidence gives learned words with their reefs (`as
 
 from shoal.learning.evidence import Evidence, EvidenceError
 from shoal.learning.observations import DISCOVERY_VERSION, discover
-from shoal.learning.vocabulary import Changes, changes, holds_learned_words, learn, related, with_vocabulary
+from shoal.learning.vocabulary import (
+    VocabularyChanges,
+    changes,
+    learn,
+    may_contain_learned_words,
+    related_words,
+    with_vocabulary,
+)
 from shoal.storage.vocabulary_records import EvidenceRow, Kind, LearnedReef, LearnedWord
 
 __all__ = [
     "DISCOVERY_VERSION",
-    "Changes",
     "Evidence",
     "EvidenceError",
     "EvidenceRow",
     "Kind",
     "LearnedReef",
     "LearnedWord",
+    "VocabularyChanges",
     "changes",
     "discover",
-    "holds_learned_words",
     "learn",
-    "related",
+    "may_contain_learned_words",
+    "related_words",
     "with_vocabulary",
 ]

@@ -25,7 +25,7 @@ LONGEST_COMPOUND = 3
 """Words of a learned compound, at most."""
 
 
-TEXTS_LOOKED_UP = 8
+MAX_LOOKED_UP_TEXTS = 8
 """Texts that are read with a scorer of only their own words, before a scorer with all words of the version is
 built.
 
@@ -81,7 +81,7 @@ class Vocabularies:
         with self._lock, self._database.snapshot() as snapshot:
             kept = self._words(number, snapshot)
             kept.n_texts += 1
-            if kept.scorer is None and kept.n_texts <= TEXTS_LOOKED_UP:
+            if kept.scorer is None and kept.n_texts <= MAX_LOOKED_UP_TEXTS:
                 possible = set().union(*map(_possible_words, texts))
                 return self._with(kept.words[word] for word in sorted(possible & kept.words.keys()))
         return self.at(number)
@@ -106,9 +106,9 @@ class Vocabularies:
         earlier = max((kept for kept in self._kept if kept < number), default=None)
         words = dict(self._kept[earlier].words) if earlier is not None else {}
         if words and earlier is not None:
-            changed = vocabulary_queries.words_since(snapshot, earlier, number)
+            changed = vocabulary_queries.changed_words(snapshot, earlier, number)
         else:
-            changed = vocabulary_queries.words_at(snapshot, number)
+            changed = vocabulary_queries.read_words(snapshot, number)
         for entry in changed:
             words.pop(entry.word, None)
             if entry.learned is not None:

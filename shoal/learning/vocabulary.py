@@ -28,14 +28,14 @@ from shoal.storage.vocabulary_records import Kind, LearnedReef, LearnedWord
 Ints = NDArray[np.int64]
 
 
-class Changes(NamedTuple):
+class VocabularyChanges(NamedTuple):
     """Changes of the vocabulary: rows to add and words to retire, both in the order of words."""
 
     learned: tuple[LearnedWord, ...]
     retired: tuple[str, ...]
 
 
-def related(words: Iterable[str]) -> set[str]:
+def related_words(words: Iterable[str]) -> set[str]:
     """Singulars and plurals of `words`, which may share evidence with them; without `words` themselves."""
     given = set(words)
     heads = set(given)
@@ -49,7 +49,7 @@ def learn(
 ) -> tuple[LearnedWord, ...]:
     """Choose the words to learn among `words`; in the order of words.
 
-    `evidence` has the totals and the existing rows of `words` and of `related(words)`. `scorer`: lagoon's,
+    `evidence` has the totals and the existing rows of `words` and of `related_words(words)`. `scorer`: lagoon's,
     without learned words; it converts associations into its own units.
     """
     sums = _by_head(evidence)
@@ -100,10 +100,10 @@ def learn(
 
 def changes(
     in_force: Mapping[str, LearnedWord], words: Iterable[str], learned: Iterable[LearnedWord]
-) -> Changes:
+) -> VocabularyChanges:
     """Compare the current vocabulary with `learned`, the words chosen among `words`."""
     learned_now = {item.word: item for item in learned}
-    return Changes(
+    return VocabularyChanges(
         tuple(item for word, item in sorted(learned_now.items()) if in_force.get(word) != item),
         tuple(sorted(word for word in set(words) if word in in_force and word not in learned_now)),
     )
@@ -132,14 +132,14 @@ def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWo
     )
 
 
-def holds_learned_words(analyzed: AnalyzedDraft, scorer: LearningScorer) -> bool:
+def may_contain_learned_words(analyzed: AnalyzedDraft, scorer: LearningScorer) -> bool:
     """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false
     positive."""
     if not scorer.n_custom_words:
         return False
     reading = analyzed.analysis.by_sentence.reading
-    return scorer.reads_custom_words(reading.tokens) or any(
-        scorer.holds_custom_words(context) for context in set(analyzed.contexts)
+    return scorer.matches_custom_words(reading.tokens) or any(
+        scorer.contains_custom_words(context) for context in set(analyzed.contexts)
     )
 
 

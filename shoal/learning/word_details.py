@@ -12,7 +12,7 @@ from shoal.errors import NotFoundError
 from shoal.learning.scorers import scorer_for
 from shoal.scorer import Scorer
 from shoal.storage import vocabulary_queries
-from shoal.storage.vocabulary_queries import KnownWord, WordUser
+from shoal.storage.vocabulary_queries import VocabularyEntry, WordUser
 
 if TYPE_CHECKING:
     from shoal.storage.database import Snapshot
@@ -98,7 +98,7 @@ def find(snapshot: Snapshot, scorer: Scorer, words: Iterable[str]) -> dict[str, 
     return {learned.word: learned for learned in _describe(snapshot, scorer, entries, newest)}
 
 
-def find_one(snapshot: Snapshot, scorer: Scorer, text: str) -> LearnedWord:
+def find_learned_word(snapshot: Snapshot, scorer: Scorer, text: str) -> LearnedWord:
     """Find the learned word or compound that equals a text, in singular or plural. Raises NotFoundError."""
     matches = scorer_for(text, snapshot, scorer).explain_words(text)
     learned = [match for match in matches if match.status == "custom"]
@@ -133,7 +133,7 @@ def normal_form(text: str) -> str:
 
 
 def _describe(
-    snapshot: Snapshot, scorer: Scorer, entries: Iterable[KnownWord], newest: vocabulary_queries.Version
+    snapshot: Snapshot, scorer: Scorer, entries: Iterable[VocabularyEntry], newest: vocabulary_queries.Version
 ) -> list[LearnedWord]:
     rows = [entry.learned for entry in entries if entry.learned is not None]
     since = vocabulary_queries.from_versions(snapshot, [row.word for row in rows], newest.number)
@@ -143,7 +143,7 @@ def _describe(
 
 
 def _learned_word(snapshot: Snapshot, row: Row, since: int, names: Mapping[int, str]) -> LearnedWord:
-    users = vocabulary_queries.users_of(
+    users = vocabulary_queries.documents_using(
         snapshot, row.word, _forms(row.word), is_compound=row.is_compound, limit=DOCUMENTS_PER_WORD
     )
     return LearnedWord(

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
 from shoal.storage import migrate
-from shoal.support.regular_files import is_plain_file
+from shoal.support.regular_files import is_regular_file
 
 PAGES = 2000
 """Pages copied between two progress reports: 8 MB, about ten milliseconds."""
@@ -49,7 +49,7 @@ class Copy:
     schema: str
 
 
-def back_up(source: Path, target: Path, *, force: bool = False, watch: Watcher | None = None) -> Copy:
+def create_backup(source: Path, target: Path, *, force: bool = False, watch: Watcher | None = None) -> Copy:
     """Copy the library at `source` to `target`, which appears only after the copy is complete and checked.
 
     Creates the folder of `target` if it does not exist. An existing `target` is replaced only with `force`.
@@ -154,7 +154,7 @@ def check_target(target: Path, source: Path, *, force: bool) -> None:
     if target.is_symlink() or target.exists():
         if target.exists() and target.samefile(source):
             raise BackupError(f"{target} is the database itself; name another file")
-        if not is_plain_file(target):
+        if not is_regular_file(target):
             raise BackupError(
                 f"{target} is not a regular file, but a link, a pipe or a device; name another file"
             )

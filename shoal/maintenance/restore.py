@@ -21,7 +21,7 @@ from shoal.maintenance import backup
 from shoal.maintenance.backup import Copy, Watcher
 from shoal.storage import migrate
 from shoal.storage.database import Database
-from shoal.storage.schema import missing_parts, triggers, with_content
+from shoal.storage.schema import missing_parts, tables_with_content, triggers
 
 SIBLINGS = ("-wal", "-shm", "-journal")
 
@@ -93,7 +93,7 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
                 )
         migrate.upgrade(database)
         with database.snapshot() as snapshot:
-            missing = with_content(missing_parts(snapshot))
+            missing = tables_with_content(missing_parts(snapshot))
         if missing:
             raise BackupError(f"{source.name} is an incomplete library; it has no {', '.join(missing)}")
     except (DiskFullError, BackupError):

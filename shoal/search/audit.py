@@ -1,6 +1,6 @@
 """The audit log: a line of JSON for every search, with the request, the state of the library and the scores.
 
-A `full` line has the text of the query and is enough to repeat the search (`arguments_of`); in an unchanged
+A `full` line has the text of the query and is enough to repeat the search (`search_arguments`); in an unchanged
 library the ranking is the same to the last digit. A `summary` line has only a hash of the query.
 `docs/audit.md` describes the fields.
 """
@@ -137,7 +137,7 @@ def complete_entry(entry: dict[str, Any], response: SearchResponse) -> dict[str,
     return {**context, **entry, "took_ms": response.took_ms}
 
 
-def arguments_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+def search_arguments(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `Engine.search` that repeat the search of a full entry."""
     return {
         "query": entry["query"],

@@ -24,7 +24,7 @@ from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
 from shoal.storage.database import Snapshot, listed
 
-N_COMPANIONS = 3
+N_FEEDBACK_CHUNKS = 3
 """nDCG@10 by reefs, mean of four collections: 0.53 with 2 or 3, 0.51 with 5, 0.50 with 10
 (benchmarks/hybrid.py)."""
 MAX_TIED = 30
@@ -93,7 +93,7 @@ def apply_feedback(
     )
 
 
-def choose(matches: Matches, *, n: int = N_COMPANIONS, steepness: float = STEEPNESS) -> dict[int, float]:
+def choose(matches: Matches, *, n: int = N_FEEDBACK_CHUNKS, steepness: float = STEEPNESS) -> dict[int, float]:
     """Choose the feedback chunks among the matches; returns their shares by chunk id, adding up to 1."""
     n = min(n, len(matches.scores))
     threshold = np.partition(matches.scores, len(matches.scores) - n)[len(matches.scores) - n]

@@ -45,7 +45,7 @@ of `balanced` scored best on four collections (docs/search-quality.md); the othe
 RRF_WEIGHTS = Weights(lexical=0.5, reef=0.5, field_boost=0.0)
 """Weights of rankings that are fused by rank."""
 
-HALF_TRUSTED = 4.0
+HALF_TRUST_Z = 4.0
 """z-score of a query's strongest reef at which the trust factor is one half. The best reef weight of a query
 rises with this z-score, more than with the number of known words or the lead of the first reef
 (benchmarks/hybrid.py)."""
@@ -56,7 +56,7 @@ LOW_TRUST = 0.45
 
 def trust(strength: float) -> float:
     """Return the trust factor of a query's profile, 0..1, from the z-score of its strongest reef."""
-    return strength / (strength + HALF_TRUSTED)
+    return strength / (strength + HALF_TRUST_Z)
 
 
 def choose_weights(

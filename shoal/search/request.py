@@ -159,10 +159,10 @@ def _query(query: object, settings: Settings) -> str:
         raise QueryError("query", "is empty")
     if len(query) > settings.max_query_chars:
         raise QueryError("query", f"is {len(query):,} characters; the limit is {settings.max_query_chars:,}")
-    return whole_characters("query", query)
+    return check_characters("query", query)
 
 
-def whole_characters(field: str, text: str) -> str:
+def check_characters(field: str, text: str) -> str:
     """Return `text`. Raises QueryError for a lone surrogate (half a character), which has no UTF-8
     encoding."""
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -261,7 +261,7 @@ def _tags(field: str, value: object, settings: Settings) -> tuple[str, ...]:
         if not isinstance(tag, str):
             raise QueryError(field, "must be strings")
         # Normalized like the tags of documents: one line, no surrounding space.
-        name = " ".join(whole_characters(field, tag).split())
+        name = " ".join(check_characters(field, tag).split())
         if not name or len(name) > settings.max_tag_chars:
             raise QueryError(field, f"must have 1 to {settings.max_tag_chars} characters each")
         tags[name] = None
@@ -299,7 +299,7 @@ def _paths(field: str, value: object, settings: Settings) -> tuple[str, ...]:
             raise QueryError(field, "must be a string or a list of strings")
         if not 0 < len(path) <= settings.max_source_path_chars:
             raise QueryError(field, f"must have 1 to {settings.max_source_path_chars:,} characters each")
-        whole_characters(field, path)
+        check_characters(field, path)
     if len(paths) > MAX_IDS:
         raise QueryError(field, f"must have at most {MAX_IDS:,} items")
     return tuple(paths)
@@ -314,11 +314,11 @@ def _metadata(field: str, value: object, settings: Settings) -> dict[str, Any] |
     for key, scalar in value.items():
         if not isinstance(key, str):
             raise QueryError(field, "must have strings as keys")
-        name = f"{field}.{whole_characters(field, key)}"
+        name = f"{field}.{check_characters(field, key)}"
         if len(key) > settings.max_metadata_bytes:
             raise QueryError(field, f"has a key of over {settings.max_metadata_bytes:,} characters")
         if isinstance(scalar, str):
-            whole_characters(name, scalar)
+            check_characters(name, scalar)
             if len(scalar) > settings.max_metadata_bytes:
                 raise QueryError(name, f"is longer than {settings.max_metadata_bytes:,} characters")
         elif scalar is not None and not isinstance(scalar, bool):

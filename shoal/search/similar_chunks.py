@@ -31,7 +31,7 @@ BEGINNING_CHARS = 240
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
-    """`likeness` is the cosine of the two stored profiles, 0..1. `beginning` holds the first characters of
+    """`similarity` is the cosine of the two stored profiles, 0..1. `beginning` holds the first characters of
     the text."""
 
     chunk_id: int
@@ -42,7 +42,7 @@ class SimilarChunk:
     end_line: int
     top_reef_name: str | None
     beginning: str
-    likeness: float
+    similarity: float
 
 
 def similar(
@@ -93,7 +93,7 @@ def _describe(
             end_line=row["end_line"],
             top_reef_name=row["top_reef_name"],
             beginning=row["beginning"],
-            likeness=round(min(1.0, overlap / MILLIONTHS**2), 4),
+            similarity=round(min(1.0, overlap / MILLIONTHS**2), 4),
         )
         for chunk_id, overlap in zip(chunk_ids.tolist(), overlaps.tolist(), strict=True)
         for row in (rows[chunk_id],)

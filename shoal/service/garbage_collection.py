@@ -10,6 +10,6 @@ values without any cycle; repeated collections took a quarter of the processor t
 against 3.1 s for War and Peace)."""
 
 
-def relax_collector() -> None:
+def reduce_collections() -> None:
     """Collect garbage less often in this process. For processes that ingest, not for library code."""
     gc.set_threshold(*THRESHOLDS)

@@ -19,7 +19,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_binding(settings: Settings, *, program: str = "the API") -> None:
+def check_listen_address(settings: Settings, *, program: str = "the API") -> None:
     """Raise SettingsError if the address gives access to anyone without a key; the message names
     `program`."""
     if settings.api_keys or is_loopback(settings.host) or settings.allow_anonymous:

@@ -16,7 +16,7 @@ import structlog
 if TYPE_CHECKING:
     from shoal.settings import Settings
 
-CHATTY = ("alembic", "httpcore", "httpx", "kombu", "amqp", "urllib3")
+NOISY_LIBRARIES = ("alembic", "httpcore", "httpx", "kombu", "amqp", "urllib3")
 """Libraries that log every step at `info`; only their warnings are shown, unless the level is debug."""
 
 
@@ -60,7 +60,7 @@ def configure(settings: Settings, *, service: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for name in CHATTY:
+    for name in NOISY_LIBRARIES:
         logging.getLogger(name).setLevel(level if level <= logging.DEBUG else max(level, logging.WARNING))
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database_files import DatabaseFiles
 from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
-from shoal.storage.sqlite_errors import translated
+from shoal.storage.sqlite_errors import translate_error
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -184,7 +184,7 @@ class Database:
             if not isinstance(cause, sqlite3.Error) or isinstance(cause, sqlite3.IntegrityError):
                 raise
             # Past the deadline every error is a timeout: an interrupt may surface as another error.
-            raise (deadline.error() if deadline.is_over else translated(cause, self.path)) from error
+            raise (deadline.error() if deadline.is_over else translate_error(cause, self.path)) from error
 
     def _deadline(self, *, limited: bool) -> Deadline:
         return UNLIMITED if self.read_timeout is None or not limited else Deadline(self.read_timeout)
@@ -317,7 +317,7 @@ class Database:
             finally:
                 self._leave(connection, is_kept=True)
 
-    def give_back_space(self, pages: int = 2000) -> bool:
+    def incremental_vacuum(self, pages: int = 2000) -> bool:
         """Return up to `pages` free pages to the file system; True if free pages remain."""
         with self._translated(), self.engine.connect() as connection:
             raw = _driver(connection).cursor()

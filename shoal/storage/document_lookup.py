@@ -39,14 +39,14 @@ def named(snapshot: Snapshot, reference: str, path: str) -> list[Named]:
     return by_path or matches
 
 
-def chunk_at(snapshot: Snapshot, document_id: int, chunk_index: int) -> int | None:
+def find_chunk_id(snapshot: Snapshot, document_id: int, chunk_index: int) -> int | None:
     """Find the id of the chunk of a document at a position, counted from 0; None if there is none."""
     parameters = {"document_id": document_id, "chunk_index": min(chunk_index, MAX_ID)}
     chunk_id: int | None = snapshot.value(CHUNK_AT, parameters)
     return chunk_id
 
 
-def places_of(snapshot: Snapshot, chunk_ids: Iterable[int]) -> dict[int, int]:
+def chunk_positions(snapshot: Snapshot, chunk_ids: Iterable[int]) -> dict[int, int]:
     """Map chunk ids to the positions of the chunks in their documents, counted from 0."""
     unique_ids = sorted(set(chunk_ids))
     positions: dict[int, int] = {}

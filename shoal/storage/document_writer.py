@@ -241,16 +241,16 @@ def update_coverage(
 
 def find_by_hash(connection: sa.Connection, content_hash: str) -> int | None:
     """Find the id of the document whose content has this SHA-256 (hex), or None."""
-    return document_with(snapshot_of(connection), content_hash)
+    return find_document_id(snapshot_of(connection), content_hash)
 
 
-def document_with(snapshot: Snapshot, content_hash: str) -> int | None:
+def find_document_id(snapshot: Snapshot, content_hash: str) -> int | None:
     """Like `find_by_hash`, in a read transaction."""
     document_id: int | None = snapshot.value(FIND_BY_HASH, {"content_hash": content_hash})
     return document_id
 
 
-def hash_of(connection: sa.Connection, document_id: int) -> str | None:
+def content_hash_of(connection: sa.Connection, document_id: int) -> str | None:
     """Read the SHA-256 (hex) of a document's content; None if the document does not exist."""
     content_hash: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
     return content_hash

@@ -92,7 +92,7 @@ def check_learning_lock(connection: sa.Connection, learner: str) -> None:
         raise LeaseLostError("another learn has started; the result of this one is not stored")
 
 
-def void(connection: sa.Connection, learner: str) -> None:
+def invalidate(connection: sa.Connection, learner: str) -> None:
     """Mark all sums invalid before they are deleted."""
     connection.execute(VOID, {"learner": learner})
 

@@ -26,7 +26,7 @@ def missing_parts(snapshot: Snapshot) -> list[Part]:
     return [part for part in _expected_parts() if part[:2] not in present]
 
 
-def with_content(parts: Iterable[Part]) -> list[str]:
+def tables_with_content(parts: Iterable[Part]) -> list[str]:
     """List the names of tables among `parts` whose content cannot be derived from other tables."""
     return [name for kind, name, _ in parts if kind == "table" and not name.startswith(DERIVED)]
 

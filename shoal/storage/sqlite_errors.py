@@ -28,7 +28,7 @@ UNREADABLE = {
 """I/O errors that are not caused by a full disk."""
 
 
-def translated(error: sqlite3.Error, path: Path) -> StorageError:
+def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
     """Translate an error of the database at `path`. Not for an IntegrityError, which callers interpret
     themselves."""
     extended = getattr(error, "sqlite_errorcode", None)

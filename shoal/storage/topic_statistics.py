@@ -89,7 +89,7 @@ def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[
     return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
 
 
-def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefChunk, ...]:
+def find_reef_chunks(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefChunk, ...]:
     """List the chunks with the largest share of a reef in their profiles, largest first."""
     rows = snapshot.rows(CHUNKS_OF_REEF, {"reef_id": reef_id, "limit": limit, "n_chars": BEGINNING_CHARS})
     return tuple(
@@ -108,7 +108,7 @@ def chunks_of_reef(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefCh
     )
 
 
-def chunks_with(snapshot: Snapshot, word: str, limit: int) -> tuple[WordChunk, ...]:
+def find_word_chunks(snapshot: Snapshot, word: str, limit: int) -> tuple[WordChunk, ...]:
     """List the best chunks by BM25 for a word or compound in any inflection, in library order.
 
     `word` is in its normal form: letters and digits, separated by spaces.

@@ -84,7 +84,7 @@ class Version(NamedTuple):
     data_checksum: str | None
 
 
-class KnownWord(NamedTuple):
+class VocabularyEntry(NamedTuple):
     """A word at a version with its id; `learned` is None for a retired word."""
 
     word_id: int
@@ -115,17 +115,17 @@ def version(snapshot: Snapshot, number: int) -> Version:
     return Version(number, snapshot.value(CHECKSUM_OF, {"version": number}))
 
 
-def words_at(snapshot: Snapshot, number: int) -> list[KnownWord]:
+def read_words(snapshot: Snapshot, number: int) -> list[VocabularyEntry]:
     """Read every word known at a version."""
     return _known_words(snapshot, snapshot.rows(AT, {"version": number}))
 
 
-def words_since(snapshot: Snapshot, since: int, number: int) -> list[KnownWord]:
+def changed_words(snapshot: Snapshot, since: int, number: int) -> list[VocabularyEntry]:
     """Read the words that differ between two versions, retired ones included."""
     return _known_words(snapshot, snapshot.rows(SINCE, {"since": since, "version": number}))
 
 
-def find_words(snapshot: Snapshot, words: Iterable[str], number: int) -> list[KnownWord]:
+def find_words(snapshot: Snapshot, words: Iterable[str], number: int) -> list[VocabularyEntry]:
     """Find those of `words` that are known or retired at a version."""
     rows = [
         row
@@ -143,7 +143,7 @@ def count_words(snapshot: Snapshot, number: int) -> int:
 
 def list_words(
     snapshot: Snapshot, number: int, *, q: str | None = None, limit: int = 50, offset: int = 0
-) -> tuple[list[KnownWord], int]:
+) -> tuple[list[VocabularyEntry], int]:
     """List words known at a version that contain `q`, most frequent first, and count them on all pages."""
     parameters = {"version": number, "pattern": None if q is None else f"%{literal(q)}%"}
     rows = snapshot.rows(LIST, {**parameters, "limit": limit, "offset": offset})
@@ -159,7 +159,7 @@ def from_versions(snapshot: Snapshot, words: Iterable[str], number: int) -> dict
     }
 
 
-def users_of(
+def documents_using(
     snapshot: Snapshot, word: str, forms: Iterable[str], *, is_compound: bool, limit: int
 ) -> list[WordUser]:
     """List documents that use a learned word in one of its forms, most chunks first."""
@@ -198,7 +198,7 @@ def _slices(words: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield listed("word", all_words[start : start + IDS_PER_STATEMENT])
 
 
-def _known_words(snapshot: Snapshot, rows: Sequence[Any]) -> list[KnownWord]:
+def _known_words(snapshot: Snapshot, rows: Sequence[Any]) -> list[VocabularyEntry]:
     reefs = _reefs(snapshot, [row["id"] for row in rows if not row["retired"]])
     return [_known_word(row, reefs) for row in rows]
 
@@ -212,11 +212,11 @@ def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[tuple[i
     return by_row
 
 
-def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]]) -> KnownWord:
+def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]]) -> VocabularyEntry:
     from shoal.storage.vocabulary_records import LearnedReef, LearnedWord
 
     if row["retired"]:
-        return KnownWord(row["word_id"], row["word"], None)
+        return VocabularyEntry(row["word_id"], row["word"], None)
     learned = LearnedWord(
         word=row["word"],
         is_compound=bool(row["is_compound"]),
@@ -227,4 +227,4 @@ def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]])
         n_documents=row["n_documents"],
         reefs=tuple(LearnedReef(*reef) for reef in reefs.get(row["id"], ())),
     )
-    return KnownWord(row["word_id"], row["word"], learned)
+    return VocabularyEntry(row["word_id"], row["word"], learned)

@@ -36,7 +36,7 @@ INSERT_REEF = """
     INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength) VALUES (?, ?, ?, ?)
 """
 # Rows of versions that were never published.
-UNREAL = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
+UNPUBLISHED_ROWS = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
 DELETE_ROW = sa.text("DELETE FROM custom_words WHERE id = :id AND from_version > :version")
 # Rows that no version in use needs: a later row is valid at each of them.
 DELETE_SUPERSEDED = sa.text("""
@@ -84,7 +84,7 @@ def delete_superseded(connection: sa.Connection, words: Iterable[str], floor: in
         connection.execute(DELETE_SUPERSEDED, rows)
 
 
-def make_version(
+def insert_version(
     connection: sa.Connection, new: Version, *, job_id: int, wave: int, n_words: int, now: str
 ) -> None:
     """Write a version, which publishes the rows written for it."""
@@ -111,7 +111,7 @@ def _numbers(word: LearnedWord) -> tuple[int, ...]:
     return word.specificity, word.idf_q, word.weight_q, word.n_occurrences, word.n_documents
 
 
-def delete_unreal(connection: sa.Connection, row_ids: Sequence[int], version: int) -> None:
+def delete_unpublished(connection: sa.Connection, row_ids: Sequence[int], version: int) -> None:
     """Delete rows that were written for versions after the given newest one."""
     if row_ids:
         connection.execute(DELETE_ROW, [{"id": row_id, "version": version} for row_id in row_ids])

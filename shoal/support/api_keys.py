@@ -105,7 +105,7 @@ def new_key() -> str:
     return PREFIX + secrets.token_hex(RANDOM_BYTES)
 
 
-def hashed(key: str) -> str:
+def hash_key(key: str) -> str:
     """Return the hash of a key in the form that `parse_keys` reads."""
     return HASHED + _digest(key).hex()
 

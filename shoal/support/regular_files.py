@@ -52,7 +52,7 @@ def read_file(path: Path, max_bytes: int, folder: Path | None = None) -> bytes:
         return file.read(size)
 
 
-def is_plain_file(path: Path) -> bool:
+def is_regular_file(path: Path) -> bool:
     """Whether a path is a regular file and not a link to one, so that it may be replaced."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)

@@ -10,21 +10,21 @@ from surface import API, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
-from shoal.service.listen_address import check_binding
+from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
 from shoal_api import create_app
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost", "shoal.localhost"])
 def test_this_machine_alone_needs_no_leave(settings: Settings, host: str) -> None:
-    check_binding(replace(settings, host=host))
+    check_listen_address(replace(settings, host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "", "example.org"])
 def test_other_addresses_need_leave(settings: Settings, host: str) -> None:
     with pytest.raises(SettingsError, match="SHOAL_ALLOW_ANONYMOUS"):
-        check_binding(replace(settings, host=host))
-    check_binding(replace(settings, host=host, allow_anonymous=True))
+        check_listen_address(replace(settings, host=host))
+    check_listen_address(replace(settings, host=host, allow_anonymous=True))
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000"])

@@ -16,14 +16,14 @@ from surface import API, UNREAD, VOLCANO, assert_problem
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
-from shoal.service.listen_address import check_binding
+from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
-from shoal.support.api_keys import hashed, parse_keys
+from shoal.support.api_keys import hash_key, parse_keys
 from shoal_api import access, create_app
 
 READ = "reader-0123456789abcdef"
 WRITE = "writer-0123456789abcdef"
-KEYS = f"read:{READ}, write:{hashed(WRITE)}"
+KEYS = f"read:{READ}, write:{hash_key(WRITE)}"
 PUBLIC = ("/health", "/ready", "/docs", "/openapi.json", "/static/docs.css")
 
 
@@ -89,7 +89,7 @@ def test_a_key_that_writes_does_everything(client: FlaskClient) -> None:
         f"Bearer {READ}x",
         f"Bearer {READ[:-1]}",
         f"Bearer read:{READ}",
-        f"Bearer {hashed(WRITE)}",
+        f"Bearer {hash_key(WRITE)}",
         f"Bearer {READ} {READ}",
         f"Basic {READ}",
         "Basic cmVhZGVyOnJlYWRlcg==",
@@ -167,9 +167,9 @@ def test_keys_are_in_no_log_but_which_one_it_was_is(client: FlaskClient) -> None
 
 
 def test_keys_let_the_service_listen_anywhere(settings: Settings) -> None:
-    check_binding(replace(settings, host="0.0.0.0", api_keys=KEYS))
+    check_listen_address(replace(settings, host="0.0.0.0", api_keys=KEYS))
     with pytest.raises(SettingsError, match="SHOAL_API_KEYS") as caught:
-        check_binding(replace(settings, host="0.0.0.0", api_key=READ))
+        check_listen_address(replace(settings, host="0.0.0.0", api_key=READ))
     assert "SHOAL_API_KEY, which is set, is the key that commands send" in str(caught.value)
     assert READ not in str(caught.value)
 

@@ -157,7 +157,7 @@ def _write_heartbeat(database: Database, hostname: str, seen_at: float) -> None:
     worker = {"name": f"{hostname}:7", "hostname": hostname, "pid": 7, "processes": 1, "version": "0"}
     with database.write() as connection:
         connection.execute(
-            statements.SIGN_OF_LIFE, {**worker, "started_at": "2026-01-31T00:00:00.000Z", "seen_at": seen_at}
+            statements.UPSERT_WORKER, {**worker, "started_at": "2026-01-31T00:00:00.000Z", "seen_at": seen_at}
         )
 
 

@@ -85,9 +85,9 @@ def test_worker_ingests_documents_end_to_end(
     assert (job.progress.duplicate, job.progress.failed) == (5, 1)
     assert job.progress.bytes_done == job.progress.bytes_total
     assert_stored_once(database, 60)
-    until(lambda: [seen.pid for seen in queries.workers_seen(database, 600)] == [worker.pid])
+    until(lambda: [seen.pid for seen in queries.live_workers(database, 600)] == [worker.pid])
     assert worker.stop() == 0
-    assert queries.workers_seen(database, 600) == []
+    assert queries.live_workers(database, 600) == []
     assert [event for event in worker.events() if event["level"] in ("error", "critical")] == []
 
 

@@ -28,7 +28,7 @@ from shoal.jobs.stages.runner import handlers_for
 from shoal.jobs.transport.broker import TASK_WORK, make_celery, worker_notifier
 from shoal.scorer import Scorer
 from shoal.service import log_setup
-from shoal.service.garbage_collection import relax_collector
+from shoal.service.garbage_collection import reduce_collections
 from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -129,7 +129,7 @@ class _Child:
         signal.alarm(STOP_SECONDS)
 
     def start(self, **_: Any) -> None:
-        relax_collector()
+        reduce_collections()
         if self._settings.worker_memory_bytes:
             # Limit private memory, not the address space, most of which is the mapped model.
             hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]

@@ -122,7 +122,7 @@ class Reconciler:
             return
         with self._database.write() as connection:
             connection.execute(
-                statements.SIGN_OF_LIFE,
+                statements.UPSERT_WORKER,
                 {
                     "name": worker_name(self._parent),
                     "hostname": socket.gethostname(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.jobs.queue.queries import Job, WaveSeen
+from shoal.jobs.queue.queries import Job, WaveProgress
 from shoal.models import ItemStatus, JobStatus
 from shoal_api import service
 from shoal_api.console import query_params
@@ -28,7 +28,8 @@ def jobs() -> tuple[str, Mapping[str, Any]]:
     listed = here.engine.jobs.list(status, JOBS, (number - 1) * JOBS)
     return "jobs.html", {
         "jobs": [
-            (job, here.paces.estimate(job, _waves(job)), here.engine.jobs.can_retry(job)) for job in listed
+            (job, here.progress_estimator.estimate(job, _waves(job)), here.engine.jobs.can_retry(job))
+            for job in listed
         ],
         "any_open": any(not job.ended for job in listed),
         "total": here.engine.jobs.count(status),
@@ -50,7 +51,7 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     failed = here.engine.jobs.items(job_id, ItemStatus.failed, FAILED, 0) if shown.progress.failed else []
     return "job.html", {
         "job": shown,
-        "estimate": here.paces.estimate(shown, _waves(shown)),
+        "estimate": here.progress_estimator.estimate(shown, _waves(shown)),
         "can_retry": here.engine.jobs.can_retry(shown),
         "failed": failed,
         "items": here.engine.jobs.items(job_id, status, ITEMS, (number - 1) * ITEMS),
@@ -62,5 +63,5 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
     }
 
 
-def _waves(job: Job) -> Sequence[WaveSeen]:
+def _waves(job: Job) -> Sequence[WaveProgress]:
     return [] if job.ended else service.current().engine.jobs.waves(job.id)

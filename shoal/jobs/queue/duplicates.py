@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def not_taken(
+def duplicate_warnings(
     document_id: int,
     stored: Mapping[str, Any],
     *,

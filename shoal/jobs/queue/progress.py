@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shoal.jobs.queue.queries import Job, WaveSeen
+from shoal.jobs.queue.queries import Job, WaveProgress
 from shoal.jobs.queue.states import DISCOVER_STAGES
 from shoal.models import JobStatus
 
@@ -45,7 +45,7 @@ class Estimate:
     seconds_left: float | None = None
 
 
-def fraction_done(job: Job, waves: Sequence[WaveSeen]) -> float:
+def fraction_done(job: Job, waves: Sequence[WaveProgress]) -> float:
     """Return the share of a job that is done, 0 to 1, by bytes, or by items if the waves have no bytes."""
     progress = job.progress
     if job.ended:
@@ -61,20 +61,20 @@ def fraction_done(job: Job, waves: Sequence[WaveSeen]) -> float:
     return min(1.0, (DISCOVER_SHARE * max(discovered, ended) + (1 - DISCOVER_SHARE) * ended) / total)
 
 
-def _items_processed(job: Job, waves: Sequence[WaveSeen]) -> int:
+def _items_processed(job: Job, waves: Sequence[WaveProgress]) -> int:
     """Return the number of ended items without those that the upload refused, which are in no wave."""
     refused = job.progress.total - sum(wave.total for wave in waves)
     return max(0, job.progress.done - refused)
 
 
-def _discovered_share(wave: WaveSeen) -> float:
+def _discovered_share(wave: WaveProgress) -> float:
     """Return the share of a wave's items that have been discovered."""
     if wave.stage not in DISCOVER_STAGES or not wave.total:
         return 1.0
     return min(1.0, max(0.0, 1 - wave.pending / wave.total))
 
 
-class Paces:
+class ProgressEstimator:
     """Samples of the progress of jobs, taken at each estimate. Safe to share between threads."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -84,7 +84,7 @@ class Paces:
         self._samples: OrderedDict[int, deque[tuple[float, float, int]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def estimate(self, job: Job, waves: Sequence[WaveSeen]) -> Estimate:
+    def estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
         """Return the progress of a job and its recent speed."""
         fraction, items = fraction_done(job, waves), _items_processed(job, waves)
         if job.started_at is None or job.status is JobStatus.enqueued:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
-from shoal.jobs.queue.duplicates import not_taken
+from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.states import FINAL, WAVE_DONE, Stage, plan_from_json
 from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal.storage.database import Database, listed
@@ -83,7 +83,7 @@ class JobItem:
 
 
 @dataclass(frozen=True, slots=True)
-class WaveSeen:
+class WaveProgress:
     """A wave of a job. `stage` is None when it is done; `pending` of its items have not ended the stage."""
 
     stage: Stage | None
@@ -158,12 +158,12 @@ def _list_parameters(
     }
 
 
-def get_waves(database: Database, job_id: int) -> list[WaveSeen]:
+def get_waves(database: Database, job_id: int) -> list[WaveProgress]:
     """Return the waves of a job in order."""
     with database.read() as connection:
         rows = connection.execute(statements.WAVES, {"job_id": job_id}).all()
     return [
-        WaveSeen(None if row.stage == WAVE_DONE else Stage(row.stage), row.total, row.pending, row.bytes)
+        WaveProgress(None if row.stage == WAVE_DONE else Stage(row.stage), row.total, row.pending, row.bytes)
         for row in rows
     ]
 
@@ -204,7 +204,7 @@ def find_by_key(database: Database, idempotency_key: str) -> tuple[int, str | No
     return None if row is None else (int(row.id), row.request_hash)
 
 
-def workers_seen(database: Database, within_seconds: float) -> list[WorkerInfo]:
+def live_workers(database: Database, within_seconds: float) -> list[WorkerInfo]:
     """Return the workers with a heartbeat in the last `within_seconds`, sorted by name."""
     with database.read() as connection:
         rows = connection.execute(statements.WORKERS, {"since": time.time() - within_seconds}).mappings()
@@ -283,7 +283,7 @@ def _duplicate_warnings(row: sa.RowMapping) -> tuple[str, ...]:
         "source_path": row["source_path_stored"],
         "metadata": json.loads(row["metadata_stored"]),
     }
-    return not_taken(
+    return duplicate_warnings(
         row["document_id"],
         stored,
         title=row["title"],

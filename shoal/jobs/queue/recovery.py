@@ -181,10 +181,10 @@ def drop_dead_local_jobs(database: Database, settings: Settings, now: float) -> 
 def _drop_silent_uploads(database: Database, settings: Settings, now: float) -> int:
     silent_since = {"moment": now - settings.upload_timeout}
     with database.read() as connection:
-        if not connection.execute(statements.SILENT_UPLOADS, silent_since).scalar_one():
+        if not connection.execute(statements.COUNT_STALE_UPLOADS, silent_since).scalar_one():
             return 0
     with database.write() as connection:
-        connection.execute(statements.DROP_SILENT_UPLOADS, silent_since)
+        connection.execute(statements.DROP_STALE_UPLOADS, silent_since)
     return remove_dropped(database)
 
 
@@ -220,4 +220,4 @@ def _incremental_vacuum(database: Database) -> None:
             return
         free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
     if free > FREE_PAGES:
-        database.give_back_space(FREE_PAGES)
+        database.incremental_vacuum(FREE_PAGES)

@@ -68,10 +68,10 @@ DOCUMENT_HEADS = "SELECT id, title, source_path, n_bytes FROM documents ORDER BY
 DROP_UPLOAD = sa.text("UPDATE jobs SET status = 'dropped' WHERE id = :job_id AND status = 'receiving'")
 
 # Uploads without a heartbeat since `moment`.
-DROP_SILENT_UPLOADS = sa.text(
+DROP_STALE_UPLOADS = sa.text(
     "UPDATE jobs SET status = 'dropped' WHERE status = 'receiving' AND received_at < :moment"
 )
-SILENT_UPLOADS = sa.text(
+COUNT_STALE_UPLOADS = sa.text(
     "SELECT COUNT(*) FROM jobs WHERE status = 'dropped' OR (status = 'receiving' AND received_at < :moment)"
 )
 
@@ -356,7 +356,7 @@ MARK_WAVE_NOTIFIED = sa.text("""
     UPDATE waves SET notified_at = :moment WHERE job_id = :job_id AND n = :wave AND notified_at <= :before
 """)
 
-SIGN_OF_LIFE = sa.text("""
+UPSERT_WORKER = sa.text("""
     INSERT INTO workers (name, hostname, pid, processes, version, started_at, seen_at)
     VALUES (:name, :hostname, :pid, :processes, :version, :started_at, :seen_at)
     ON CONFLICT (name) DO UPDATE SET hostname = excluded.hostname, pid = excluded.pid,

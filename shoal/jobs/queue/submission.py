@@ -1,6 +1,6 @@
 """Accept work: documents are spooled into the database and become a job in one durable step.
 
-Until `finish()` (or `submit_one`, `submit_delete`) returns, nothing is accepted: the rows of an upload are
+Until `finish()` (or `submit_document`, `submit_delete`) returns, nothing is accepted: the rows of an upload are
 neither listed nor claimable, and are removed after `upload_timeout` without a heartbeat. Once it has
 returned, every item gets a result, whichever process dies.
 """
@@ -126,7 +126,7 @@ class Upload:
             )
         )
 
-    def note_skipped(self, n: int) -> None:
+    def set_skipped(self, n: int) -> None:
         """Set the number of entries without a document, such as folders in an archive. The job shows it."""
         self._n_skipped = n
 
@@ -199,7 +199,7 @@ class Upload:
         self._items, self._buffered_bytes, self._flushed_at = [], 0, now
 
 
-def submit_one(
+def submit_document(
     database: Database,
     settings: Settings,
     draft: DocumentDraft,
@@ -226,7 +226,7 @@ def submit_duplicate(
     """Record a duplicate of a stored document as a job that has ended, and return the job's id.
 
     This stores the idempotency key, so a repeated request gets the same response. Raises the errors of
-    `submit_one`.
+    `submit_document`.
     """
     duplicate = {"content": None, "status": ItemStatus.duplicate.value, "document_id": document_id, "seq": 0}
     items = [{**accepted_item(draft, wave=0), **duplicate}]
@@ -244,7 +244,7 @@ def submit_replacement(
 ) -> int:
     """Accept the new content of a stored document as a job and return the job's id.
 
-    Raises the errors of `submit_one`.
+    Raises the errors of `submit_document`.
     """
     items = [{**accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
     return _submit(database, settings, JobKind.replacing, items, idempotency_key, request_hash)

@@ -116,7 +116,7 @@ def round_seconds(settings: Settings) -> float:
 
 
 @contextmanager
-def renewed(database: Database, settings: Settings, job_id: int) -> Iterator[None]:
+def renewing_leases(database: Database, settings: Settings, job_id: int) -> Iterator[None]:
     """Renew the leases of a local job in a thread for the duration of the block.
 
     No watchdog kills this process. If its interpreter is blocked for longer than a lease, a service on the

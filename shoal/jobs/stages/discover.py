@@ -14,14 +14,14 @@ from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
-from shoal.chunking.analysis import AnalyzedDraft, ReadDraft, analyze, analyze_many, cuts_of
+from shoal.chunking.analysis import AnalyzedDraft, ReadDraft, analyze, analyze_many, chunk_starts
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
-from shoal.learning.scorers import TEXTS_LOOKED_UP
+from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models import DocumentDraft, ItemStatus, ParsedDocument
 from shoal.scorer import Scorer, can_learn
 from shoal.settings import KIB, MIB, Settings
@@ -195,7 +195,7 @@ class Discovering(ItemHandler):
         self._expected = {}
         short = [item for item in items if item.n_bytes <= SHORT_BYTES]
         # The analyses of a few texts are worth keeping, and keeping needs single analyses.
-        if not self._discovery.is_possible or len(short) <= TEXTS_LOOKED_UP:
+        if not self._discovery.is_possible or len(short) <= MAX_LOOKED_UP_TEXTS:
             return
         drafts: dict[int, DocumentDraft] = {}
         ready: dict[int, Seen | None] = {}
@@ -269,7 +269,7 @@ class Discovering(ItemHandler):
         """
         assert item.content_hash is not None, "an accepted document has a hash"
         observed = observations.find_live(snapshot, item.content_hash, item_id=item.id)
-        if document_writer.document_with(snapshot, item.content_hash) is not None:
+        if document_writer.find_document_id(snapshot, item.content_hash) is not None:
             return True, observed
         if observed is None:
             return False, None
@@ -280,7 +280,7 @@ class Discovering(ItemHandler):
 
 
 def _cuts_row(item: WorkItem, seen: Seen) -> tuple[int, str]:
-    return item.id, json.dumps(cuts_of(seen.analyzed), separators=(",", ":"))
+    return item.id, json.dumps(chunk_starts(seen.analyzed), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +361,7 @@ def keep_rows(connection: sa.Connection, document_id: int, rows: list[EvidenceRo
     """Store `rows_to_withdraw` of a document before its text is removed."""
     if rows:
         snapshot = snapshot_of(connection)
-        content_hash = document_writer.hash_of(connection, document_id)
+        content_hash = document_writer.content_hash_of(connection, document_id)
         observed = content_hash and observations.find_live(snapshot, content_hash)
         if observed and _is_lost(snapshot, observed):
             observations.write_rows(connection, observed.id, rows)

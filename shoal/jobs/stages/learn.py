@@ -20,10 +20,10 @@ from shoal.jobs.queue.claims import WaveRef
 from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
 from shoal.learning.evidence import Evidence, total
-from shoal.learning.vocabulary import Changes, changes, learn, related
+from shoal.learning.vocabulary import VocabularyChanges, changes, learn, related_words
 from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
 from shoal.storage.database import Database, Snapshot, snapshot_of
-from shoal.storage.vocabulary_queries import KnownWord, Version
+from shoal.storage.vocabulary_queries import Version, VocabularyEntry
 from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
 from shoal.support.clock import timestamp
 
@@ -128,7 +128,7 @@ class Learning(WaveHandler):
             return prepared.before.number
         version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
         place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
-        vocabulary_writer.make_version(connection, version, now=timestamp(), **place)
+        vocabulary_writer.insert_version(connection, version, now=timestamp(), **place)
         return version.number
 
     def cleanup(self, prepared: VocabularyUpdate | None) -> None:
@@ -152,7 +152,7 @@ class Learning(WaveHandler):
             before = evidence.acquire_learning_lock(connection, owner)
             is_void = before.basis != self._discovery.basis
             if is_void:
-                evidence.void(connection, owner)
+                evidence.invalidate(connection, owner)
         if is_void:
             self._delete_evidence(owner, beyond=-1)
             self._forget_other_basis()
@@ -164,7 +164,7 @@ class Learning(WaveHandler):
         self._remove_useless()
         words_void: list[str] = []
         if newest.data_checksum not in (None, self._discovery.scorer.data_checksum):
-            known = self._read(lambda snapshot: vocabulary_queries.words_at(snapshot, newest.number))
+            known = self._read(lambda snapshot: vocabulary_queries.read_words(snapshot, newest.number))
             words_void = [one.word for one in known]
         return _Start(before.revision, newest, is_void, words_void)
 
@@ -177,9 +177,11 @@ class Learning(WaveHandler):
     def _delete_words(self, owner: str, version: int) -> None:
         parameters = {"version": version, "limit": KEYS}
         while ids := self._read(
-            lambda snapshot: [row[0] for row in snapshot.tuples(vocabulary_writer.UNREAL, parameters)]
+            lambda snapshot: [
+                row[0] for row in snapshot.tuples(vocabulary_writer.UNPUBLISHED_ROWS, parameters)
+            ]
         ):
-            self._write(owner, partial(vocabulary_writer.delete_unreal, row_ids=ids, version=version))
+            self._write(owner, partial(vocabulary_writer.delete_unpublished, row_ids=ids, version=version))
 
     def _forget_other_basis(self) -> None:
         parameters = {"basis": self._discovery.basis, "limit": KEYS}
@@ -220,7 +222,7 @@ class Learning(WaveHandler):
         gained = total(observations.rows_of(snapshot, update.texts.gained))
         lost = total(observations.rows_of(snapshot, update.texts.lost))
         touched = {*gained.words, *lost.words, *start.words_void}
-        touched |= related(touched)
+        touched |= related_words(touched)
         before = self._in_force(snapshot, start, [TOTALS, *sorted(touched)])
         after = before + gained - lost
         self._write_evidence(update, {*gained.keys, *lost.keys}, after)
@@ -234,7 +236,7 @@ class Learning(WaveHandler):
         while words := evidence.words_after(snapshot, last, start.revision, WORDS_DECIDED):
             last = words[-1]
             rest = set(words) - touched
-            of_rest = self._in_force(snapshot, start, sorted(rest | related(rest)))
+            of_rest = self._in_force(snapshot, start, sorted(rest | related_words(rest)))
             self._write_words(snapshot, update, rest, totals + of_rest)
 
     def _in_force(self, snapshot: Snapshot, start: _Start, words: Sequence[str]) -> Evidence:
@@ -281,7 +283,11 @@ class Learning(WaveHandler):
             )
 
     def _word_ids(
-        self, snapshot: Snapshot, update: VocabularyUpdate, changed: Changes, known: Mapping[str, KnownWord]
+        self,
+        snapshot: Snapshot,
+        update: VocabularyUpdate,
+        changed: VocabularyChanges,
+        known: Mapping[str, VocabularyEntry],
     ) -> dict[str, int]:
         """The id of each changed word. A word keeps its id for ever; new ids follow in the order of words."""
         n_base = self._discovery.scorer.n_words

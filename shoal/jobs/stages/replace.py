@@ -67,7 +67,7 @@ def update_without_scoring(database: Database, document_id: int, draft: Document
     replacement of either document is open.
     """
     with database.snapshot() as snapshot:
-        holder = document_writer.document_with(snapshot, draft.content_hash)
+        holder = document_writer.find_document_id(snapshot, draft.content_hash)
         if _is_being_replaced(snapshot, document_id) or _is_being_replaced(snapshot, holder):
             return False
         if not _is_settled(snapshot, document_id, draft):
@@ -97,7 +97,7 @@ def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> b
     identity = document_writer.identity(snapshot, document_id)
     if identity is None:
         raise DocumentGoneError(document_id)
-    holder = document_writer.document_with(snapshot, draft.content_hash)
+    holder = document_writer.find_document_id(snapshot, draft.content_hash)
     if holder not in (None, document_id):
         raise DuplicateContentError(holder)
     return identity == (draft.content_hash, draft.title, draft.format.value)

@@ -19,7 +19,7 @@ from shoal.chunking.analysis import (
     analyze,
     analyze_cut,
     analyze_cuts,
-    cuts_of,
+    chunk_starts,
     scored_document,
 )
 from shoal.errors import LeaseLostError
@@ -35,8 +35,8 @@ from shoal.jobs.stages.discover import (
     delete_document,
     rows_to_withdraw,
 )
-from shoal.learning.scorers import TEXTS_LOOKED_UP, Vocabularies
-from shoal.learning.vocabulary import holds_learned_words
+from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS, Vocabularies
+from shoal.learning.vocabulary import may_contain_learned_words
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
 from shoal.scorer import LearningScorer, can_learn
 from shoal.settings import Settings
@@ -86,7 +86,7 @@ class VersionedScores(ItemScorer):
                 by_version[text.item.vocabulary_version].append(text)
         for version, some in by_version.items():
             # For a few texts, looking up their words is cheaper.
-            if len(some) > TEXTS_LOOKED_UP:
+            if len(some) > MAX_LOOKED_UP_TEXTS:
                 ready |= self._score_version(some, self._vocabularies.at(version), version)
         self._expected = ready
 
@@ -99,7 +99,7 @@ class VersionedScores(ItemScorer):
         drafts: list[CutDraft] = []
         for item, draft, cuts in texts:
             analyzed, read = self._kept.find(item)
-            if analyzed is None or holds_learned_words(analyzed, scorer):
+            if analyzed is None or may_contain_learned_words(analyzed, scorer):
                 items.append(item)
                 parsed = analyzed.parsed if analyzed else read.parsed if read and read.text is None else None
                 drafts.append(CutDraft(draft, cuts, parsed))
@@ -134,15 +134,15 @@ class VersionedScores(ItemScorer):
             scorer = self._vocabularies.reading(version, _tokens_of(analyzed))
         if analyzed is None and (cuts is None or scorer is base):
             analyzed = analyze(draft, base, settings)
-        if analyzed is not None and (scorer is base or not holds_learned_words(analyzed, scorer)):
+        if analyzed is not None and (scorer is base or not may_contain_learned_words(analyzed, scorer)):
             return scored_document(analyzed, base, vocabulary_version=version)
         if cuts is None:
             assert analyzed is not None, "without cuts there was an analysis"
-            cuts = cuts_of(analyzed)
+            cuts = chunk_starts(analyzed)
         again = analyze_cut(draft, cuts, scorer, settings, read=read)
         if again is None:
             # Another version of Shoal found these offsets.
-            cuts = cuts_of(analyze(draft, base, settings))
+            cuts = chunk_starts(analyze(draft, base, settings))
             again = analyze_cut(draft, cuts, scorer, settings)
         assert again is not None, "a text is parsed the same way twice"
         return scored_document(again, scorer, vocabulary_version=version)
@@ -188,7 +188,7 @@ class Scoring(ItemHandler):
     def prepare(self, item: WorkItem) -> Scored | None:
         assert item.content_hash is not None, "an accepted document has a hash"
         with self._database.snapshot() as snapshot:
-            if document_writer.document_with(snapshot, item.content_hash) is not None:
+            if document_writer.find_document_id(snapshot, item.content_hash) is not None:
                 return None
         return self.scored(item)
 
@@ -225,7 +225,7 @@ class Scoring(ItemHandler):
         snapshot = snapshot_of(connection)
         hashes = {item.content_hash for item, _ in group}
         if len(hashes) < len(group) or any(
-            document_writer.document_with(snapshot, one or "") for one in hashes
+            document_writer.find_document_id(snapshot, one or "") for one in hashes
         ):
             return [self.store(connection, item, prepared) for item, prepared in group]
         new: list[ScoredDocument] = []

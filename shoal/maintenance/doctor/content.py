@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from shoal.chunking.analysis import ReadDraft, analyze, analyze_cut, cuts_of, scored_document
+from shoal.chunking.analysis import ReadDraft, analyze, analyze_cut, chunk_starts, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
@@ -232,7 +232,7 @@ def _scored(draft: DocumentDraft, vocabularies: Vocabularies, context: CheckCont
     scorer = vocabularies.at(version)
     analysis = analyze(draft, base, settings)
     if scorer is not base:
-        cuts, parsed = cuts_of(analysis), ReadDraft(analysis.parsed, None)
+        cuts, parsed = chunk_starts(analysis), ReadDraft(analysis.parsed, None)
         rescored = analyze_cut(draft, cuts, scorer, settings, read=parsed)
         assert rescored is not None, "parsing is deterministic, so that the cuts fit"
         analysis = rescored

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shoal.errors import DamagedDatabaseError, SchemaError, StorageError
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
 from shoal.storage import migrate
-from shoal.storage.schema import Part, missing_parts, with_content
+from shoal.storage.schema import Part, missing_parts, tables_with_content
 
 SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
 INDEX_DAMAGE = re.compile(
@@ -151,7 +151,7 @@ def _schema(context: CheckContext) -> Sequence[Finding]:
     parts = _missing_parts(context)
     if not parts:
         return []
-    missing, is_table = [name for _, name, _ in parts], bool(with_content(parts))
+    missing, is_table = [name for _, name, _ in parts], bool(tables_with_content(parts))
     return [
         Finding(
             "schema",
@@ -176,7 +176,7 @@ def _repair_schema(context: CheckContext) -> None:
     except SchemaError:
         return
     missing = _missing_parts(context)
-    if with_content(missing):
+    if tables_with_content(missing):
         return
     with context.database.write() as connection:
         # Tables, then views, then indexes. The full-text index creates its own tables.

@@ -377,7 +377,7 @@ def _update_job(connection: sa.Connection, job_id: int, now: str) -> None:
 def _leftovers(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         moment = time.time() - context.settings.upload_timeout
-        n_silent = snapshot.value(statements.SILENT_UPLOADS.text, {"moment": moment})
+        n_silent = snapshot.value(statements.COUNT_STALE_UPLOADS.text, {"moment": moment})
         local_jobs = snapshot.rows(statements.LOCAL_JOBS.text)
     n = n_silent + sum(lease.is_dead(row["local_owner"]) for row in local_jobs)
     spool_files = _old_spool_files(context.settings)
@@ -424,7 +424,7 @@ def _remove_leftovers(context: CheckContext) -> None:
     embedded.drop_abandoned_jobs(database, settings)
     moment = time.time() - settings.upload_timeout
     with database.write() as connection:
-        connection.execute(statements.DROP_SILENT_UPLOADS, {"moment": moment})
+        connection.execute(statements.DROP_STALE_UPLOADS, {"moment": moment})
     remove_dropped(database, embedded.ALL_SLICES)
     for path in _old_spool_files(settings):
         path.unlink(missing_ok=True)

@@ -146,7 +146,7 @@ def _words(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         number = vocabulary_queries.newest(snapshot).number
         recorded = vocabulary_queries.count_words(snapshot, number)
-        n = sum(word.learned is not None for word in vocabulary_queries.words_at(snapshot, number))
+        n = sum(word.learned is not None for word in vocabulary_queries.read_words(snapshot, number))
     if recorded == n:
         return []
     return [
@@ -165,7 +165,7 @@ def _count_words(context: CheckContext) -> None:
     with context.database.write() as connection:
         snapshot = snapshot_of(connection)
         number = vocabulary_queries.newest(snapshot).number
-        n = sum(word.learned is not None for word in vocabulary_queries.words_at(snapshot, number))
+        n = sum(word.learned is not None for word in vocabulary_queries.read_words(snapshot, number))
         connection.execute(sa.text(SET_N_WORDS), {"n": n, "version": number})
 
 

@@ -37,7 +37,7 @@ class Report:
         return not any(finding.is_error for finding in self.findings)
 
 
-def examine(
+def run_checks(
     context: CheckContext, *, repair: bool = False, quick: bool = False, watch: Watcher = lambda _: None
 ) -> Report:
     """Run the checks; with `repair`, fix what can be fixed without losing a document.

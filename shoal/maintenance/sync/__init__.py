@@ -1,5 +1,5 @@
 """Syncs a library with a folder: adds new documents, updates changed ones, can delete vanished ones."""
 
-from shoal.maintenance.sync.apply import Synced, sync
+from shoal.maintenance.sync.apply import SyncResult, sync
 
-__all__ = ["Synced", "sync"]
+__all__ = ["SyncResult", "sync"]

@@ -74,7 +74,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """The changes of a sync, or those it would make with `dry_run`.
 
     `vanished`: documents that stay although their files no longer exist, because deletion was not requested
@@ -109,7 +109,7 @@ def sync(
     processes: int = 1,
     watch: Watcher | None = None,
     watch_reading: Callable[[int], None] = lambda _: None,
-) -> Synced:
+) -> SyncResult:
     """Update the documents of a folder to match its files.
 
     Documents are matched by absolute path; those with a relative path get an absolute one
@@ -162,8 +162,8 @@ def _possible_mount_points(content: Folder, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> Synced:
-    return Synced(
+def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> SyncResult:
+    return SyncResult(
         new=tuple(Change(file.name, None) for file in plan.new),
         changed=tuple(_change(pair) for pair in plan.changed),
         renamed=tuple(_change(pair) for pair in plan.kept if pair.is_renamed),
@@ -197,7 +197,7 @@ def _apply(
     *,
     processes: int,
     watch: Watcher | None,
-) -> Synced:
+) -> SyncResult:
     failed = list(content.failed)
     unchanged = [_change(pair) for pair in plan.kept if not pair.is_renamed]
     renamed = [_change(pair) for pair in plan.kept if pair.is_renamed and _rename(engine, pair, failed)]
@@ -207,7 +207,7 @@ def _apply(
     tagged = _tag(engine, [*unchanged, *renamed, *same_stored], tags)
     deleted = [document for document in to_delete if _delete(engine, document)]
     kept = [document for document in plan.vanished if document not in to_delete]
-    return Synced(
+    return SyncResult(
         new=tuple(outcome.new),
         changed=tuple(outcome.changed),
         renamed=tuple(renamed),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from shoal.formats.folder_listing import may_be_listed
+from shoal.formats.folder_listing import is_listable
 from shoal.maintenance.sync.folder import Folder
 from shoal.maintenance.sync.plan import Stored
 from shoal.storage.database import Snapshot
@@ -48,7 +48,7 @@ def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
     folded = {name.casefold(): name for name in sorted(paths)}
     documents = []
     for document_id, source_path, content_hash in rows:
-        if may_be_listed(source_path, folder.root):
+        if is_listable(source_path, folder.root):
             name = source_path if source_path in paths else folded.get(source_path.casefold(), source_path)
             if name != source_path and not _is_same_file(source_path, paths[name]):
                 name = source_path

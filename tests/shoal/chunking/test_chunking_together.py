@@ -17,7 +17,7 @@ from shoal.chunking.analysis import (
     analyze,
     analyze_cut,
     analyze_cuts,
-    cuts_of,
+    chunk_starts,
     scored_document,
 )
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
@@ -53,7 +53,7 @@ def scorer() -> ReefScorer:
 @pytest.fixture(scope="module")
 def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
     base = scorer.without_custom_words()
-    return {text: cuts_of(analyze(draft(text), base, OPTIONS)) for text in TEXTS}
+    return {text: chunk_starts(analyze(draft(text), base, OPTIONS)) for text in TEXTS}
 
 
 @settings(deadline=None, max_examples=30)
@@ -85,8 +85,8 @@ def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
     read = ReadDraft.of(first)
     assert read.text is not None, "long enough to be worth it"
-    again = analyze_cut(draft(LONG), cuts_of(first), learned, OPTIONS, read=read)
-    afresh = analyze_cut(draft(LONG), cuts_of(first), learned, OPTIONS)
+    again = analyze_cut(draft(LONG), chunk_starts(first), learned, OPTIONS, read=read)
+    afresh = analyze_cut(draft(LONG), chunk_starts(first), learned, OPTIONS)
     assert again is not None
     assert afresh is not None
     assert scored(again, learned) == scored(afresh, learned)
@@ -99,8 +99,8 @@ def test_a_read_draft_can_be_reused_several_times(scorer: ReefScorer) -> None:
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
     read = ReadDraft.of(first)
     for _ in range(2):
-        again = analyze_cut(draft(LONG), cuts_of(first), scorer, OPTIONS, read=read)
-        expected = analyze_cut(draft(LONG), cuts_of(first), scorer, OPTIONS)
+        again = analyze_cut(draft(LONG), chunk_starts(first), scorer, OPTIONS, read=read)
+        expected = analyze_cut(draft(LONG), chunk_starts(first), scorer, OPTIONS)
         assert again is not None
         assert expected is not None
         assert scored(again, scorer) == scored(expected, scorer)

@@ -161,7 +161,7 @@ def assert_evidence(database: Database) -> None:
         ids = [row[0] for row in snapshot.rows("SELECT id FROM observed_documents WHERE state = 'learned'")]
         in_sums = Evidence.of(observations.rows_of(snapshot, ids))
         in_force = Evidence.of(evidence.in_force(snapshot, words, state.revision))
-        n_known = len(vocabulary_queries.words_at(snapshot, vocabulary_queries.newest(snapshot).number))
+        n_known = len(vocabulary_queries.read_words(snapshot, vocabulary_queries.newest(snapshot).number))
         assert vocabulary_queries.count_words(snapshot, vocabulary_queries.newest(snapshot).number) == n_known
     assert in_sums == in_force
 

@@ -24,7 +24,7 @@ from job_parts import (
 from shoal.errors import DocumentError
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.claims import has_claimable_work, leases, release, renew
-from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_items
 from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
@@ -111,7 +111,7 @@ def test_batch_reports_whether_more_is_claimable(database: Database, settings: S
 
 def test_batch_combines_single_documents_of_many_jobs(database: Database, settings: Settings) -> None:
     for i in range(20):
-        submit_one(database, settings, draft(f"note {i}"))
+        submit_document(database, settings, draft(f"note {i}"))
     assert len(must_claim(database, settings).items) == 20
 
 
@@ -133,8 +133,8 @@ def test_duplicate_waits_until_the_original_is_stored(database: Database, settin
 
 
 def test_tags_of_a_duplicate_are_added_to_the_document(database: Database, settings: Settings) -> None:
-    submit_one(database, settings, draft("same", tags=["a"]))
-    submit_one(database, settings, draft("same", tags=["b", "a"]))
+    submit_document(database, settings, draft("same", tags=["a"]))
+    submit_document(database, settings, draft("same", tags=["b", "a"]))
     run_job(database, settings)
     assert rows(database, "SELECT tag FROM document_tags ORDER BY tag") == [("a",), ("b",)]
 

@@ -29,7 +29,7 @@ from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work, release
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import FINAL, Stage
-from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.queue.transitions import Outcome, finish_item, finish_wave
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
 from shoal.jobs.stages.runner import process
@@ -124,7 +124,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(content=CONTENTS)
     def submit(self, content: str) -> None:
-        self.job_ids.append(submit_one(self.database, self.settings, draft(content)))
+        self.job_ids.append(submit_document(self.database, self.settings, draft(content)))
 
     @rule()
     def upload_and_die(self) -> None:

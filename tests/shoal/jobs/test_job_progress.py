@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.jobs.queue.progress import MAX_JOBS, Paces, fraction_done
-from shoal.jobs.queue.queries import Job, Progress, WaveSeen
+from shoal.jobs.queue.progress import MAX_JOBS, ProgressEstimator, fraction_done
+from shoal.jobs.queue.queries import Job, Progress, WaveProgress
 from shoal.jobs.queue.states import Stage
 from shoal.models import JobKind, JobStatus
 from shoal.support.clock import timestamp
@@ -57,8 +57,8 @@ def job(
     )
 
 
-def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 1000) -> WaveSeen:
-    return WaveSeen(stage, total, pending, n_bytes)
+def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 1000) -> WaveProgress:
+    return WaveProgress(stage, total, pending, n_bytes)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 100
         (job(status=JobStatus.canceled), [wave(Stage.discover, 70)], 1.0),
     ],
 )
-def test_discovered_documents_count_half(state: Job, waves: list[WaveSeen], fraction: float) -> None:
+def test_discovered_documents_count_half(state: Job, waves: list[WaveProgress], fraction: float) -> None:
     assert fraction_done(state, waves) == pytest.approx(fraction)
 
 
@@ -91,20 +91,20 @@ def test_discovered_documents_count_half(state: Job, waves: list[WaveSeen], frac
 def test_fraction_is_between_0_and_1(
     waves: list[tuple[Stage | None, int, int]], ended: int, more: int
 ) -> None:
-    seen = [WaveSeen(stage, 9, pending, n_bytes) for stage, pending, n_bytes in waves]
+    seen = [WaveProgress(stage, 9, pending, n_bytes) for stage, pending, n_bytes in waves]
     state = job(bytes_done=ended, bytes_total=ended + more)
     assert 0 <= fraction_done(state, seen) <= 1
 
 
 def test_remaining_time_uses_the_recent_speed() -> None:
     now = START.timestamp() + 3600
-    paces = Paces(clock=lambda: now)
+    progress_estimator = ProgressEstimator(clock=lambda: now)
     # Without earlier samples, the speed is that of the whole hour.
-    first = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+    first = progress_estimator.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
     assert first.fraction == pytest.approx(0.55)
     assert first.seconds_left == pytest.approx(3600 * 0.45 / 0.55)
     now += 10
-    quick = paces.estimate(job(done=30, bytes_done=300), [wave(Stage.score, 70)])
+    quick = progress_estimator.estimate(job(done=30, bytes_done=300), [wave(Stage.score, 70)])
     assert quick.fraction == pytest.approx(0.65)
     assert quick.items_per_second == pytest.approx(2)
     assert quick.bytes_per_second == pytest.approx(10)
@@ -113,31 +113,31 @@ def test_remaining_time_uses_the_recent_speed() -> None:
 
 def test_speed_ignores_samples_older_than_a_minute() -> None:
     now = START.timestamp() + 10
-    paces = Paces(clock=lambda: now)
-    paces.estimate(job(), [wave(Stage.score, 100)])
+    progress_estimator = ProgressEstimator(clock=lambda: now)
+    progress_estimator.estimate(job(), [wave(Stage.score, 100)])
     now += 3600
-    paces.estimate(job(done=1, bytes_done=10), [wave(Stage.score, 99)])
+    progress_estimator.estimate(job(done=1, bytes_done=10), [wave(Stage.score, 99)])
     now += 10
-    quick = paces.estimate(job(done=11, bytes_done=110), [wave(Stage.score, 89)])
+    quick = progress_estimator.estimate(job(done=11, bytes_done=110), [wave(Stage.score, 89)])
     assert quick.items_per_second == pytest.approx(1)
     assert quick.seconds_left == pytest.approx(89)
 
 
 def test_stalled_job_has_no_remaining_time() -> None:
     now = START.timestamp()
-    paces = Paces(clock=lambda: now)
+    progress_estimator = ProgressEstimator(clock=lambda: now)
     for _ in range(100):
         now += 2
-        still = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+        still = progress_estimator.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
     assert still.bytes_per_second == 0
     assert still.seconds_left is None
 
 
 def test_waiting_job_has_no_speed_and_ended_job_has_its_average() -> None:
-    paces = Paces(clock=lambda: 0.0)
-    waiting = paces.estimate(job(status=JobStatus.enqueued), [wave(Stage.discover, 100)])
+    progress_estimator = ProgressEstimator(clock=lambda: 0.0)
+    waiting = progress_estimator.estimate(job(status=JobStatus.enqueued), [wave(Stage.discover, 100)])
     assert (waiting.bytes_per_second, waiting.seconds_left) == (None, None)
-    ended = paces.estimate(
+    ended = progress_estimator.estimate(
         job(status=JobStatus.succeeded, done=100, bytes_done=1000, finished_after=20), [wave(None, 0)]
     )
     assert (ended.fraction, ended.seconds_left) == (1, 0)
@@ -147,13 +147,15 @@ def test_waiting_job_has_no_speed_and_ended_job_has_its_average() -> None:
 def test_refused_items_do_not_count_in_the_speed() -> None:
     """The wave of this job has 60 of its 100 items; the upload refused the others."""
     now = START.timestamp() + 2
-    paces = Paces(clock=lambda: now)
-    first = paces.estimate(job(done=50, failed=40), [wave(Stage.score, 50, total=60)])
+    progress_estimator = ProgressEstimator(clock=lambda: now)
+    first = progress_estimator.estimate(job(done=50, failed=40), [wave(Stage.score, 50, total=60)])
     assert first.items_per_second == pytest.approx(10 / 2)
     now += 10
-    second = paces.estimate(job(done=70, failed=40, bytes_done=300), [wave(Stage.score, 30, total=60)])
+    second = progress_estimator.estimate(
+        job(done=70, failed=40, bytes_done=300), [wave(Stage.score, 30, total=60)]
+    )
     assert second.items_per_second == pytest.approx(20 / 10)
-    ended = paces.estimate(
+    ended = progress_estimator.estimate(
         job(status=JobStatus.partial, done=100, failed=40, bytes_done=1000, finished_after=20),
         [wave(None, 0, total=60)],
     )
@@ -162,18 +164,21 @@ def test_refused_items_do_not_count_in_the_speed() -> None:
 
 def test_retry_and_clock_set_back_reset_the_samples() -> None:
     now = START.timestamp() + 100
-    paces = Paces(clock=lambda: now)
-    paces.estimate(job(done=90, bytes_done=900), [wave(Stage.score, 10)])
+    progress_estimator = ProgressEstimator(clock=lambda: now)
+    progress_estimator.estimate(job(done=90, bytes_done=900), [wave(Stage.score, 10)])
     now += 10
-    again = paces.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
+    again = progress_estimator.estimate(job(done=10, bytes_done=100), [wave(Stage.score, 90)])
     assert again.seconds_left is not None
     assert again.seconds_left > 0
     now -= 50
-    assert paces.estimate(job(done=20, bytes_done=200), [wave(Stage.score, 80)]).seconds_left is not None
+    assert (
+        progress_estimator.estimate(job(done=20, bytes_done=200), [wave(Stage.score, 80)]).seconds_left
+        is not None
+    )
 
 
 def test_number_of_sampled_jobs_is_limited() -> None:
-    paces = Paces(clock=lambda: START.timestamp() + 10)
+    progress_estimator = ProgressEstimator(clock=lambda: START.timestamp() + 10)
     for number in range(MAX_JOBS + 10):
-        paces.estimate(job(job_id=number), [wave(Stage.discover, 100)])
-    assert len(paces._samples) == MAX_JOBS
+        progress_estimator.estimate(job(job_id=number), [wave(Stage.discover, 100)])
+    assert len(progress_estimator._samples) == MAX_JOBS

@@ -33,7 +33,7 @@ from waiting import until
 from shoal.errors import BrokerUnavailableError
 from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.submission import submit_one
+from shoal.jobs.queue.submission import submit_document
 from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, JobStatus, ScoredDocument
 from shoal.settings import Settings
@@ -281,7 +281,7 @@ def _work_and_stop(settings: Settings, n: int, sign: Path) -> None:
 
 
 def test_idle_reconciler_shrinks_the_file(database: Database, settings: Settings) -> None:
-    submit_one(database, settings, draft("word " * 4_000_000))
+    submit_document(database, settings, draft("word " * 4_000_000))
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")
     with database.write() as connection:

@@ -30,7 +30,7 @@ from shoal.jobs.queue import lease, queries
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, has_claimable_work
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
-from shoal.jobs.queue.submission import submit_one
+from shoal.jobs.queue.submission import submit_document
 from shoal.jobs.queue.transitions import Advance, Outcome, finish_item, finish_items
 from shoal.jobs.stages import runner
 from shoal.jobs.stages.contract import Handlers, ItemHandler, WaveHandler
@@ -151,9 +151,9 @@ def test_storing_error_fails_only_that_document(
 def test_duplicate_is_stored_if_its_original_is_deleted_concurrently(
     database: Database, settings: Settings
 ) -> None:
-    submit_one(database, settings, draft("same"))
+    submit_document(database, settings, draft("same"))
     run_job(database, settings)
-    job_id = submit_one(database, settings, draft("same"))
+    job_id = submit_document(database, settings, draft("same"))
     scoring = handlers(database)[Stage.score]
     prepared_as_duplicate = []
 
@@ -176,7 +176,7 @@ def test_duplicate_is_stored_if_its_original_is_deleted_concurrently(
 
 
 def test_content_stored_concurrently_makes_a_duplicate(database: Database, settings: Settings) -> None:
-    job_id = submit_one(database, settings, draft("same", tags=["late"]))
+    job_id = submit_document(database, settings, draft("same", tags=["late"]))
 
     def score(document: DocumentDraft) -> ScoredDocument:
         with database.write() as connection:

@@ -13,7 +13,7 @@ from job_parts import assert_consistent, claim_now, draft, rows, run_job, status
 from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.recovery import reconcile
-from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_one
+from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_document
 from shoal.models import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -139,7 +139,7 @@ def test_too_many_items_are_refused(database: Database, settings: Settings) -> N
 def test_full_disk_accepts_no_upload(database: Database, settings: Settings) -> None:
     sa.event.listen(database.engine, "begin", _no_more_pages)
     with pytest.raises(DiskFullError):
-        submit_one(database, settings, draft("word " * 200_000))
+        submit_document(database, settings, draft("word " * 200_000))
     opened = Upload(database, settings).begin()
     opened.add(draft("word " * 200_000))
     with pytest.raises(DiskFullError):
@@ -158,8 +158,8 @@ def _no_more_pages(connection: sa.Connection) -> None:
 
 
 def test_same_key_and_body_return_the_same_job(database: Database, settings: Settings) -> None:
-    first = submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
-    assert submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h") == first
+    first = submit_document(database, settings, draft("a"), idempotency_key="k", request_hash="h")
+    assert submit_document(database, settings, draft("a"), idempotency_key="k", request_hash="h") == first
     again = Upload(database, settings).begin(idempotency_key="k")
     again.add(draft("a"))
     assert again.finish(request_hash="h") == first
@@ -169,9 +169,9 @@ def test_same_key_and_body_return_the_same_job(database: Database, settings: Set
 
 
 def test_same_key_with_another_body_is_an_error(database: Database, settings: Settings) -> None:
-    submit_one(database, settings, draft("a"), idempotency_key="k", request_hash="h")
+    submit_document(database, settings, draft("a"), idempotency_key="k", request_hash="h")
     with pytest.raises(IdempotencyError):
-        submit_one(database, settings, draft("b"), idempotency_key="k", request_hash="other")
+        submit_document(database, settings, draft("b"), idempotency_key="k", request_hash="other")
     with pytest.raises(IdempotencyError):
         Upload(database, settings).begin(idempotency_key="k", request_hash="other")
     late = Upload(database, settings).begin(idempotency_key="k")
@@ -206,7 +206,7 @@ def test_document_fields_reach_the_worker(database: Database, settings: Settings
         warnings=("read as something",),
         source_path="f/g.txt",
     )
-    submit_one(database, settings, given)
+    submit_document(database, settings, given)
     batch = claim_now(database, settings)
     assert batch is not None
     from shoal.jobs.queue.claims import draft_of
@@ -228,7 +228,7 @@ def test_delete_job_deletes_documents(database: Database, settings: Settings) ->
 
 
 def test_wait_returns_at_once_on_a_change_and_at_the_timeout(database: Database, settings: Settings) -> None:
-    job_id = submit_one(database, settings, draft("a"))
+    job_id = submit_document(database, settings, draft("a"))
     job = queries.get_job(database, job_id)
     started = time.monotonic()
     assert queries.wait_for_change(database, job_id, job.revision, 0.2).revision == job.revision

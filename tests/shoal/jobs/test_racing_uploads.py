@@ -16,7 +16,7 @@ from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, list_jobs
 from shoal.jobs.queue.states import FINAL
-from shoal.jobs.queue.submission import Upload, submit_one
+from shoal.jobs.queue.submission import Upload, submit_document
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import ItemStatus, JobStatus
 from shoal.settings import Settings
@@ -36,13 +36,13 @@ def upload_and_work(url: str, number: int, barrier: Any, answers: Any) -> None:
     barrier.wait(TIMEOUT_SECONDS)
     try:
         for draft in drafts[: len(drafts) // 2]:
-            submit_one(database, settings, draft)
+            submit_document(database, settings, draft)
         random.Random(number).shuffle(drafts)
         upload = Upload(database, settings).begin()
         for draft in drafts:
             upload.add(draft)
         upload.finish()
-        job_id = submit_one(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
+        job_id = submit_document(database, settings, drafts[0], idempotency_key="key", request_hash="hash")
         while True:
             batch = claim(database, lease.new_owner(), settings)
             if batch is not None:

@@ -18,7 +18,7 @@ from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
-from shoal.jobs.queue.submission import submit_one, submit_replacement
+from shoal.jobs.queue.submission import submit_document, submit_replacement
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import DocumentDraft, JobKind, JobStatus
 from shoal.settings import Settings
@@ -55,7 +55,7 @@ class Workers:
         assert_consistent(self._database)
 
     def stored(self, content: str) -> int:
-        job_id = submit_one(self._database, self._settings, draft(content, self._settings))
+        job_id = submit_document(self._database, self._settings, draft(content, self._settings))
         self.work()
         document_id = get_items(self._database, job_id)[0].document_id
         assert document_id is not None
@@ -102,7 +102,7 @@ def test_text_of_a_document_under_replacement_is_stored_again(
 ) -> None:
     document_id = workers.stored(FIRE)
     replace(database, settings, document_id, PLANT)
-    again = submit_one(database, settings, draft(FIRE, settings))
+    again = submit_document(database, settings, draft(FIRE, settings))
     held = workers.claim()
     assert held is not None
     assert workers.claim() is None, "it is not decided yet whether this is a duplicate"

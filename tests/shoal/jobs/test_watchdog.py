@@ -23,7 +23,7 @@ from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_rescore
 from shoal.jobs.queue.transitions import Outcome, finish_item
-from shoal.jobs.queue.watchdog import Watchdog, renewed, time_limit
+from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, time_limit
 from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import MIB, Settings
@@ -232,7 +232,7 @@ def test_process_with_a_local_job_renews_its_leases(database: Database, settings
     batch = claim(database, lease.new_owner(), settings, job_id=job_id)
     assert batch is not None
     before = expiry(database)
-    with renewed(database, settings, job_id):
+    with renewing_leases(database, settings, job_id):
         until(lambda: expiry(database) > before + settings.lease_seconds)
     assert reconcile(database, settings).reclaimed == 0
 

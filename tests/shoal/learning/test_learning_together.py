@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import analyze, analyze_many, cuts_of
+from shoal.chunking.analysis import analyze, analyze_many, chunk_starts
 from shoal.formats.drafts import make_draft
 from shoal.learning.observations import discover, discover_many
 from shoal.models import DocumentDraft
@@ -50,7 +50,7 @@ def test_observing_texts_at_once_equals_observing_each(
     assert [analyzed.draft for analyzed in together.drafts] == selected
     for draft, analyzed, actual in zip(selected, together.drafts, rows, strict=True):
         alone = analyze(draft, scorer, OPTIONS)
-        assert cuts_of(analyzed) == cuts_of(alone)
+        assert chunk_starts(analyzed) == chunk_starts(alone)
         assert analyzed.contexts == alone.contexts
         assert actual == discover(alone, OPTIONS)
 

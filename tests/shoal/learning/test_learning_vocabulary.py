@@ -16,15 +16,15 @@ from learning_texts import text
 from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import AnalyzedDraft
 from shoal.learning import (
-    Changes,
     Evidence,
     EvidenceRow,
     Kind,
     LearnedWord,
+    VocabularyChanges,
     changes,
-    holds_learned_words,
     learn,
-    related,
+    may_contain_learned_words,
+    related_words,
     with_vocabulary,
 )
 from shoal.settings import Settings
@@ -120,9 +120,9 @@ def test_a_plural_is_evidence_for_its_singular(observed: list[list[EvidenceRow]]
     assert learned["quimble"].n_occurrences == 3
     assert learned["trobins"].n_occurrences == 2
     assert learned["frobnicle engine"].n_occurrences == 4  # the plural occurs once: no candidate
-    assert related(["quimbles"]) >= {"quimble"}
-    assert related(["quimble"]) == {"quimbles"}
-    assert related(["frobnicle engine"]) == {"frobnicle engines"}
+    assert related_words(["quimbles"]) >= {"quimble"}
+    assert related_words(["quimble"]) == {"quimbles"}
+    assert related_words(["frobnicle engine"]) == {"frobnicle engines"}
     with_singular = evidence + Evidence.of([EvidenceRow(1, "trobin", 1, 1, 1, 1, (), (), ())])
     assert "trobins" not in learned_from(with_singular, scorer)
     assert learned_from(with_singular, scorer)["trobin"].n_occurrences == 3
@@ -193,7 +193,7 @@ def test_only_words_touched_by_a_wave_must_be_decided_again(
     with_totals_of_the_end = Evidence.of([totals, *before.rows()[1:]])
     in_force = learned_from(with_totals_of_the_end, scorer)
     touched = set(total([observed[i] for i in wave]).words)
-    touched |= related(touched)
+    touched |= related_words(touched)
     needed = Evidence.of(row for row in after.rows() if row.kind == 0 or row.word in touched)
     new = changes(in_force, touched, learn(needed, touched, scorer, SETTINGS))
     result = {word: entry for word, entry in in_force.items() if word not in new.retired}
@@ -210,7 +210,7 @@ def test_changes_are_new_changed_and_retired_words(
     forward = changes(before, touched, after.values())
     assert [word.word for word in forward.learned] == sorted(w for w in after if before.get(w) != after[w])
     assert forward.retired == ()
-    assert changes(after, touched, after.values()) == Changes((), ())
+    assert changes(after, touched, after.values()) == VocabularyChanges((), ())
     back = changes(after, touched, before.values())
     assert back.retired == tuple(sorted(set(after) - set(before)))
 
@@ -257,8 +257,8 @@ def test_the_first_analysis_is_valid_if_no_learned_word_occurs(
         ("Zorblax!", True),
     ):
         draft = analyzed(content)
-        assert holds_learned_words(draft, extended) == holds, content
-        assert not holds_learned_words(draft, scorer)
+        assert may_contain_learned_words(draft, extended) == holds, content
+        assert not may_contain_learned_words(draft, scorer)
         if not holds:
             again = extended.analyze(content)
             plain = scorer.analyze(content)
@@ -276,8 +276,8 @@ def test_learned_words_in_headings_are_detected(
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
     draft = analyzed("Ships sail the ocean.")
-    assert not holds_learned_words(draft, extended)
-    assert holds_learned_words(dataclasses.replace(draft, contexts=("On the zorblax",)), extended)
+    assert not may_contain_learned_words(draft, extended)
+    assert may_contain_learned_words(dataclasses.replace(draft, contexts=("On the zorblax",)), extended)
 
 
 def test_empty_evidence_gives_no_learned_words(scorer: ReefScorer) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.maintenance.sync import Synced, sync
+from shoal.maintenance.sync import SyncResult, sync
 
 TEXTS = {
     "Fire": "# Fire\n\nA volcano throws lava and ash.\n\n## Stone\n\nGranite is a rock. Basalt is a rock.\n",
@@ -76,7 +76,7 @@ def run_until_killed(program: str, *arguments: object) -> None:
     assert process.returncode == -9, process.stderr
 
 
-def follow(library: Path, folder: Path, **options: Any) -> Synced:
+def follow(library: Path, folder: Path, **options: Any) -> SyncResult:
     """Sync the library with the folder."""
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         return sync(engine, folder, **options)

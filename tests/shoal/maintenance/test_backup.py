@@ -21,7 +21,7 @@ from shoal.cli.files import write_file
 from shoal.engine import Engine
 from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, ShoalError
 from shoal.maintenance import backup
-from shoal.maintenance.backup import back_up
+from shoal.maintenance.backup import create_backup
 from shoal.maintenance.restore import restore
 from shoal.storage import migrate
 from shoal.storage.database import Database
@@ -57,7 +57,7 @@ RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]),
 
 
 def test_backup_is_one_file_with_all_data(library: Path, tmp_path: Path) -> None:
-    copy = back_up(library, tmp_path / "copy.db")
+    copy = create_backup(library, tmp_path / "copy.db")
     assert (copy.n_documents, copy.schema) == (3, migrate.HEAD)
     assert copy.n_bytes == (tmp_path / "copy.db").stat().st_size
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
@@ -74,7 +74,7 @@ def test_backup_shows_the_moment_of_its_start_despite_writes(library: Path, tmp_
             if len(steps) <= 3:
                 engine.ingest(title="New", content=f"A market price and a wage, number {len(steps)}.")
 
-        back_up(library, tmp_path / "copy.db", watch=watch)
+        create_backup(library, tmp_path / "copy.db", watch=watch)
     assert len(titles(library)) == 6
     assert exported(tmp_path / "copy.db") == before
     # The copy never restarted.
@@ -84,7 +84,7 @@ def test_backup_shows_the_moment_of_its_start_despite_writes(library: Path, tmp_
 
 def test_backup_reports_its_progress(library: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    copy = back_up(library, tmp_path / "copy.db", watch=lambda done, total: seen.append((done, total)))
+    copy = create_backup(library, tmp_path / "copy.db", watch=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (copy.n_bytes, copy.n_bytes)
 
 
@@ -92,30 +92,30 @@ def test_backup_replaces_an_existing_file_only_with_force(library: Path, tmp_pat
     target = tmp_path / "copy.db"
     target.write_text("dear diary")
     with pytest.raises(BackupError, match="exists; choose another name, or use --force"):
-        back_up(library, target, watch=lambda *_: pytest.fail("copied for nothing"))
+        create_backup(library, target, watch=lambda *_: pytest.fail("copied for nothing"))
     assert target.read_text() == "dear diary"
-    back_up(library, target, force=True)
+    create_backup(library, target, force=True)
     assert exported(target) == exported(library)
 
 
 def test_backup_does_not_replace_a_file_that_appears_meanwhile(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     with pytest.raises(BackupError, match="exists by now"):
-        back_up(library, target, watch=lambda *_: target.write_text("dear diary") and None)
+        create_backup(library, target, watch=lambda *_: target.write_text("dear diary") and None)
     assert target.read_text() == "dear diary"
     assert not list(tmp_path.glob("*.partial"))
 
 
 def test_killed_backup_leaves_the_previous_one(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
-    back_up(library, target)
+    create_backup(library, target)
     before = exported(target)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(**documents()[3])
     run_until_killed(BACKUP_KILLED, library, target)
     assert exported(target) == before
     assert len(list(tmp_path.glob(".copy.db.*.partial"))) == 1
-    back_up(library, target, force=True)
+    create_backup(library, target, force=True)
     assert titles(target) == list(TEXTS)
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -125,40 +125,40 @@ def test_backup_of_a_damaged_library_is_an_error(library: Path, tmp_path: Path) 
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("DELETE FROM sections")
     with pytest.raises(BackupError, match="refer to missing rows"):
-        back_up(library, tmp_path / "copy.db")
+        create_backup(library, tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
     assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_backup_creates_the_folder_of_its_target(library: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder" / "copy.db"
-    back_up(library, target)
+    create_backup(library, target)
     assert exported(target) == exported(library)
     file = tmp_path / "a file"
     file.write_text("dear diary")
     with pytest.raises(BackupError, match="cannot create the folder"):
-        back_up(library, file / "copy.db")
+        create_backup(library, file / "copy.db")
 
 
 def test_backup_rejects_unusable_targets(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NotFoundError, match="no database"):
-        back_up(tmp_path / "none.db", tmp_path / "copy.db")
+        create_backup(tmp_path / "none.db", tmp_path / "copy.db")
     with pytest.raises(BackupError, match="is a folder"):
-        back_up(library, tmp_path)
+        create_backup(library, tmp_path)
     with pytest.raises(BackupError, match="the database itself"):
-        back_up(library, library, force=True)
+        create_backup(library, library, force=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 99, 1))
     with pytest.raises(DiskFullError, match="has 1 free bytes"):
-        back_up(library, tmp_path / "copy.db")
+        create_backup(library, tmp_path / "copy.db")
 
 
 # --- Restoring ---
 
 
 def test_restore_brings_the_backup_back_and_keeps_the_previous_library(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     as_backed_up = exported(library)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.delete_document(1)
@@ -175,14 +175,14 @@ def test_restore_brings_the_backup_back_and_keeps_the_previous_library(library: 
 
 
 def test_restore_creates_a_missing_library(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     expected = exported(library)
     assert restore(tmp_path / "other.db", tmp_path / "copy.db").aside is None
     assert exported(tmp_path / "other.db") == expected
 
 
 def test_restore_ignores_the_log_of_a_deleted_library(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     expected = exported(library)
     log = tmp_path / "shoal.db-wal"
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
@@ -195,7 +195,7 @@ def test_restore_ignores_the_log_of_a_deleted_library(library: Path, tmp_path: P
 
 
 def test_restore_refuses_a_library_in_use(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(**documents()[3])
         with pytest.raises(DatabaseInUseError, match="stop the service"):
@@ -206,7 +206,7 @@ def test_restore_refuses_a_library_in_use(library: Path, tmp_path: Path) -> None
 
 
 def test_killed_restore_leaves_the_library_unchanged(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     as_backed_up = exported(library)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         engine.ingest(**documents()[3])
@@ -218,7 +218,7 @@ def test_killed_restore_leaves_the_library_unchanged(library: Path, tmp_path: Pa
 
 
 def test_restore_moves_an_unreadable_library_aside(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     expected = exported(library)
     library.write_bytes(b"\xff" * 20_000)
     restored = restore(library, tmp_path / "copy.db")
@@ -230,7 +230,7 @@ def test_restore_moves_an_unreadable_library_aside(library: Path, tmp_path: Path
 def test_restore_of_an_unusable_copy_changes_nothing(library: Path, tmp_path: Path) -> None:
     expected = exported(library)
     copy = tmp_path / "copy.db"
-    back_up(library, copy)
+    create_backup(library, copy)
     content = copy.read_bytes()
 
     def assert_refused(match: str) -> None:
@@ -294,7 +294,7 @@ def test_pipes_links_and_folders_are_neither_restored_nor_replaced(library: Path
             restore(library, source)
     for target in (pipe, link):
         with pytest.raises(BackupError, match="not a regular file"):
-            back_up(library, target, force=True)
+            create_backup(library, target, force=True)
         with pytest.raises(ShoalError, match="no regular file"):
             write_file(["a line"], target)
     assert pipe.is_fifo()
@@ -326,7 +326,7 @@ def test_full_disk_leaves_no_file(library: Path, tmp_path: Path, command: str) -
 
 
 def test_restore_does_not_overwrite_a_database_of_another_program(library: Path, tmp_path: Path) -> None:
-    back_up(library, tmp_path / "copy.db")
+    create_backup(library, tmp_path / "copy.db")
     other = tmp_path / "recipes.db"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")

@@ -25,7 +25,7 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.runner import handlers_for, process
-from shoal.maintenance.doctor import CheckContext, Finding, Report, Severity, examine, runner
+from shoal.maintenance.doctor import CheckContext, Finding, Report, Severity, run_checks, runner
 from shoal.models import JobStatus
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -49,7 +49,7 @@ def context(settings: Settings) -> CheckContext:
 def check(settings: Settings, *, repair: bool = False, quick: bool = False) -> Report:
     check_context = context(settings)
     try:
-        return examine(check_context, repair=repair, quick=quick)
+        return run_checks(check_context, repair=repair, quick=quick)
     finally:
         check_context.close()
 
@@ -514,7 +514,7 @@ def learned(learned_library: Path, settings: Settings) -> Path:
 def check_with_lagoon(settings: Settings, *, repair: bool = False) -> Report:
     check_context = CheckContext(settings, lagoon.load())
     try:
-        return examine(check_context, repair=repair)
+        return run_checks(check_context, repair=repair)
     finally:
         check_context.close()
 

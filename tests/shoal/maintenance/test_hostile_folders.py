@@ -15,9 +15,9 @@ from unprivileged import run_shoal
 
 from shoal.cli.app import run
 from shoal.cli.session import Session
-from shoal.cli.upload_files import choose
+from shoal.cli.upload_files import select_files
 from shoal.engine import Engine
-from shoal.formats.folder_listing import LINK, list_folder, may_be_listed
+from shoal.formats.folder_listing import LINK, is_listable, list_folder
 
 RAIN, SECRET = "Rain over the sea.\n", "The secret of the volcano.\n"
 
@@ -103,7 +103,7 @@ def test_links_in_a_folder_are_counted_and_not_followed(
 def test_links_in_a_folder_are_not_uploaded(folder: Path) -> None:
     write_secrets(folder)
     (folder / "out.md").symlink_to(folder.parent / "secret.md")
-    chosen = choose(Session(), [folder])
+    chosen = select_files(Session(), [folder])
     assert [file.path.name for file in chosen.files] == ["rain.md"]
     assert chosen.passed_over == {LINK: 1, ".key": 1}
     # A link that replaces a file after the choice is not sent either.
@@ -124,7 +124,7 @@ def test_pipe_blocks_no_command(library: Path, folder: Path, capsys: pytest.Capt
         captured = capsys.readouterr()
         assert json.loads(captured.out)["failed"] == 1
         assert "no regular file" in captured.err
-    chosen = choose(Session(), [folder, pipe])
+    chosen = select_files(Session(), [folder, pipe])
     assert ([file.path.name for file in chosen.files], chosen.unreadable) == (["rain.md"], 2)
     assert capsys.readouterr().err.count("not a regular file") == 2
 
@@ -209,5 +209,5 @@ def test_unreadable_files_are_reported_and_their_documents_stay(library: Path, f
     ],
 )
 def test_may_be_listed_accepts_only_listable_paths(path: str, expected: bool) -> None:
-    assert may_be_listed(path, "/n") is expected
-    assert may_be_listed(path.removeprefix("/n"), "/") is expected
+    assert is_listable(path, "/n") is expected
+    assert is_listable(path.removeprefix("/n"), "/") is expected

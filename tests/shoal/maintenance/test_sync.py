@@ -21,7 +21,7 @@ from libraries import follow, make, run_until_killed
 
 from shoal.cli.app import run
 from shoal.engine import Engine
-from shoal.maintenance.sync import Synced, sync
+from shoal.maintenance.sync import SyncResult, sync
 from shoal.maintenance.sync.apply import EmptyFolderError
 from shoal.maintenance.sync.folder import Failed, Folder, TextFile
 from shoal.maintenance.sync.plan import Plan, Stored, make_plan
@@ -267,7 +267,7 @@ def test_dry_run_reports_the_changes_without_making_them(library: Path, folder: 
     assert stored(library) == before
     result = follow(library, folder, delete=True)
 
-    def summary(result: Synced) -> Any:
+    def summary(result: SyncResult) -> Any:
         kinds = (result.new, result.changed, result.renamed, result.deleted, result.vanished, result.same)
         return [names(kind, folder) for kind in kinds], result.unchanged
 

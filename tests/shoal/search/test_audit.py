@@ -16,7 +16,7 @@ from fake_scorer import REEF_WORDS, FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import SettingsError
-from shoal.search.audit import arguments_of
+from shoal.search.audit import search_arguments
 from shoal.settings import Settings
 
 SECRET = "nectar of the qwertz hive"
@@ -103,7 +103,7 @@ SEARCHES: list[dict[str, Any]] = [
 def test_full_line_reproduces_the_ranking(opened: Open, path: Path, search: dict[str, Any]) -> None:
     reply = opened("full").search("honey of a volcano, a bee and a judge", **search)
     (entry,) = lines(path)
-    repeated = opened("off").search(**arguments_of(entry))
+    repeated = opened("off").search(**search_arguments(entry))
     logged = [
         (result["rank"], result["chunk_id"], result["document_id"], result["score"])
         for result in entry["results"]

@@ -15,7 +15,7 @@ from scored_documents import make_scored
 
 from shoal import Engine
 from shoal.models import QueryReef, SearchResponse
-from shoal.search.feedback import MAX_REEFS, MAX_TIED, N_COMPANIONS, adapt, choose
+from shoal.search.feedback import MAX_REEFS, MAX_TIED, N_FEEDBACK_CHUNKS, adapt, choose
 from shoal.search.lexical_ranking import Matches
 from shoal.settings import Settings
 from shoal.storage import document_writer
@@ -183,7 +183,7 @@ def test_feedback_chunks_are_the_best_matches_whatever_their_ids(drawn: list[int
     by_share = sorted(((drawn[i - 1], share) for i, share in shares.items()), reverse=True)
     assert [score for score, _ in by_share] == sorted(drawn, reverse=True)[: len(by_share)]
     assert [share for _, share in by_share] == sorted(shares.values(), reverse=True)
-    assert len(shares) >= min(N_COMPANIONS, len(drawn))
+    assert len(shares) >= min(N_FEEDBACK_CHUNKS, len(drawn))
     reverse = choose(Matches(ids, np.array(drawn[::-1])))
     reversed_by_share = sorted(((drawn[::-1][i - 1], share) for i, share in reverse.items()), reverse=True)
     assert reversed_by_share == by_share

@@ -10,7 +10,7 @@ from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
-from shoal.storage.topic_statistics import chunks_of_reef, frequent_tags, main_reefs
+from shoal.storage.topic_statistics import find_reef_chunks, frequent_tags, main_reefs
 
 FIRE = "Lava rose in the volcano and ash fell. "
 LAW = "The judge read the law to the court. "
@@ -37,9 +37,11 @@ def only_chunk(engine: Engine, document_id: int) -> int:
 def test_most_similar_chunk_of_another_document_comes_first(engine: Engine) -> None:
     chunks = engine.similar(only_chunk(engine, 1))
     assert chunks[0].document_title == "More fire"
-    assert 0.8 < chunks[0].likeness <= 1
+    assert 0.8 < chunks[0].similarity <= 1
     assert 1 not in [chunk.document_id for chunk in chunks]
-    assert [chunk.likeness for chunk in chunks] == sorted((chunk.likeness for chunk in chunks), reverse=True)
+    assert [chunk.similarity for chunk in chunks] == sorted(
+        (chunk.similarity for chunk in chunks), reverse=True
+    )
     assert chunks[0].beginning.startswith("Ash fell.")
 
 
@@ -73,7 +75,7 @@ def test_main_reefs_are_the_top_reefs_of_most_chunks(engine: Engine) -> None:
 def test_chunks_of_a_reef_are_ordered_by_share(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot:
         reef_id = main_reefs(snapshot, [1], 1)[1][0].reef_id
-        chunks = chunks_of_reef(snapshot, reef_id, 10)
+        chunks = find_reef_chunks(snapshot, reef_id, 10)
     assert {chunk.document_title for chunk in chunks} == {"Fire", "More fire"}
     assert [chunk.share for chunk in chunks] == sorted((chunk.share for chunk in chunks), reverse=True)
     assert all(0 < chunk.share <= 1 for chunk in chunks)

@@ -9,7 +9,7 @@ import pytest
 from shoal.errors import SettingsError
 from shoal.settings import Settings, shown
 from shoal.support import api_keys
-from shoal.support.api_keys import Scope, find_key, hashed, new_key, parse_keys
+from shoal.support.api_keys import Scope, find_key, hash_key, new_key, parse_keys
 
 READ = "reader-0123456789abcdef"
 WRITE = "writer-0123456789abcdef"
@@ -23,10 +23,10 @@ def test_the_scope_precedes_the_key_and_defaults_to_write() -> None:
 
 
 def test_a_key_may_be_given_by_its_hash() -> None:
-    (key,) = parse_keys(f"read:{hashed(READ)}")
+    (key,) = parse_keys(f"read:{hash_key(READ)}")
     assert find_key([key], READ) is key
     assert key == parse_keys(f"read:{READ}")[0]
-    assert find_key([key], hashed(READ)) is None, "the hash is not a key"
+    assert find_key([key], hash_key(READ)) is None, "the hash is not a key"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_find_key_returns_none_for_other_texts(presented: str) -> None:
         ("ключ-ключ-ключ-ключ", "key 1 may contain only letters"),
         ("sha256:abc", "key 1 is not the SHA-256"),
         (f"{READ},write:{READ}", "key 2 is a duplicate"),
-        (f"{READ},{hashed(READ)}", "key 2 is a duplicate"),
+        (f"{READ},{hash_key(READ)}", "key 2 is a duplicate"),
     ],
 )
 def test_an_invalid_key_is_reported_by_position_and_not_shown(
