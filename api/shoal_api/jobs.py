@@ -153,8 +153,7 @@ def address(job: Job) -> str:
 
 def represent(here: Service, job: Job) -> dict[str, Any]:
     """Return the values of JobSchema for a job: its state, rate and links."""
-    waves = [] if job.ended else here.engine.jobs.waves(job.id)
-    estimate = here.progress_estimator.estimate(job, waves)
+    estimate = here.progress_estimator.estimate(job, here.engine.jobs.waves(job.id))
     return {
         "id": job.id,
         "kind": job.kind.value,

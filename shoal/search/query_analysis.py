@@ -93,7 +93,7 @@ def analyze_query(
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
         warning = (
-            f"{n:,} {'chunk was' if n == 1 else 'chunks were'} scored with other lagoon data and left out"
+            f"{n:,} {'passage was' if n == 1 else 'passages were'} scored with other lagoon data and left out"
         )
         warnings.append(warning if request.mode is SearchMode.reef else f"{warning} of the search by reefs")
     matches, feedback = None, None

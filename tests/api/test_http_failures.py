@@ -183,7 +183,7 @@ def test_a_read_that_takes_too_long_is_stopped(client: FlaskClient, engine: Engi
     answer = client.get(address)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"]
-    assert "seconds and was stopped; ask for less" in answer.text
+    assert "seconds and was stopped; use fewer words" in answer.text
 
 
 def test_a_search_and_an_explanation_that_take_too_long_are_stopped(
@@ -192,7 +192,7 @@ def test_a_search_and_an_explanation_that_take_too_long_are_stopped(
     engine.database.read_timeout = 1e-6
     for path in ("search", "explain"):
         problem = assert_problem(client.post(f"{API}/{path}", json={"query": "lava"}), 503)
-        assert "ask for less" in problem["detail"]
+        assert "use fewer words" in problem["detail"]
 
 
 def test_the_time_of_reads_is_a_setting(settings: Settings, engine: Engine) -> None:

@@ -160,7 +160,7 @@ def test_what_is_passed_over_of_an_upload_is_told_beside_its_job(page: Page, add
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     told = page.locator("#uploads").get_by_role("status")
     expect(told).to_have_text("3 skipped: 2 .pdf, 1 .docx")
-    page.get_by_role("button", name="Dismiss 3 passed over").click()
+    page.get_by_role("button", name="Dismiss 3 skipped").click()
     expect(page.locator("#uploads")).to_be_hidden()
 
 

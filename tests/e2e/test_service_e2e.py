@@ -179,7 +179,7 @@ def test_killed_child_process_is_restarted(service: Service, texts: Path, module
     until(lambda: not any(is_alive(pid) for pid in orphans))
     result = shoal("upload", texts, "--server", service.url, "--wait")
     assert result.returncode == 0, result.stderr
-    assert "was ended by SIGKILL; it is started again in" in service.log.read_text()
+    assert "was killed by SIGKILL; restart in" in service.log.read_text()
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_public_address_without_keys_is_refused_before_the_start(tmp_path: Path)
 def test_upload_without_a_service_explains_how_to_start_one(texts: Path) -> None:
     result = shoal("upload", texts, "--server", "http://127.0.0.1:9")
     assert result.returncode == 1
-    assert "`shoal up` starts one" in result.stderr
+    assert "start one with `shoal up --port 9`" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -248,6 +248,6 @@ def test_demo_runs_to_its_end(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "16 stored, 0 duplicates, 0 failed" in result.stdout
     assert result.stdout.count("The query is about:") == 3
-    assert "chunk z" in result.stdout
+    assert "passage z" in result.stdout
     assert "Everything that was started has ended." in result.stdout
     assert list(tmp_path.iterdir()) == []

@@ -64,4 +64,4 @@ def job(job_id: int) -> tuple[str, Mapping[str, Any]]:
 
 
 def _waves(job: Job) -> Sequence[WaveProgress]:
-    return [] if job.ended else service.current().engine.jobs.waves(job.id)
+    return service.current().engine.jobs.waves(job.id)

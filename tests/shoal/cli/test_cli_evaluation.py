@@ -65,7 +65,7 @@ def test_json_has_every_query(shoal: Shoal) -> None:
     assert (evaluation["n_queries"], evaluation["depth"]) == (3, 3)
     assert evaluation["missing"] == [{"line": 2, "name": "gone.md"}]
     assert evaluation["queries"][0]["ndcg"] == {"lexical": 1.0}
-    assert evaluation["ways"][0]["recall"] == pytest.approx(2 / 3)
+    assert evaluation["configurations"][0]["recall"] == pytest.approx(2 / 3)
 
 
 def test_depth_beyond_the_search_limit_is_refused(shoal: Shoal) -> None:

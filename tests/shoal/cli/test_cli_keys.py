@@ -73,7 +73,7 @@ def test_key_comes_from_the_option_or_the_environment(
     jobs = ["jobs", "--server", service.url]
     assert run(jobs) == 1
     errors = capsys.readouterr().err
-    assert "this service asks for a key" in errors
+    assert "this service needs a key" in errors
     assert "SHOAL_API_KEY or --key" in errors
     assert run([*jobs, "--key", KEY]) == 0
     monkeypatch.setenv("SHOAL_API_KEY", KEY)
@@ -84,7 +84,7 @@ def test_key_comes_from_the_option_or_the_environment(
 
 @pytest.mark.parametrize("key", ["ключ", "a\nb: c", "a\x00b"])
 def test_malformed_key_is_refused_before_it_is_sent(service: Guarded, key: str) -> None:
-    with pytest.raises(ClientError, match="no API key") as caught:
+    with pytest.raises(ClientError, match="the API key is invalid") as caught:
         Client(service.url, key=key)
     assert key not in str(caught.value)
 

@@ -36,7 +36,7 @@ def group_settings(settings: Settings) -> Settings:
     return dataclasses.replace(settings, batch_items=100)
 
 
-class RecordingHandler:
+class RecordingHandler(ItemHandler):
     """Scores and stores documents and records its calls; subclasses change the behavior."""
 
     def __init__(self, database: Database) -> None:

@@ -281,7 +281,7 @@ TEXTS = [about("fire", "zorblat"), about("law", "quendle"), about("sea", "hoxley
 FAILING_TEXT = about("bees", "zorblat") + " " + about("fire", "varnisk")
 
 
-class Failing:
+class Failing(ItemHandler):
     """A handler that fails for one document."""
 
     def __init__(self, handler: Any) -> None:

@@ -102,7 +102,7 @@ def test_vocabulary_lookup_of_a_text_matches_the_scorer(
     documents[-1]["title"] = "Of quendles and varnisks"
     exports = []
     for n in (0, 1, 100):
-        monkeypatch.setattr(scorers, "TEXTS_LOOKED_UP", n)
+        monkeypatch.setattr(scorers, "MAX_LOOKED_UP_TEXTS", n)
         own = dataclasses.replace(settings, database_url=f"sqlite:///{tmp_path / str(n)}")
         with Engine(settings=own, scorer=scorer()) as engine:
             engine.ingest_many(documents[:4])

@@ -49,7 +49,7 @@ def watch(done, total):
     if len(seen) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 """
-BACKUP_KILLED = KILLED + "backup.back_up(Path(sys.argv[1]), Path(sys.argv[2]), force=True, watch=watch)"
+BACKUP_KILLED = KILLED + "backup.create_backup(Path(sys.argv[1]), Path(sys.argv[2]), force=True, watch=watch)"
 RESTORE_KILLED = KILLED + "restore.restore(Path(sys.argv[1]), Path(sys.argv[2]), watch=watch)"
 
 

@@ -123,7 +123,7 @@ def test_pipe_blocks_no_command(library: Path, folder: Path, capsys: pytest.Capt
         assert run(["--db", str(library), "--json", command, str(path)]) == 1
         captured = capsys.readouterr()
         assert json.loads(captured.out)["failed"] == 1
-        assert "no regular file" in captured.err
+        assert "not a regular file" in captured.err
     chosen = select_files(Session(), [folder, pipe])
     assert ([file.path.name for file in chosen.files], chosen.unreadable) == (["rain.md"], 2)
     assert capsys.readouterr().err.count("not a regular file") == 2

@@ -90,7 +90,7 @@ def test_read_only_log_with_unmerged_writes_is_an_error(made: Path, tmp_path: Pa
     result = run_shoal("--db", copy / "shoal.db", "status")
     copy.chmod(0o755)
     assert result.returncode == 1
-    assert "shoal.db-wal holds what was written last" in result.stderr
+    assert "shoal.db-wal holds the latest changes" in result.stderr
 
 
 def test_unreadable_library_is_an_error(made: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from shoal.errors import (
     StorageError,
 )
 from shoal.storage.database import Database
-from shoal.storage.sqlite_errors import translated
+from shoal.storage.sqlite_errors import translate_error
 
 
 def _damage_text(connection: sqlite3.Connection) -> None:
@@ -85,4 +85,4 @@ def test_the_code_of_an_error_decides_its_class(
         error = sqlite3.OperationalError(text)
         if code is not None:
             error.sqlite_errorcode = code
-        assert type(translated(error, tmp_path / "shoal.db")) is kind
+        assert type(translate_error(error, tmp_path / "shoal.db")) is kind
