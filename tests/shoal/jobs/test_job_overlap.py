@@ -16,7 +16,7 @@ from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages import runner
-from shoal.jobs.stages.contract import NotPreparedError
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Scoring
 from shoal.settings import Settings

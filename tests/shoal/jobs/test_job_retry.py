@@ -46,7 +46,7 @@ from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_delete, submit_replacement
 from shoal.jobs.queue.transitions import Outcome, finish_items
-from shoal.jobs.stages.contract import Handlers
+from shoal.jobs.stages.contract import Handlers, ItemHandler
 from shoal.jobs.stages.runner import process
 from shoal.models import DocumentDraft, ItemStatus, JobStatus, ScoredDocument
 from shoal.settings import Settings
