@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from job_parts import assert_consistent, must_claim, rows, run_job, scored, statuses, upload
+from job_parts import FunctionScorer, assert_consistent, must_claim, rows, run_job, scored, statuses, upload
 
 from shoal.errors import DatabaseUnavailableError
 from shoal.jobs.queue.claims import WorkItem
@@ -40,7 +40,7 @@ class RecordingHandler(ItemHandler):
     """Scores and stores documents and records its calls; subclasses change the behavior."""
 
     def __init__(self, database: Database) -> None:
-        self.scoring = Scoring(database, lambda _item, document, _cuts: scored(document))
+        self.scoring = Scoring(database, FunctionScorer(scored))
         self.events: list[tuple[str, str]] = []
 
     def prepare(self, item: WorkItem) -> Any:
