@@ -1,4 +1,4 @@
-"""What the tests of the service share: texts, a worker that works when it is told to, what a problem looks like."""
+"""Shared parts of the API tests: texts, a worker in this process, and checks of problem responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Store = Callable[..., int]
 
 
 class Worker:
-    """Does the work of the worker service in this process: the real protocol, without Celery."""
+    """A worker in this process that uses the real queue protocol without Celery."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -33,7 +33,7 @@ class Worker:
         self._stop = threading.Event()
 
     def work(self) -> None:
-        """Everything there is to do."""
+        """Process all waiting items."""
         while batch := claim(self._engine.database, new_owner(), self._engine.settings):
             process(batch, self._engine.database, self._handlers, self._engine.settings)
 
@@ -51,11 +51,11 @@ class _Unread:
 
 
 UNREAD = {"wsgi.input": _Unread(), "CONTENT_LENGTH": "1000000000"}
-"""Of a WSGI environment: a body that nobody may read."""
+"""Part of a WSGI environment with a body that must not be read."""
 
 
 def assert_problem(response: Any, status: int, field: str | None = None) -> dict[str, Any]:
-    """The response is a problem of that status, about that field; its body."""
+    """Assert that the response is a problem with this status and field, and return its body."""
     assert response.status_code == status, response.get_data(as_text=True)
     assert response.content_type == "application/problem+json"
     problem: dict[str, Any] = response.get_json(force=True)

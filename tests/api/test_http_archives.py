@@ -1,4 +1,4 @@
-"""Archives as uploads: every file is an item, whatever somebody has put among them."""
+"""Archives as uploads: every file becomes an item; invalid entries fail or are skipped."""
 
 from __future__ import annotations
 
@@ -61,28 +61,28 @@ def send(client: FlaskClient, kind: str, body: bytes, **fields: Any) -> Any:
     return client.post(BULK, data=body, content_type=kind, query_string=fields)
 
 
-def outcome(client: FlaskClient, answer: Any) -> dict[str, str | None]:
-    """What was said of each item: None, or why it failed."""
-    assert answer.status_code == 202, answer.get_data(as_text=True)
-    job = answer.get_json()["job"]["id"]
+def outcome(client: FlaskClient, response: Any) -> dict[str, str | None]:
+    """Return the error of each item by its path or title; None for an accepted item."""
+    assert response.status_code == 202, response.get_data(as_text=True)
+    job = response.get_json()["job"]["id"]
     items = client.get(f"{API}/jobs/{job}/items?limit=1000").get_json()["items"]
     return {item["source_path"] or item["title"]: item["error"] for item in items}
 
 
-def assert_nothing_is_left(engine: Engine) -> None:
+def assert_nothing_is_stored(engine: Engine) -> None:
     with engine.database.read() as connection:
         for table in ("jobs", "job_items", "job_item_contents"):
             assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
 
 
 @PACKERS
-def test_every_file_becomes_a_document_named_as_in_the_archive(
+def test_every_file_becomes_a_document_with_its_archive_path(
     client: FlaskClient, worker: Worker, kind: str, pack: Pack
 ) -> None:
     body = pack({"notes/fire.md": VOLCANO.encode(), "notes/grün.txt": FLOWER.encode(), "law": LAW.encode()})
-    answer = send(client, kind, body, tags="a, b", metadata='{"from": "archive"}')
+    response = send(client, kind, body, tags="a, b", metadata='{"from": "archive"}')
     worker.work()
-    assert outcome(client, answer) == {"notes/fire.md": None, "notes/grün.txt": None, "law": None}
+    assert outcome(client, response) == {"notes/fire.md": None, "notes/grün.txt": None, "law": None}
     documents = client.get(f"{API}/documents").get_json()["documents"]
     assert [(d["source_path"], d["title"], d["format"]) for d in documents] == [
         ("notes/fire.md", "Fire", "markdown"),
@@ -92,16 +92,16 @@ def test_every_file_becomes_a_document_named_as_in_the_archive(
     assert all(d["tags"] == ["a", "b"] and d["metadata"] == {"from": "archive"} for d in documents)
 
 
-def test_a_name_in_utf_8_is_read_as_such_though_the_zip_does_not_say_so(client: FlaskClient) -> None:
+def test_utf8_name_without_the_zip_flag_is_decoded(client: FlaskClient) -> None:
     body = zipped({"grün.txt": FLOWER.encode()})
     unmarked = bytearray(body)
-    for mark, offset in ((b"PK\x03\x04", 7), (b"PK\x01\x02", 9)):
-        unmarked[unmarked.index(mark) + offset] &= ~0x08
+    for signature, offset in ((b"PK\x03\x04", 7), (b"PK\x01\x02", 9)):
+        unmarked[unmarked.index(signature) + offset] &= ~0x08
     assert list(outcome(client, send(client, ZIP, bytes(unmarked)))) == ["grün.txt"]
 
 
 @PACKERS
-def test_a_bad_file_fails_by_its_name_and_the_others_go_on(
+def test_bad_file_fails_by_name_and_other_files_are_stored(
     client: FlaskClient, worker: Worker, kind: str, pack: Pack
 ) -> None:
     bad = {
@@ -109,16 +109,16 @@ def test_a_bad_file_fails_by_its_name_and_the_others_go_on(
         "picture.png": b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40,
         "blank.md": b"  \n",
     }
-    answer = send(client, kind, pack({"a.txt": VOLCANO.encode(), **bad, "z.txt": LAW.encode()}))
+    response = send(client, kind, pack({"a.txt": VOLCANO.encode(), **bad, "z.txt": LAW.encode()}))
     worker.work()
-    told = outcome(client, answer)
-    assert list(told) == ["a.txt", *bad, "z.txt"]
-    assert told["a.txt"] is told["z.txt"] is None
-    assert all(told[name] for name in bad)
+    errors = outcome(client, response)
+    assert list(errors) == ["a.txt", *bad, "z.txt"]
+    assert errors["a.txt"] is errors["z.txt"] is None
+    assert all(errors[name] for name in bad)
 
 
 @PACKERS
-def test_folders_hidden_files_and_what_systems_leave_are_skipped_and_counted(
+def test_folders_hidden_files_and_system_files_are_skipped_and_counted(
     client: FlaskClient, kind: str, pack: Pack
 ) -> None:
     junk = [
@@ -133,22 +133,22 @@ def test_folders_hidden_files_and_what_systems_leave_are_skipped_and_counted(
         with zipfile.ZipFile(extended, "a") as archive:
             archive.mkdir("notes")
         body = extended.getvalue()
-    answer = send(client, kind, body)
-    assert sorted(outcome(client, answer)) == ["icon", "notes/a.b.txt", "notes/a.txt"]
-    progress = answer.get_json()["job"]["progress"]
+    response = send(client, kind, body)
+    assert sorted(outcome(client, response)) == ["icon", "notes/a.b.txt", "notes/a.txt"]
+    progress = response.get_json()["job"]["progress"]
     assert progress["total"] == 3
     assert progress["skipped"] == len(junk) + (kind == ZIP)
 
 
 @PACKERS
-def test_an_archive_of_nothing_to_store_says_what_was_skipped(
+def test_archive_without_documents_reports_skipped_entries(
     client: FlaskClient, engine: Engine, kind: str, pack: Pack
 ) -> None:
     problem = assert_problem(send(client, kind, pack({".a": b"x", "b/.c": b"x"})), 422, "documents")
     assert "2 entries" in problem["errors"]["documents"][0]
     problem = assert_problem(send(client, kind, pack({})), 422, "documents")
     assert problem["errors"]["documents"] == ["this upload contains no documents"]
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
 @PACKERS
@@ -168,12 +168,12 @@ def test_an_archive_of_nothing_to_store_says_what_was_skipped(
         ("INNER.7Z", "is an archive itself"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_as_an_item(
+def test_unsafe_name_fails_as_an_item(
     client: FlaskClient, kind: str, pack: Pack, name: str, reason: str
 ) -> None:
-    told = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), name: FLOWER.encode()})))
-    assert told.pop("a.txt") is None
-    ((shown, error),) = told.items()
+    errors = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), name: FLOWER.encode()})))
+    assert errors.pop("a.txt") is None
+    ((shown, error),) = errors.items()
     assert shown == name.replace("\\", "/").replace("//", "/")
     assert error is not None
     assert reason in error
@@ -185,18 +185,20 @@ def test_a_name_that_cannot_be_is_refused_as_an_item(
     [zipped({"a": b"a"}), tarred({"a": b"a"}), gzip.decompress(tarred({"a": b"a"}))],
     ids=["zip", "tar.gz", "tar"],
 )
-def test_an_archive_by_another_name_is_recognised(
+def test_nested_archive_under_another_name_is_recognized(
     client: FlaskClient, kind: str, pack: Pack, inner: bytes
 ) -> None:
-    told = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), "innocent.txt": inner})))
-    assert "is an archive itself" in str(told["innocent.txt"])
+    errors = outcome(client, send(client, kind, pack({"a.txt": VOLCANO.encode(), "innocent.txt": inner})))
+    assert "is an archive itself" in str(errors["innocent.txt"])
 
 
 @PACKERS
-def test_of_files_with_one_name_the_first_is_taken(client: FlaskClient, kind: str, pack: Pack) -> None:
+def test_first_of_several_files_with_the_same_name_is_accepted(
+    client: FlaskClient, kind: str, pack: Pack
+) -> None:
     body = pack({"a.txt": VOLCANO.encode(), "./a.txt": FLOWER.encode(), "x//a.txt": LAW.encode()})
-    answer = send(client, kind, body)
-    job = answer.get_json()["job"]["id"]
+    response = send(client, kind, body)
+    job = response.get_json()["job"]["id"]
     items = client.get(f"{API}/jobs/{job}/items").get_json()["items"]
     assert [item["source_path"] for item in items] == ["a.txt", "a.txt", "x/a.txt"]
     assert [bool(item["error"]) for item in items] == [False, True, False]
@@ -208,13 +210,15 @@ def test_of_files_with_one_name_the_first_is_taken(client: FlaskClient, kind: st
     [(stat.S_IFLNK, "is a link"), (stat.S_IFCHR, "is a device"), (stat.S_IFBLK, "is a device"),
      (stat.S_IFIFO, "is not a regular file"), (stat.S_IFSOCK, "is not a regular file")],
 )  # fmt: skip
-def test_links_and_devices_in_a_zip_are_refused_as_items(client: FlaskClient, kind: int, reason: str) -> None:
+def test_links_and_devices_in_a_zip_fail_as_items(client: FlaskClient, kind: int, reason: str) -> None:
     def change(info: zipfile.ZipInfo) -> None:
-        info.external_attr = ((kind if info.filename == "it" else stat.S_IFREG) | 0o644) << 16
+        info.external_attr = ((kind if info.filename == "special" else stat.S_IFREG) | 0o644) << 16
 
-    told = outcome(client, send(client, ZIP, zipped({"it": b"/etc/passwd", "a.txt": LAW.encode()}, change)))
-    assert told["a.txt"] is None
-    assert reason in str(told["it"])
+    errors = outcome(
+        client, send(client, ZIP, zipped({"special": b"/etc/passwd", "a.txt": LAW.encode()}, change))
+    )
+    assert errors["a.txt"] is None
+    assert reason in str(errors["special"])
 
 
 @pytest.mark.parametrize(
@@ -223,21 +227,23 @@ def test_links_and_devices_in_a_zip_are_refused_as_items(client: FlaskClient, ki
      (tarfile.BLKTYPE, "is a device"), (tarfile.FIFOTYPE, "is not a regular file"),
      (b"Z", "is not a regular file"), (tarfile.CONTTYPE, None)],
 )  # fmt: skip
-def test_links_and_devices_in_a_tar_are_refused_as_items(
+def test_links_and_devices_in_a_tar_fail_as_items(
     client: FlaskClient, kind: bytes, reason: str | None
 ) -> None:
     def change(info: tarfile.TarInfo) -> None:
-        if info.name == "it":
+        if info.name == "special":
             info.type, info.linkname = kind, "/etc/passwd"
             info.size = 0 if reason else info.size
 
-    told = outcome(client, send(client, GZIP, tarred({"it": FLOWER.encode(), "a.txt": LAW.encode()}, change)))
-    assert told["a.txt"] is None
-    assert told["it"] is None if reason is None else reason in str(told["it"])
+    errors = outcome(
+        client, send(client, GZIP, tarred({"special": FLOWER.encode(), "a.txt": LAW.encode()}, change))
+    )
+    assert errors["a.txt"] is None
+    assert errors["special"] is None if reason is None else reason in str(errors["special"])
 
 
-def test_a_sparse_file_in_a_tar_is_refused(client: FlaskClient) -> None:
-    """It could claim any size for a few bytes."""
+def test_sparse_file_in_a_tar_fails(client: FlaskClient) -> None:
+    """A sparse file could claim any size with a few bytes."""
 
     def change(info: tarfile.TarInfo) -> None:
         info.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": "5000"}
@@ -251,68 +257,70 @@ def test_a_sparse_file_in_a_tar_is_refused(client: FlaskClient) -> None:
         plain = tarfile.TarInfo("a.txt")
         plain.size = len(LAW)
         archive.addfile(plain, io.BytesIO(LAW.encode()))
-    told = outcome(client, send(client, GZIP, body.getvalue()))
-    assert told["a.txt"] is None
-    assert "is not a regular file" in str(told["holes.txt"])
+    errors = outcome(client, send(client, GZIP, body.getvalue()))
+    assert errors["a.txt"] is None
+    assert "is not a regular file" in str(errors["holes.txt"])
 
 
-def test_an_encrypted_file_is_refused_by_its_name(client: FlaskClient) -> None:
+def test_encrypted_file_fails_by_name(client: FlaskClient) -> None:
     body = bytearray(zipped({"secret.txt": FLOWER.encode(), "a.txt": LAW.encode()}))
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        body[body.index(mark) + offset] |= 1
-    told = outcome(client, send(client, ZIP, bytes(body)))
-    assert told["a.txt"] is None
-    assert "encrypted" in str(told["secret.txt"])
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        body[body.index(signature) + offset] |= 1
+    errors = outcome(client, send(client, ZIP, bytes(body)))
+    assert errors["a.txt"] is None
+    assert "encrypted" in str(errors["secret.txt"])
 
 
-def test_an_unknown_compression_is_refused_by_name(client: FlaskClient) -> None:
+def test_unknown_compression_method_fails_by_name(client: FlaskClient) -> None:
     body = bytearray(zipped({"odd.txt": FLOWER.encode(), "a.txt": LAW.encode()}))
-    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-        body[body.index(mark) + offset] = 97
-    told = outcome(client, send(client, ZIP, bytes(body)))
-    assert told["a.txt"] is None
-    assert "uses a compression method" in str(told["odd.txt"])
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        body[body.index(signature) + offset] = 97
+    errors = outcome(client, send(client, ZIP, bytes(body)))
+    assert errors["a.txt"] is None
+    assert "uses a compression method" in str(errors["odd.txt"])
 
 
-def test_a_damaged_file_in_a_zip_fails_and_the_others_go_on(client: FlaskClient) -> None:
+def test_damaged_file_in_a_zip_fails_and_other_files_are_accepted(client: FlaskClient) -> None:
     body = bytearray(zipped({"broken.txt": FLOWER.encode() * 20, "a.txt": LAW.encode()}))
     body[60] ^= 0xFF
-    told = outcome(client, send(client, ZIP, bytes(body)))
-    assert told["a.txt"] is None
-    assert "damaged" in str(told["broken.txt"])
+    errors = outcome(client, send(client, ZIP, bytes(body)))
+    assert errors["a.txt"] is None
+    assert "damaged" in str(errors["broken.txt"])
 
 
 @PACKERS
-def test_a_file_over_the_limit_is_refused_and_the_others_go_on(
+def test_file_over_the_limit_fails_and_other_files_are_accepted(
     settings: Settings, engine: Engine, kind: str, pack: Pack
 ) -> None:
     client = create_app(replace(settings, max_document_bytes=1000), engine=engine).test_client()
-    told = outcome(
+    errors = outcome(
         client, send(client, kind, pack({"big.txt": random.randbytes(1001), "a.txt": LAW.encode()}))
     )
-    assert told["a.txt"] is None
-    assert "1,001 bytes; the limit is 1,000" in str(told["big.txt"])
+    assert errors["a.txt"] is None
+    assert "1,001 bytes; the limit is 1,000" in str(errors["big.txt"])
 
 
-def test_a_file_that_is_larger_than_its_zip_says_is_not_read_further(client: FlaskClient) -> None:
+def test_file_larger_than_its_declared_size_fails(client: FlaskClient) -> None:
     body = bytearray(zipped({"liar.txt": FLOWER.encode() * 50, "a.txt": LAW.encode()}))
-    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
-        at = body.index(mark) + offset
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        at = body.index(signature) + offset
         body[at : at + 4] = struct.pack("<L", 100)
-    told = outcome(client, send(client, ZIP, bytes(body)))
-    assert told["a.txt"] is None
-    assert told["liar.txt"] is not None
+    errors = outcome(client, send(client, ZIP, bytes(body)))
+    assert errors["a.txt"] is None
+    assert errors["liar.txt"] is not None
 
 
-def test_a_zip_bomb_is_refused_as_an_item(client: FlaskClient) -> None:
-    told = outcome(client, send(client, ZIP, zipped({"bomb.txt": b"a" * (8 * MIB), "a.txt": LAW.encode()})))
-    assert told["a.txt"] is None
-    assert "the limit is 200 times" in str(told["bomb.txt"])
+def test_zip_bomb_fails_as_an_item(client: FlaskClient) -> None:
+    errors = outcome(client, send(client, ZIP, zipped({"bomb.txt": b"a" * (8 * MIB), "a.txt": LAW.encode()})))
+    assert errors["a.txt"] is None
+    assert "the limit is 200 times" in str(errors["bomb.txt"])
 
 
 def overlapping(text: bytes, n: int) -> bytes:
-    """A zip of which each file but the last is its successor with the header that stands before that: the bytes of the
-    last are there once, and in every file (David Fifield, "A better zip bomb", 2019)."""
+    """Build a zip in which every file contains the local header and the data of the next one.
+
+    The bytes of the last file are stored once and belong to all files (David Fifield, "A better zip bomb", 2019).
+    """
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed, plain = packer.compress(text) + packer.flush(), text
     entries: list[tuple[bytes, int, bytes]] = []
@@ -323,7 +331,7 @@ def overlapping(text: bytes, n: int) -> bytes:
         header = b"PK\x03\x04" + fields + struct.pack("<HH", len(name), 0) + name
         whole = header + packed
         entries.append((fields, len(whole), name))
-        # A block that is not compressed holds the header.
+        # A stored (uncompressed) block holds the header.
         packed = b"\0" + struct.pack("<HH", len(header), len(header) ^ 0xFFFF) + whole
         plain = header + plain
     directory = b"".join(
@@ -335,37 +343,37 @@ def overlapping(text: bytes, n: int) -> bytes:
     return whole + directory + b"PK\x05\x06" + end
 
 
-def test_files_of_a_zip_that_share_their_bytes_are_a_bomb(client: FlaskClient, engine: Engine) -> None:
-    """Each is within the ratio; together they are not."""
+def test_zip_whose_files_share_bytes_is_refused(client: FlaskClient, engine: Engine) -> None:
+    """Each file is within the allowed ratio; together they are not."""
     text = "".join(f"The volcano {n} erupts. " for n in range(20_000)).encode()
-    answer = send(client, ZIP, overlapping(text, 90))
-    if answer.status_code == 202:
-        # The `zipfile` of later versions of Python sees that they overlap, and unpacks none of those that do.
-        refused = [error for error in outcome(client, answer).values() if error]
+    response = send(client, ZIP, overlapping(text, 90))
+    if response.status_code == 202:
+        # Later versions of `zipfile` detect the overlap and unpack none of these files.
+        refused = [error for error in outcome(client, response).values() if error]
         assert len(refused) >= 89
         assert all("damaged" in error for error in refused)
     else:
-        problem = assert_problem(answer, 413)
+        problem = assert_problem(response, 413)
         assert "share bytes" in problem["detail"]
-        assert_nothing_is_left(engine)
+        assert_nothing_is_stored(engine)
 
 
-def test_a_tar_bomb_is_refused_as_a_whole(client: FlaskClient, engine: Engine) -> None:
+def test_tar_bomb_is_refused_as_a_whole(client: FlaskClient, engine: Engine) -> None:
     body = tarred({"a.txt": LAW.encode(), "bomb.txt": b"a" * (8 * MIB)})
     problem = assert_problem(send(client, GZIP, body), 413)
     assert "over 200 times" in problem["detail"]
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
 @PACKERS
-def test_an_archive_that_unpacks_to_more_than_an_upload_is_refused(
+def test_archive_that_unpacks_over_the_upload_limit_is_refused(
     settings: Settings, engine: Engine, kind: str, pack: Pack
 ) -> None:
     client = create_app(replace(settings, max_upload_bytes=100 * KIB), engine=engine).test_client()
     files = {f"{n}.txt": f"{n} {VOLCANO}".encode() * 100 for n in range(20)}
     problem = assert_problem(send(client, kind, pack(files)), 413)
     assert "102,400 bytes" in problem["detail"]
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
 @PACKERS
@@ -376,42 +384,42 @@ def test_too_many_files_and_too_many_entries_are_refused(
     files = {f"{n}.txt": f"{n} {VOLCANO}".encode() for n in range(7)}
     assert_problem(send(client, kind, pack(files)), 413)
     assert_problem(send(client, kind, pack({f".{name}": data for name, data in files.items()})), 413)
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
 @PACKERS
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
-def test_an_archive_that_is_cut_off_leaves_nothing(
+def test_truncated_archive_stores_nothing(
     client: FlaskClient, engine: Engine, kind: str, pack: Pack, part: float
 ) -> None:
-    chance = random.Random(7)
-    files = {f"{n}.txt": bytes(chance.choices(b"abcdefgh \n", k=3000)) for n in range(30)}
+    rng = random.Random(7)
+    files = {f"{n}.txt": bytes(rng.choices(b"abcdefgh \n", k=3000)) for n in range(30)}
     body = pack(files)
     problem = assert_problem(send(client, kind, body[: int(part * len(body))]), 400)
     assert "truncated" in problem["detail"]
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
-def test_a_tar_without_its_end_inside_a_whole_gzip_is_cut_off(client: FlaskClient, engine: Engine) -> None:
+def test_truncated_tar_in_a_complete_gzip_is_refused(client: FlaskClient, engine: Engine) -> None:
     plain = gzip.decompress(tarred({"a.txt": LAW.encode() * 20, "b.txt": FLOWER.encode() * 20}))
     for size in (700, 1300, 4600):
         problem = assert_problem(send(client, GZIP, gzip.compress(plain[:size])), 400)
         assert "truncated" in problem["detail"]
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
-def test_a_tar_with_a_damaged_header_loses_no_file_in_silence(client: FlaskClient, engine: Engine) -> None:
+def test_tar_with_a_damaged_header_is_refused(client: FlaskClient, engine: Engine) -> None:
     plain = bytearray(gzip.decompress(tarred({"a.txt": LAW.encode(), "b.txt": FLOWER.encode()})))
     plain[1024 + 10] ^= 1
     assert_problem(send(client, GZIP, gzip.compress(bytes(plain))), 400)
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
-def test_a_gzip_with_a_wrong_checksum_is_refused(client: FlaskClient, engine: Engine) -> None:
+def test_gzip_with_a_wrong_checksum_is_refused(client: FlaskClient, engine: Engine) -> None:
     body = bytearray(tarred({"a.txt": LAW.encode()}))
     body[-6] ^= 1
     assert_problem(send(client, GZIP, bytes(body)), 400)
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
 @pytest.mark.parametrize("kind", [ZIP, GZIP])
@@ -420,21 +428,23 @@ def test_a_gzip_with_a_wrong_checksum_is_refused(client: FlaskClient, engine: En
     [b"", b"not an archive", b"PK\x05\x06" + b"\xff" * 18, b"\x1f\x8b\x08", gzip.compress(b"a text", mtime=0),
      gzip.compress(b"", mtime=0), gzip.compress(b"x" * 600, mtime=0), b"PK\x03\x04" * 100, bytes(10_240)],
 )  # fmt: skip
-def test_what_is_no_archive_is_told(client: FlaskClient, engine: Engine, kind: str, body: bytes) -> None:
+def test_body_that_is_not_an_archive_is_refused(
+    client: FlaskClient, engine: Engine, kind: str, body: bytes
+) -> None:
     assert_problem(send(client, kind, body), 400)
-    assert_nothing_is_left(engine)
+    assert_nothing_is_stored(engine)
 
 
-def test_random_damage_is_never_an_error_of_the_service(settings: Settings) -> None:
-    chance = random.Random(11)
+def test_random_damage_raises_only_archive_errors(settings: Settings) -> None:
+    rng = random.Random(11)
     files = {f"n/{n}.txt": f"{n} {VOLCANO}".encode() for n in range(4)}
     bodies = [(ZIP, zipped(files)), (GZIP, gzip.decompress(tarred(files)))]
     n_read = n_refused = 0
     for n in range(1500):
         kind, whole = bodies[n % 2]
         body = bytearray(whole)
-        for _ in range(chance.randrange(1, 6)):
-            body[chance.randrange(len(body))] = chance.choice((0, 255, chance.randrange(256)))
+        for _ in range(rng.randrange(1, 6)):
+            body[rng.randrange(len(body))] = rng.choice((0, 255, rng.randrange(256)))
         packed = bytes(body) if kind == ZIP else gzip.compress(bytes(body), 1)
         try:
             n_read += sum(
@@ -449,25 +459,25 @@ def test_random_damage_is_never_an_error_of_the_service(settings: Settings) -> N
 def huge_header(kind: bytes) -> bytes:
     info = tarfile.TarInfo("x")
     info.type, info.size = kind, 3 * MIB
-    chance = random.Random(3)
-    return info.tobuf(tarfile.GNU_FORMAT) + bytes(chance.choices(b"0123456789=\n ", k=3 * MIB))
+    rng = random.Random(3)
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(rng.choices(b"0123456789=\n ", k=3 * MIB))
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_header_of_any_length_is_not_read_into_memory(client: FlaskClient, kind: bytes) -> None:
+def test_huge_header_is_refused(client: FlaskClient, kind: bytes) -> None:
     problem = assert_problem(send(client, GZIP, gzip.compress(huge_header(kind))), 400)
     assert "header of the archive is too large" in problem["detail"]
 
 
-def test_headers_within_headers_come_to_an_end(client: FlaskClient) -> None:
+def test_nested_headers_are_limited(client: FlaskClient) -> None:
     info = tarfile.TarInfo("x")
     info.type = tarfile.GNUTYPE_LONGNAME
     info.size = 1
-    one = info.tobuf(tarfile.GNU_FORMAT) + b"a" + bytes(511)
-    assert_problem(send(client, GZIP, gzip.compress(one * 900)), 400)
+    block = info.tobuf(tarfile.GNU_FORMAT) + b"a" + bytes(511)
+    assert_problem(send(client, GZIP, gzip.compress(block * 900)), 400)
 
 
-def test_a_negative_size_is_damage(client: FlaskClient) -> None:
+def test_negative_size_is_refused(client: FlaskClient) -> None:
     plain = bytearray(gzip.decompress(tarred({"a.txt": LAW.encode()})))
     plain[124:136] = b"\xff" * 12
     plain[148:156] = b" " * 8
@@ -475,88 +485,88 @@ def test_a_negative_size_is_damage(client: FlaskClient) -> None:
     assert_problem(send(client, GZIP, gzip.compress(bytes(plain))), 400)
 
 
-def test_a_directory_of_many_entries_is_refused_before_it_is_taken_apart(
+def test_zip_directory_with_too_many_entries_is_refused_before_parsing(
     settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = create_app(replace(settings, max_upload_items=50), engine=engine).test_client()
     body = zipped({f"{n}.txt": b"x" for n in range(101)})
-    monkeypatch.setattr(zipfile.ZipFile, "infolist", lambda _: pytest.fail("it was taken apart"))
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", lambda _: pytest.fail("the directory was parsed"))
     problem = assert_problem(send(client, ZIP, body), 413)
     assert "more than 100 entries" in problem["detail"]
 
 
-def test_a_directory_of_any_length_is_not_read_into_memory(
-    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_huge_zip_directory_is_refused(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 1000)
     problem = assert_problem(send(client, ZIP, zipped({"x" * 1000: LAW.encode()})), 413)
     assert "directory of the archive is too large" in problem["detail"]
 
 
-def test_an_entry_before_the_beginning_of_the_file_is_damage(client: FlaskClient) -> None:
+def test_entry_before_the_start_of_the_file_fails(client: FlaskClient) -> None:
     body = bytearray(zipped({"a.txt": LAW.encode()}))
     end = body.rindex(b"PK\x05\x06")
     (offset,) = struct.unpack_from("<L", body, end + 16)
     struct.pack_into("<L", body, end + 16, offset + 1000)
-    told = outcome(client, send(client, ZIP, bytes(body)))
-    assert "damaged" in str(told["a.txt"])
+    errors = outcome(client, send(client, ZIP, bytes(body)))
+    assert "damaged" in str(errors["a.txt"])
 
 
-def test_entries_of_a_tar_are_not_remembered(settings: Settings) -> None:
+def test_tar_entries_do_not_accumulate_in_memory(settings: Settings) -> None:
     def peak(n: int) -> int:
         body = io.BytesIO(tarred({f".{i}": b"" for i in range(n)}))
         tracemalloc.start()
         assert list(archives.Archive(body, GZIP, settings)) == []
-        most = tracemalloc.get_traced_memory()[1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return most
+        return peak_bytes
 
     few, many = peak(500), peak(5000)
-    assert many < few + MIB, "4,500 entries more, of a kilobyte each and more"
+    assert many < few + MIB, "memory grows with 4,500 more entries of at least 1 KiB each"
 
 
 @PACKERS
-def test_the_same_archive_under_one_key_is_one_job(client: FlaskClient, kind: str, pack: Pack) -> None:
+def test_same_archive_with_the_same_idempotency_key_is_one_job(
+    client: FlaskClient, kind: str, pack: Pack
+) -> None:
     body = pack({"a.txt": VOLCANO.encode(), ".b": b"x"})
     key = {"Idempotency-Key": "archive"}
-    answers = [
+    responses = [
         client.post(BULK, data=body, content_type=kind, headers=key, query_string={"tags": "t"})
         for _ in range(2)
     ]
-    assert answers[0].get_json() == answers[1].get_json()
-    assert answers[1].get_json()["job"]["progress"]["skipped"] == 1
+    assert responses[0].get_json() == responses[1].get_json()
+    assert responses[1].get_json()["job"]["progress"]["skipped"] == 1
     other = client.post(BULK, data=body, content_type=kind, headers=key, query_string={"tags": "u"})
     assert_problem(other, 409)
 
 
 @pytest.mark.parametrize(
-    ("fields", "wrong"),
+    ("fields", "field"),
     [({"tag": "a"}, "tag"), ({"format": "pdf"}, "format"), ({"metadata": "[]"}, "metadata"), ({"tags": "x" * 65}, "tags")],
 )  # fmt: skip
-def test_a_wrong_field_of_the_address_is_told(
-    client: FlaskClient, engine: Engine, fields: dict[str, str], wrong: str
+def test_invalid_query_parameter_returns_422(
+    client: FlaskClient, engine: Engine, fields: dict[str, str], field: str
 ) -> None:
-    assert_problem(send(client, ZIP, zipped({"a.txt": LAW.encode()}), **fields), 422, wrong)
-    assert_nothing_is_left(engine)
+    assert_problem(send(client, ZIP, zipped({"a.txt": LAW.encode()}), **fields), 422, field)
+    assert_nothing_is_stored(engine)
 
 
-def test_fields_in_the_address_are_for_archives(client: FlaskClient, engine: Engine) -> None:
-    answer = client.post(
+def test_query_parameters_are_refused_with_a_form(client: FlaskClient, engine: Engine) -> None:
+    response = client.post(
         f"{BULK}?tags=a",
         data={"files": (io.BytesIO(LAW.encode()), "a.txt")},
         content_type="multipart/form-data",
     )
-    assert_problem(answer, 422, "tags")
-    assert_nothing_is_left(engine)
+    assert_problem(response, 422, "tags")
+    assert_nothing_is_stored(engine)
 
 
-def test_a_plain_tar_is_told_the_way(client: FlaskClient) -> None:
+def test_uncompressed_tar_error_suggests_gzip(client: FlaskClient) -> None:
     problem = assert_problem(client.post(BULK, data=b"x", content_type="application/x-tar"), 415)
     assert "gzip" in problem["detail"]
 
 
 @PACKERS
-def test_memory_does_not_grow_with_an_archive(
+def test_memory_does_not_grow_with_the_archive(
     settings: Settings, engine: Engine, kind: str, pack: Pack
 ) -> None:
     client = create_app(replace(settings, max_document_bytes=MIB), engine=engine).test_client()
@@ -567,12 +577,12 @@ def test_memory_does_not_grow_with_an_archive(
     def peak(n_documents: int) -> int:
         body = pack({f"{n}.txt": text(n) for n in range(n_documents)})
         tracemalloc.start()
-        answer = send(client, kind, body)
-        most = tracemalloc.get_traced_memory()[1]
+        response = send(client, kind, body)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert answer.get_json()["job"]["progress"]["total"] == n_documents
-        return most
+        assert response.get_json()["job"]["progress"]["total"] == n_documents
+        return peak_bytes
 
-    # The test's own body, about a hundred KiB a document, is not in what is traced.
+    # The request body, about 100 KiB per document, is allocated before tracing starts.
     few, many = peak(20), peak(80)
-    assert many < few + 8 * MIB, "15 MiB more were unpacked"
+    assert many < few + 8 * MIB, "memory grows with 15 MiB more of unpacked files"

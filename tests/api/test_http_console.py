@@ -1,4 +1,4 @@
-"""The console as the server draws it: complete without a script, harmless whatever documents hold, closed without a key."""
+"""Server-rendered console pages: complete without scripts, safe for any content, and closed without a key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabular
 
 @pytest.fixture
 def keyed(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
-    """A client of a service that has a key, with one document about a volcano."""
+    """A client of a service that requires a key and has one document about a volcano."""
     shutil.copy(migrated, settings.database_path)
     settings = dataclasses.replace(settings, api_keys=KEY)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
@@ -38,20 +38,18 @@ def keyed(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
 
 
 def text(client: FlaskClient, address: str, status: int = 200, **headers: str) -> str:
-    answer = client.get(address, headers=headers)
-    assert answer.status_code == status, address
-    assert answer.content_type == "text/html; charset=utf-8"
-    return answer.get_data(as_text=True)
+    response = client.get(address, headers=headers)
+    assert response.status_code == status, address
+    assert response.content_type == "text/html; charset=utf-8"
+    return response.get_data(as_text=True)
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_is_whole_and_its_policy_allows_nothing_from_elsewhere(
-    empty: FlaskClient, address: str
-) -> None:
-    answer = empty.get(address)
+def test_page_is_complete_and_its_policy_allows_only_own_resources(empty: FlaskClient, address: str) -> None:
+    response = empty.get(address)
     page = text(empty, address)
     assert page.count("<main") == page.count("<h1") == 1
-    policy = answer.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "style=" not in page
@@ -63,7 +61,7 @@ def test_a_page_is_whole_and_its_policy_allows_nothing_from_elsewhere(
         assert empty.get(loaded).status_code == 200, loaded
 
 
-def test_scripts_load_only_each_other(empty: FlaskClient) -> None:
+def test_scripts_import_only_each_other(empty: FlaskClient) -> None:
     folder = Path(create_app.__globals__["__file__"]).parent / "static" / "console"
     scripts = sorted(folder.glob("*.js"))
     assert scripts
@@ -73,9 +71,7 @@ def test_scripts_load_only_each_other(empty: FlaskClient) -> None:
         assert empty.get(f"/static/console/{script.name}").content_type.startswith("text/javascript")
 
 
-def test_a_search_shows_passages_with_their_words_marked_and_their_reasons(
-    client: FlaskClient, store: Store
-) -> None:
+def test_search_shows_passages_with_highlights_and_reasons(client: FlaskClient, store: Store) -> None:
     store(VOLCANO, title="Volcano")
     page = text(client, "/?q=lava")
     assert "<mark>" in page
@@ -85,7 +81,7 @@ def test_a_search_shows_passages_with_their_words_marked_and_their_reasons(
     assert "<span>line 1</span>" in page
 
 
-def test_what_is_asked_stays_in_the_form(client: FlaskClient) -> None:
+def test_form_keeps_the_search_parameters(client: FlaskClient) -> None:
     page = text(client, "/?q=lava&tags=hot&archipelago=1&format=markdown&min_confidence=0.5")
     assert 'value="lava"' in page
     assert 'value="hot"' in page
@@ -103,17 +99,17 @@ def test_what_is_asked_stays_in_the_form(client: FlaskClient) -> None:
         "/?q=lava&mode=odd",
     ],
 )
-def test_what_cannot_be_asked_is_explained(empty: FlaskClient, address: str) -> None:
+def test_invalid_parameters_show_an_error_page(empty: FlaskClient, address: str) -> None:
     page = text(empty, address, 422)
     assert "Invalid request" in page
 
 
 @pytest.mark.parametrize("address", ["/documents/99", "/jobs/99", "/reefs/9999"])
-def test_what_is_not_there_is_not_found(empty: FlaskClient, address: str) -> None:
+def test_missing_resource_returns_404(empty: FlaskClient, address: str) -> None:
     assert "Not found" in text(empty, address, 404) or "there is no" in text(empty, address, 404)
 
 
-def test_documents_cannot_write_into_the_page(client: FlaskClient, store: Store) -> None:
+def test_document_content_is_escaped(client: FlaskClient, store: Store) -> None:
     document = store(f"Lava {HOSTILE} and ash. " * 3, title=HOSTILE, tags=[HOSTILE[:60]])
     for address in (
         "/?q=lava",
@@ -128,7 +124,7 @@ def test_documents_cannot_write_into_the_page(client: FlaskClient, store: Store)
     assert "&lt;script&gt;" in text(client, f"/documents/{document}")
 
 
-def test_a_document_is_read_from_a_chunk_on(client: FlaskClient, store: Store) -> None:
+def test_document_page_starts_at_the_chosen_chunk(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, title="Volcano")
     page = text(client, f"/documents/{document}?chunk=0")
     assert 'id="chunk-0"' in page
@@ -138,13 +134,13 @@ def test_a_document_is_read_from_a_chunk_on(client: FlaskClient, store: Store) -
     assert text(client, f"/documents/{document}?chunk=999999").count("<h1") == 1
 
 
-def test_a_job_shows_what_failed_and_why(client: FlaskClient, worker: Worker) -> None:
-    answer = client.post(
+def test_job_page_shows_failed_items_and_their_errors(client: FlaskClient, worker: Worker) -> None:
+    response = client.post(
         f"{API}/documents/bulk",
         data=b'{"content": "Lava rose."}\nnot json\n',
         content_type="application/x-ndjson",
     )
-    job = answer.get_json()["job"]["id"]
+    job = response.get_json()["job"]["id"]
     worker.work()
     page = text(client, f"/jobs/{job}")
     assert "Failed items" in page
@@ -152,16 +148,16 @@ def test_a_job_shows_what_failed_and_why(client: FlaskClient, worker: Worker) ->
     assert f"/jobs/{job}" in text(client, "/jobs")
 
 
-def test_what_was_refused_on_arrival_is_not_offered_to_be_tried_again(
+def test_items_refused_at_upload_cannot_be_retried(
     client: FlaskClient, worker: Worker, engine: Engine
 ) -> None:
     def job_with(content: str) -> int:
         lines = json.dumps({"content": content})
-        answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-        return int(answer.get_json()["job"]["id"])
+        response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+        return int(response.get_json()["job"]["id"])
 
     refused = job_with("")
-    unlucky = job_with(VOLCANO)
+    failed = job_with(VOLCANO)
     batch = claim(engine.database, new_owner(), engine.settings)
     assert batch is not None
     with engine.database.write() as connection:
@@ -169,27 +165,25 @@ def test_what_was_refused_on_arrival_is_not_offered_to_be_tried_again(
         finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
     assert "Failed items" in text(client, f"/jobs/{refused}")
     assert "Retry failed" not in text(client, f"/jobs/{refused}")
-    assert "Retry failed items" in text(client, f"/jobs/{unlucky}")
+    assert "Retry failed items" in text(client, f"/jobs/{failed}")
     listed = text(client, "/jobs")
-    assert f"Retry the failed items of job {unlucky}" in listed
+    assert f"Retry the failed items of job {failed}" in listed
     assert f"Retry the failed items of job {refused}" not in listed
 
 
-def test_a_job_shows_from_which_file_a_text_came_and_what_is_doubtful_about_it(
-    client: FlaskClient, worker: Worker
-) -> None:
-    answer = client.post(
+def test_job_page_shows_source_paths_and_warnings(client: FlaskClient, worker: Worker) -> None:
+    response = client.post(
         f"{API}/documents/bulk",
         data=b'{"content": "Lava\\u0007 rises.", "source_path": "notes/DNA.txt"}\n',
         content_type="application/x-ndjson",
     )
     worker.work()
-    page = text(client, f"/jobs/{answer.get_json()['job']['id']}")
+    page = text(client, f"/jobs/{response.get_json()['job']['id']}")
     assert "a control character was replaced by a space" in page
     assert '<small class="path">notes/DNA.txt</small>' in page
 
 
-def test_a_part_is_the_main_part_alone(client: FlaskClient) -> None:
+def test_part_request_returns_only_the_main_element(client: FlaskClient) -> None:
     part = text(client, "/library", **{"Shoal-Part": "main"})
     assert part.startswith("<main")
     assert "<html" not in part
@@ -198,7 +192,7 @@ def test_a_part_is_the_main_part_alone(client: FlaskClient) -> None:
 @pytest.mark.parametrize(
     "address", ["/", "/?q=lava", "/library", "/documents/1", "/jobs", "/reefs", "/vocabulary"]
 )
-def test_without_a_key_there_is_only_the_frame(keyed: FlaskClient, address: str) -> None:
+def test_page_without_a_key_shows_no_content(keyed: FlaskClient, address: str) -> None:
     for headers in ({}, {"Shoal-Part": "main"}):
         page = text(keyed, address, **headers)
         assert "needs a key" in page
@@ -207,13 +201,13 @@ def test_without_a_key_there_is_only_the_frame(keyed: FlaskClient, address: str)
     assert keyed.get(address, headers=wrong).status_code == 401
 
 
-def test_with_a_key_the_part_is_there(keyed: FlaskClient) -> None:
+def test_part_request_with_a_key_returns_content(keyed: FlaskClient) -> None:
     key = {"Shoal-Part": "main", "Authorization": f"Bearer {KEY.removeprefix('write:')}"}
     assert "Secret volcano" in text(keyed, "/library", **key)
 
 
 @pytest.mark.parametrize("path", ["/", "/library", "/jobs", "/vocabulary"])
-def test_an_address_of_bytes_that_are_no_text_is_refused(empty: FlaskClient, path: str) -> None:
-    answer = empty.get(path, environ_overrides={"QUERY_STRING": "q=\xff"})
-    assert answer.status_code == 400
-    assert "not UTF-8" in answer.get_json()["detail"]
+def test_query_string_that_is_not_utf8_is_refused(empty: FlaskClient, path: str) -> None:
+    response = empty.get(path, environ_overrides={"QUERY_STRING": "q=\xff"})
+    assert response.status_code == 400
+    assert "not UTF-8" in response.get_json()["detail"]

@@ -1,4 +1,4 @@
-"""What the pages of the console say of searches, texts, words and failures, as the server draws them."""
+"""Content of the server-rendered console pages: searches, documents, words and failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from shoal_api.console.library import SECTIONS, contents
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
-    """A service whose library has learned, with lagoon's own scorer."""
+    """A client of a library with learned words, scored by lagoon's own scorer."""
     path = tmp_path_factory.mktemp("taught") / "shoal.db"
     settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
     with Engine(settings=settings) as engine:
@@ -40,13 +40,13 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
 
 
 def page(client: FlaskClient, address: str, status: int = 200) -> str:
-    answer = client.get(address)
-    assert answer.status_code == status, address
-    return answer.get_data(as_text=True)
+    response = client.get(address)
+    assert response.status_code == status, address
+    return response.get_data(as_text=True)
 
 
 def visible(text: str) -> str:
-    """The words of a page, without its markup."""
+    """Return the text of the main element without markup."""
     main = text[text.index("<main") :]
     return " ".join(html.unescape(re.sub(r"<script.*?</script>|<[^>]+>", " ", main, flags=re.DOTALL)).split())
 
@@ -55,7 +55,7 @@ def links(text: str) -> list[str]:
     return [html.unescape(address) for address in re.findall(r'href="([^"]+)"', text[text.index("<main") :])]
 
 
-def test_a_search_of_the_console_is_counted_like_one_of_the_api(client: FlaskClient, store: Store) -> None:
+def test_console_search_is_counted_like_an_api_search(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     page(client, "/?q=lava")
     page(client, "/?q=lava&mode=reef")
@@ -64,7 +64,7 @@ def test_a_search_of_the_console_is_counted_like_one_of_the_api(client: FlaskCli
     assert 'shoal_search_seconds_count{mode="reef"} 1.0' in metrics
 
 
-def test_filters_in_force_are_named_and_taken_away_one_by_one(client: FlaskClient, store: Store) -> None:
+def test_active_filters_are_shown_with_links_that_remove_them(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, title="Mountains", tags=["hot", "loud"])
     text = page(client, f"/?q=lava&tags=hot,loud&document={document}&mode=reef&page=1")
     assert "Without: tag hot" in text
@@ -75,22 +75,22 @@ def test_filters_in_force_are_named_and_taken_away_one_by_one(client: FlaskClien
     assert "Without:" not in page(client, "/?q=lava")
 
 
-def test_several_documents_can_be_searched(client: FlaskClient, store: Store) -> None:
+def test_search_can_be_limited_to_several_documents(client: FlaskClient, store: Store) -> None:
     first, second = store(VOLCANO, title="One"), store(f"{VOLCANO} Lava again.", title="Two")
     store(f"{VOLCANO} Lava once more.", title="Three")
-    found = visible(page(client, f"/?q=lava&document={first},{second}"))
-    assert "2 results" in found
-    assert "Three" not in found
+    shown = visible(page(client, f"/?q=lava&document={first},{second}"))
+    assert "2 results" in shown
+    assert "Three" not in shown
 
 
-def test_no_results_under_filters_lead_to_the_search_without_them(client: FlaskClient, store: Store) -> None:
+def test_empty_filtered_search_links_to_the_unfiltered_search(client: FlaskClient, store: Store) -> None:
     store(VOLCANO, tags=["hot"])
     text = page(client, "/?q=lava&tags=cold&format=plaintext&mode=lexical")
     assert "No results" in text
     assert "/?q=lava&mode=lexical" in links(text)
 
 
-def test_a_page_of_results_has_a_next_one_only_where_there_is_more(client: FlaskClient, store: Store) -> None:
+def test_next_page_link_appears_only_if_there_are_more_results(client: FlaskClient, store: Store) -> None:
     for i in range(10):
         store(f"{VOLCANO} Number {i}.", title=f"Volcano {i}")
     text = page(client, "/?q=lava&mode=lexical")
@@ -103,7 +103,7 @@ def test_a_page_of_results_has_a_next_one_only_where_there_is_more(client: Flask
     assert "Results 11 to 11" in visible(page(client, "/?q=lava&mode=lexical&page=2"))
 
 
-def test_the_words_of_a_query_are_told_with_their_passages(client: FlaskClient, store: Store) -> None:
+def test_query_words_are_shown_with_their_passage_counts(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     store(LAW)
     text = page(client, "/?q=the+lava+-zorp+qwertz")
@@ -112,7 +112,7 @@ def test_the_words_of_a_query_are_told_with_their_passages(client: FlaskClient, 
     assert "lava known 1 qwertz unknown none" in visible(text)
 
 
-def test_a_result_shows_all_of_its_shared_reefs(taught: FlaskClient) -> None:
+def test_result_shows_all_shared_reefs(taught: FlaskClient) -> None:
     text = page(taught, "/?q=smoke+over+the+burning+ship")
     body = {"query": "smoke over the burning ship", "include_scores": True}
     shared = taught.post(f"{API}/search", json=body).get_json()["results"][0]["shared_reefs"]
@@ -138,43 +138,43 @@ def test_search_page_shows_feedback_and_missing_terms(taught: FlaskClient) -> No
     assert all(0 < width <= 100 for width in widths)
 
 
-def test_a_result_tells_how_much_of_the_query_it_holds(client: FlaskClient, store: Store) -> None:
+def test_result_shows_its_term_coverage(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     whole, half = (visible(page(client, address)) for address in ("/?q=lava", "/?q=lava+zyzzyva"))
     assert re.search(r"holds lava \(title, text\) : 100 % of the query's words", whole)
-    told = re.search(r"holds lava \(title, text\) : (\d+) % of the query's words", half)
-    assert told is not None
-    assert 0 < int(told[1]) < 100
+    coverage = re.search(r"holds lava \(title, text\) : (\d+) % of the query's words", half)
+    assert coverage is not None
+    assert 0 < int(coverage[1]) < 100
 
 
 @given(st.one_of(*[st.lists(WORDS, min_size=n, max_size=n + 40).map(" ".join) for n in (1, 60)]), st.data())
-def test_an_excerpt_is_a_short_part_of_its_text_with_something_marked(text: str, data: st.DataObject) -> None:
+def test_excerpt_is_a_short_part_of_the_text_with_a_mark(text: str, data: st.DataObject) -> None:
     words = [match.span() for match in re.finditer(r"\S+", text)]
     marked = sorted(data.draw(st.sets(st.sampled_from(words), max_size=5)))
-    found = excerpt(text, marked)
-    whole = "".join(run.text for run in found)
+    runs = excerpt(text, marked)
+    whole = "".join(run.text for run in runs)
     cut = whole.removeprefix("… ").removesuffix(" …")
     assert cut in text
     assert len(cut) <= EXCERPT_CHARS + 2 * SNAP_CHARS
-    assert {run.text for run in found if run.is_mark} <= {text[start:end] for start, end in marked}
+    assert {run.text for run in runs if run.is_mark} <= {text[start:end] for start, end in marked}
     if marked:
-        assert any(run.is_mark for run in found)
+        assert any(run.is_mark for run in runs)
     if len(text) <= EXCERPT_CHARS:
         assert whole == text
 
 
-def test_an_excerpt_begins_and_ends_with_whole_words_around_most_of_the_marks() -> None:
+def test_excerpt_has_whole_words_around_most_marks() -> None:
     text = "alone " + "far " * 300 + "here and here and here " + "away " * 300
     marks = [match.span() for match in re.finditer("alone|here", text)]
-    found = excerpt(text, marks)
-    assert [run.text for run in found if run.is_mark] == ["here"] * 3
-    assert found[0] == Run("… ", False)
-    assert found[1].text.startswith("far far")
-    assert found[-1] == Run(" …", False)
-    assert found[-2].text.endswith("away away")
+    runs = excerpt(text, marks)
+    assert [run.text for run in runs if run.is_mark] == ["here"] * 3
+    assert runs[0] == Run("… ", False)
+    assert runs[1].text.startswith("far far")
+    assert runs[-1] == Run(" …", False)
+    assert runs[-2].text.endswith("away away")
 
 
-def test_a_learned_word_has_a_page_with_what_it_was_learned_from(taught: FlaskClient) -> None:
+def test_learned_word_page_shows_its_evidence(taught: FlaskClient) -> None:
     assert "/vocabulary/zorblat" in links(page(taught, "/vocabulary"))
     text = page(taught, "/vocabulary/zorblat")
     assert "Learned from 6 occurrences in 1 document" in visible(text)
@@ -185,22 +185,22 @@ def test_a_learned_word_has_a_page_with_what_it_was_learned_from(taught: FlaskCl
     assert f"{reef['reef_name']} 1.00" in visible(text)
 
 
-def test_a_compound_has_a_page_that_marks_it_as_one(taught: FlaskClient) -> None:
+def test_learned_compound_page_names_it_a_compound(taught: FlaskClient) -> None:
     text = page(taught, "/vocabulary/hoxley%20wump")
     assert "learned compound" in text
     assert "<mark>hoxley wump</mark>" in text
 
 
-def test_a_word_that_was_not_learned_says_what_it_is(taught: FlaskClient) -> None:
+def test_page_of_an_unlearned_word_returns_404_with_a_reason(taught: FlaskClient) -> None:
     assert "is in the dictionary" in visible(page(taught, "/vocabulary/volcano", 404))
     assert "was not learned" in visible(page(taught, "/vocabulary/%22%3E%3Czzyzx%3E", 404))
 
 
-def test_a_learned_word_of_a_query_leads_to_its_page(taught: FlaskClient) -> None:
+def test_learned_query_word_links_to_its_page(taught: FlaskClient) -> None:
     assert "/vocabulary/zorblat" in links(page(taught, "/?q=what+is+a+zorblat"))
 
 
-def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskClient, worker: Worker) -> None:
+def test_failures_beyond_the_first_are_counted_and_paged(client: FlaskClient, worker: Worker) -> None:
     n = ITEMS + 1
     lines = b'{"content": "Lava rose."}\n' + b"not json\n" * n
     sent = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
@@ -217,7 +217,7 @@ def test_more_failures_than_are_shown_are_counted_and_have_pages(client: FlaskCl
     assert "Invalid request" in page(client, f"/jobs/{job}?items=odd", 422)
 
 
-def test_jobs_can_be_acted_on_in_their_list_as_they_are(
+def test_job_list_offers_the_actions_each_job_allows(
     client: FlaskClient, worker: Worker, engine: Engine
 ) -> None:
     bad = client.post(f"{API}/documents", json={"content": FLOWER})
@@ -237,46 +237,46 @@ def test_jobs_can_be_acted_on_in_their_list_as_they_are(
     assert "data-refresh" not in page(client, "/jobs")
 
 
-def sections(*given: tuple[int, int]) -> list[StoredSection]:
-    """Sections by depth and number of chunks."""
+def sections(*shapes: tuple[int, int]) -> list[StoredSection]:
+    """Build sections from pairs of depth and number of chunks."""
     return [
         StoredSection(i, depth, tuple(f"{i}.{j}" for j in range(depth)), 0, 0, 0, 0, n)
-        for i, (depth, n) in enumerate(given)
+        for i, (depth, n) in enumerate(shapes)
     ]
 
 
-def test_contents_name_sections_without_text_and_lead_to_the_text_below() -> None:
-    found = contents(sections((0, 2), (1, 0), (2, 3), (2, 1), (1, 0)), 3)
-    assert [(entry.heading, entry.depth, entry.chunk) for entry in found] == [
+def test_contents_link_sections_without_text_to_the_next_chunk() -> None:
+    entries = contents(sections((0, 2), (1, 0), (2, 3), (2, 1), (1, 0)), 3)
+    assert [(entry.heading, entry.depth, entry.chunk) for entry in entries] == [
         ("Beginning", 0, 0),
         ("1.0", 0, 2),
         ("2.1", 1, 2),
         ("3.1", 1, 5),
         ("4.0", 0, 5),
     ]
-    assert [entry.heading for entry in found if entry.is_here] == ["2.1"]
+    assert [entry.heading for entry in entries if entry.is_here] == ["2.1"]
 
 
 @pytest.mark.parametrize(("chunk", "first"), [(0, 0), (700, 700 - SECTIONS // 2), (1199, 1200 - SECTIONS)])
-def test_contents_of_a_long_book_are_those_around_the_place(chunk: int, first: int) -> None:
-    found = contents(sections(*[(1, 1)] * 1200), chunk)
-    assert [entry.chunk for entry in found] == list(range(first, first + SECTIONS))
-    assert [entry.chunk for entry in found if entry.is_here] == [chunk]
+def test_contents_of_a_long_document_show_sections_around_the_chunk(chunk: int, first: int) -> None:
+    entries = contents(sections(*[(1, 1)] * 1200), chunk)
+    assert [entry.chunk for entry in entries] == list(range(first, first + SECTIONS))
+    assert [entry.chunk for entry in entries if entry.is_here] == [chunk]
 
 
-def test_the_ribbon_tells_the_island_of_every_chunk(client: FlaskClient, store: Store) -> None:
+def test_ribbon_data_contains_the_island_of_every_chunk(client: FlaskClient, store: Store) -> None:
     document = store(f"{VOLCANO * 9}\n\n{LAW * 9}\n\n{FLOWER * 9}")
     text = page(client, f"/documents/{document}")
-    found = re.search(r'<script type="application/json" id="chunk-pieces">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    pieces = json.loads(found.group(1))
+    match = re.search(r'<script type="application/json" id="chunk-pieces">(.*?)</script>', text, re.DOTALL)
+    assert match is not None
+    pieces = json.loads(match.group(1))
     chunks = client.get(f"{API}/documents/{document}/chunks").get_json()["chunks"]
     assert pieces["starts"] == [chunk["start_char"] for chunk in chunks]
     assert len(pieces["island"]) == len(chunks) > 1
     assert all(0 <= island < len(pieces["islands"]) for island in pieces["island"])
 
 
-def test_a_library_of_one_chunk_has_no_ribbon(client: FlaskClient, store: Store) -> None:
+def test_document_with_one_chunk_has_no_ribbon(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO)
     text = page(client, f"/documents/{document}")
     assert 'id="ribbon"' not in text

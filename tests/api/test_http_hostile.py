@@ -1,4 +1,4 @@
-"""The worst that can be sent, to a service as it runs: each is refused, and says why."""
+"""Malicious requests to a running service: each is refused with a reason."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         started.end()
 
 
-def send(service: Running, sent: bytes) -> tuple[int, str, dict[str, Any]]:
-    """Status, content type and JSON of the answer."""
+def send(service: Running, request: bytes) -> tuple[int, str, dict[str, Any]]:
+    """Send a request and return the status, content type and JSON of the response."""
     with service.connect() as connection:
-        # A body that nobody wants is not read to its end.
+        # The service may close the connection before it has read the whole body.
         with contextlib.suppress(OSError):
-            connection.sendall(sent)
+            connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
-        answer = HTTPResponse(connection)
-        answer.begin()
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        body = answer.read().decode()
-        return answer.status, answer.headers["Content-Type"], json.loads(body)
+        response = HTTPResponse(connection)
+        response.begin()
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        body = response.read().decode()
+        return response.status, response.headers["Content-Type"], json.loads(body)
 
 
-def test_there_are_at_least_sixty_of_them() -> None:
+def test_there_are_at_least_sixty_cases() -> None:
     assert len(CASES) >= 60
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_whatever_is_sent_is_refused_with_a_reason(service: Running, name: str) -> None:
+def test_hostile_request_is_refused_with_a_reason(service: Running, name: str) -> None:
     hostile = CASES[name]
-    status, content_type, answer = send(service, hostile.sent())
-    assert status == hostile.status, answer
+    status, content_type, response = send(service, hostile.build_request())
+    assert status == hostile.status, response
     if status == 202:
-        told = refused_items(service, answer["job"])
+        errors = refused_items(service, response["job"])
     else:
         assert content_type == "application/problem+json"
-        assert answer["status"] == status
-        assert answer["trace_id"]
-        told = json.dumps([answer["detail"], answer.get("errors", {})], ensure_ascii=False)
-    assert hostile.says in told
-    assert not [secret for secret in SECRETS if secret in told and secret not in name], told
+        assert response["status"] == status
+        assert response["trace_id"]
+        errors = json.dumps([response["detail"], response.get("errors", {})], ensure_ascii=False)
+    assert hostile.reason in errors
+    assert not [secret for secret in SECRETS if secret in errors and secret not in name], errors
 
 
 def refused_items(service: Running, job: dict[str, Any]) -> str:
-    """The reasons why items of a job were refused; the others of it wait."""
+    """Return the errors of the failed items of a job; its other items wait."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         failed = client.get(job["links"]["items"], params={"status": "failed"}).json()["items"]
         assert failed
@@ -74,16 +74,16 @@ def refused_items(service: Running, job: dict[str, Any]) -> str:
         return "; ".join(f"{item['title']}: {item['error']}" for item in failed)
 
 
-def test_a_text_of_32_megabytes_without_a_full_stop_is_taken(service: Running) -> None:
-    """Many citations, as `tests/lagoon/test_sentences.py` has it."""
+def test_text_of_32_mebibytes_without_a_full_stop_is_accepted(service: Running) -> None:
+    """Such texts occur: see the many citations in `tests/lagoon/test_sentences.py`."""
     text = "lava and ash ".ljust(64) * (32 * MIB // 64)
-    status, _, answer = send(service, post(f"{API}/documents", {"content": text}))
+    status, _, response = send(service, post(f"{API}/documents", {"content": text}))
     assert status == 202
-    assert answer["job"]["progress"]["bytes_total"] == 32 * MIB
+    assert response["job"]["progress"]["bytes_total"] == 32 * MIB
 
 
-def test_the_service_goes_on_as_if_nothing_had_been(service: Running) -> None:
-    """Runs after all the others."""
+def test_service_still_works_and_logged_no_errors(service: Running) -> None:
+    """Runs after all other tests of this file."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         assert client.get("/ready").status_code == 200
         assert client.post(f"{API}/documents", json={"content": VOLCANO}).status_code == 202

@@ -1,4 +1,4 @@
-"""Archives made to cost more than they weigh: time and memory grow with their bytes, and the rest is refused."""
+"""Archives built to be expensive: time and memory grow linearly with their bytes, or they are refused."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from shoal_api.tarball import Gzip, Kind, Tar
 
 ZIP, GZIP = "application/zip", "application/gzip"
 SETTINGS = Settings()
-
-"""Seconds of processor time that any archive may take: small ones are measured in ticks of the clock."""
 
 
 def members(kind: str, body: bytes, settings: Settings = SETTINGS) -> list[Member]:
@@ -57,13 +55,13 @@ def tar_gz(*blocks: bytes) -> bytes:
 
 
 def with_global_headers(n: int) -> bytes:
-    """A global header of `n` records before `n` hidden files."""
+    """Build a tar with a global header of `n` records before `n` hidden files."""
     records = b"".join(record(f"k{i}", "v") for i in range(n))
     return tar_gz(extension(b"g", records), *(header(f".{i}") for i in range(n)))
 
 
 def with_digits(n: int) -> bytes:
-    """An extended header of nothing but digits (CVE-2024-6232)."""
+    """Build a tar with an extended header of `n` digits (CVE-2024-6232)."""
     return tar_gz(extension(b"x", b"1" * n), header("a.txt"))
 
 
@@ -72,7 +70,7 @@ def with_records(n: int) -> bytes:
 
 
 @pytest.mark.parametrize(("make", "n"), [(with_global_headers, 60), (with_digits, 500), (with_records, 1900)])
-def test_time_grows_as_the_archive_does(make: Callable[[int], bytes], n: int) -> None:
+def test_reading_time_is_not_quadratic(make: Callable[[int], bytes], n: int) -> None:
     settings = replace(SETTINGS, max_archive_ratio=1e6)
 
     def read(body: bytes) -> None:
@@ -88,14 +86,14 @@ def test_time_grows_as_the_archive_does(make: Callable[[int], bytes], n: int) ->
     [b"1" * 500, b"99999999999999999999999 path=a\n", b"-7 a=b\n", b"0 a=b\n", b"3 a=b\n", b"7 a=b\n", b"6 a=b", b"6 a b\n",
      b" a=b\n", b"6\ta=b\n", b"1_0 path=a\n", b"12 size=abc\n", b"\xd9\xa6 a=b\n"],
 )  # fmt: skip
-def test_a_record_that_is_none_is_damage(data: bytes) -> None:
+def test_malformed_pax_record_is_refused(data: bytes) -> None:
     with pytest.raises(BrokenArchiveError, match="damaged"):
         members(GZIP, tar_gz(extension(b"x", data), header("a.txt")))
 
 
 def test_extended_headers_are_limited_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
     long_name = extension(b"L", b"a.txt\0")
-    assert [each.name for each in members(GZIP, tar_gz(long_name * 4, header("b.txt")))] == ["a.txt"]
+    assert [member.name for member in members(GZIP, tar_gz(long_name * 4, header("b.txt")))] == ["a.txt"]
     with pytest.raises(BrokenArchiveError, match="in a row"):
         members(GZIP, tar_gz(long_name * 5, header("b.txt")))
 
@@ -109,28 +107,26 @@ def test_extended_headers_are_limited_in_number_and_size(monkeypatch: pytest.Mon
             members(GZIP, tar_gz((extension(kind, b"a" * 100) + header(".b")) * 4))
 
 
-def test_names_of_any_length_are_refused_and_not_kept() -> None:
-    chance = random.Random(5)
+def test_overlong_tar_names_fail_and_are_not_kept_in_memory() -> None:
+    rng = random.Random(5)
     size = 100 * KIB
-    entries = [
-        extension(b"L", chance.randbytes(size // 2).hex().encode()) + header("a.txt") for _ in range(80)
-    ]
+    entries = [extension(b"L", rng.randbytes(size // 2).hex().encode()) + header("a.txt") for _ in range(80)]
 
     def peak(n: int) -> int:
         body = tar_gz(*entries[:n])
         tracemalloc.start()
         for member in Archive(io.BytesIO(body), GZIP, SETTINGS):
             assert "more than 1,024 characters" in str(member.refusal)
-        most = tracemalloc.get_traced_memory()[1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return most
+        return peak_bytes
 
     few, many = peak(20), peak(80)
-    assert many < few + MIB, "6 MiB of names more"
+    assert many < few + MIB, "memory grows with 6 MiB more of names"
 
 
 def central(name: bytes, crc: int, packed: int, size: int, offset: int) -> bytes:
-    """An entry of the directory of a zip archive."""
+    """Build an entry of the central directory of a zip archive."""
     return (
         b"PK\x01\x02"
         + struct.pack("<HHHHHHLLL", 20, 20, 0x800, zlib.DEFLATED, 0, 0x21, crc, packed, size)
@@ -140,7 +136,7 @@ def central(name: bytes, crc: int, packed: int, size: int, offset: int) -> bytes
 
 
 def local(name: bytes, crc: int, packed: int, size: int, n_name: int, n_extra: int = 0) -> bytes:
-    """What stands before the content of a file in a zip archive."""
+    """Build the local header of a file in a zip archive."""
     fields = struct.pack("<HHHHHLLL", 20, 0x800, zlib.DEFLATED, 0, 0x21, crc, packed, size)
     return b"PK\x03\x04" + fields + struct.pack("<HH", n_name, n_extra) + name
 
@@ -153,7 +149,7 @@ def zip_of(content: bytes, directory: list[bytes]) -> bytes:
     )
 
 
-def test_a_long_name_in_a_zip_is_refused() -> None:
+def test_overlong_zip_name_fails() -> None:
     body = zip_of(b"", [central(b"x" * 60_000 + b"%d" % n, 0, 0, 0, 0) for n in range(3)])
     refused = members(ZIP, body)
     assert len(refused) == 3
@@ -161,11 +157,14 @@ def test_a_long_name_in_a_zip_is_refused() -> None:
 
 
 def overlapping_with_wrong_checksums(n: int) -> bytes:
-    """Files that share the bytes of the last, see `overlapping` in test_http_archives; none has the checksum it says."""
+    """Build a zip whose files share the bytes of the last one and have wrong checksums.
+
+    See `overlapping` in test_http_archives.
+    """
     text = bytes(2 * MIB)
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(text) + packer.flush()
-    # Each is within the ratio.
+    # Each file is within the allowed ratio.
     content, size = packed + bytes(len(text) // 150 - len(packed)), len(text)
     entries: list[tuple[bytes, int, int, int]] = []
     for number in range(n):
@@ -181,23 +180,23 @@ def overlapping_with_wrong_checksums(n: int) -> bytes:
     )
 
 
-def test_files_that_turn_out_to_be_damaged_count_for_the_ratio() -> None:
-    """Each is unpacked before its checksum is known to be wrong: a hundred bytes for each 2 MiB."""
+def test_damaged_files_count_toward_the_ratio() -> None:
+    """Each file is unpacked before its checksum fails: 2 MiB for about a hundred bytes."""
     body = overlapping_with_wrong_checksums(300)
     assert len(body) < 64 * KIB
     with pytest.raises(ArchiveTooLargeError, match="over 200 times"):
         members(ZIP, body)
 
 
-def test_bytes_that_files_of_a_zip_share_are_not_read_again_and_again() -> None:
-    """One local header, with a name and an extra field of 64 KiB each, for 2,000 entries."""
+def test_zip_entries_that_share_a_header_are_refused() -> None:
+    """2,000 entries share one local header with a name and an extra field of 64 KiB each."""
     shared = local(b"", 0, 10, 10, 0xFFFF, 0xFFFF) + bytes(2 * 0xFFFF)
     body = zip_of(shared, [central(b"%06d" % n, 0, 10, 10, 0) for n in range(2000)])
     with pytest.raises(ArchiveTooLargeError, match="share bytes"):
         members(ZIP, body)
 
 
-# What honest tools write is read as `tarfile` reads it.
+# Archives of ordinary tools: the result must equal that of `tarfile`.
 
 NAMES = st.lists(
     st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), min_size=1, max_size=120),
@@ -215,7 +214,7 @@ FILES = st.lists(st.tuples(NAMES, TYPES, st.binary(max_size=1500)), min_size=1, 
     form=st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]),
     cuts=st.lists(st.integers(0, 20_000), max_size=3),
 )
-def test_a_tar_is_read_as_the_standard_library_reads_it(
+def test_tar_reader_agrees_with_the_standard_library(
     files: list[tuple[str, bytes, bytes]], form: int, cuts: list[int]
 ) -> None:
     body = io.BytesIO()
@@ -238,16 +237,16 @@ def test_a_tar_is_read_as_the_standard_library_reads_it(
     pieces = [plain[start:end] for start, end in itertools.pairwise(edges)]
     packed = b"".join(gzip.compress(piece, 1) for piece in pieces) + bytes(700)
     entries = Tar(Gzip(io.BytesIO(packed), lambda _: None))
-    found = [
+    actual = [
         (entry.name.rstrip("/") if entry.kind is Kind.folder else entry.name, entry.kind is Kind.folder, entries.content()
          if entry.kind is Kind.file else None)
         for entry in entries
         if entry.kind in (Kind.file, Kind.folder)
     ]  # fmt: skip
-    assert found == expected
+    assert actual == expected
 
 
-def test_a_gzip_file_of_many_members_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_gzip_members_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tarball, "MAX_GZIP_MEMBERS", 5)
     body = tar_gz(header(".a"))
     assert members(GZIP, gzip.compress(b"") * 4 + body) == []

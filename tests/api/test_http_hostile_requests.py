@@ -1,4 +1,4 @@
-"""Requests that repeat what a request can repeat: counted while they arrive, and refused in a short answer."""
+"""Requests with many repeated parts: counted while they arrive, and refused with a short response."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def form(*parts: bytes) -> bytes:
 # Errors
 
 
-def test_twenty_errors_are_told_and_the_others_counted(client: FlaskClient) -> None:
-    answer = client.post(f"{API}/documents", json={"content": VOLCANO, "tags": [1] * 5000})
-    problem = assert_problem(answer, 422, "tags.0")
+def test_first_twenty_errors_are_listed_and_the_rest_counted(client: FlaskClient) -> None:
+    response = client.post(f"{API}/documents", json={"content": VOLCANO, "tags": [1] * 5000})
+    problem = assert_problem(response, 422, "tags.0")
     assert sum(map(len, problem["errors"].values())) == MAX_ERRORS == 20
     assert "4,980 more errors" in problem["detail"]
-    assert len(answer.data) < 4 * KIB
+    assert len(response.data) < 4 * KIB
 
 
-def test_a_line_of_many_errors_is_refused_in_a_short_reason(client: FlaskClient) -> None:
+def test_line_with_many_errors_fails_with_a_short_error(client: FlaskClient) -> None:
     line = json.dumps({"content": VOLCANO, "tags": [1] * 5000}).encode()
     job = client.post(BULK, data=line, content_type="application/x-ndjson").get_json()["job"]
     (item,) = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"]
@@ -56,17 +56,17 @@ def test_a_line_of_many_errors_is_refused_in_a_short_reason(client: FlaskClient)
     assert len(item["error"]) < KIB
 
 
-def test_unknown_names_are_counted_before_each_is_looked_at(empty: FlaskClient) -> None:
+def test_number_of_fields_is_limited(empty: FlaskClient) -> None:
     names = {f"name{n}": n for n in range(60)}
     problem = assert_problem(empty.post(f"{API}/search", json={"query": "a", **names}), 422)
     assert len(problem["errors"]) == MAX_ERRORS
     assert "40 more errors" in problem["detail"]
     names = {f"name{n}": n for n in range(5000)}
-    for answer in (
+    for response in (
         empty.post(f"{API}/search", json=names),
         empty.get(f"{API}/search", query_string=names),
     ):
-        problem = assert_problem(answer, 422, "body")
+        problem = assert_problem(response, 422, "body")
         assert problem["errors"]["body"] == ["has 5,000 fields; the limit is 100"]
 
 
@@ -74,10 +74,10 @@ def test_unknown_names_are_counted_before_each_is_looked_at(empty: FlaskClient) 
     "body",
     [{"query": "a", "x" * 100_000: 1}, {"query": "a", "filters": {"y" * 100_000: 1}}, {"query": "a", "\ud800" * 9999: 1}],
 )  # fmt: skip
-def test_an_answer_does_not_repeat_a_long_name(empty: FlaskClient, body: dict[str, Any]) -> None:
-    answer = empty.post(f"{API}/search", data=json.dumps(body), content_type="application/json")
-    assert_problem(answer, 422)
-    assert len(answer.data) < 2 * KIB
+def test_response_does_not_repeat_a_long_name(empty: FlaskClient, body: dict[str, Any]) -> None:
+    response = empty.post(f"{API}/search", data=json.dumps(body), content_type="application/json")
+    assert_problem(response, 422)
+    assert len(response.data) < 2 * KIB
 
 
 # Lists
@@ -94,7 +94,7 @@ def test_an_answer_does_not_repeat_a_long_name(empty: FlaskClient, body: dict[st
         ("explain", lambda many: {"query": "a", "filters": {"island_ids": many}}, "filters.island_ids"),
     ],
 )
-def test_the_length_of_a_list_is_checked_before_its_elements(
+def test_list_length_is_checked_before_the_elements(
     empty: FlaskClient, path: str, body: Callable[[list[Any]], dict[str, Any]], field: str
 ) -> None:
     problem = assert_problem(empty.post(f"{API}/{path}", json=body([[]] * 10_001)), 422)
@@ -102,7 +102,7 @@ def test_the_length_of_a_list_is_checked_before_its_elements(
 
 
 @pytest.mark.parametrize("name", ["document_ids", "tags", "tag", "source_path"])
-def test_lists_in_an_address_are_as_long_at_most(empty: FlaskClient, name: str) -> None:
+def test_lists_in_query_parameters_have_the_same_limit(empty: FlaskClient, name: str) -> None:
     values = ",".join(["x"] * 10_001) if name in ("document_ids", "tags") else ["x"] * 10_001
     problem = assert_problem(empty.get(f"{API}/search", query_string={"q": "a", name: values}), 422, name)
     assert "10,000 elements" in problem["errors"][name][0]
@@ -118,9 +118,7 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @given(value=VALUES, ascii_only=st.booleans())
-def test_what_json_holds_beside_its_longest_string_is_limited_to_the_character(
-    value: object, ascii_only: bool
-) -> None:
+def test_json_outside_the_longest_string_is_limited_to_the_character(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     with contextlib.suppress(UnicodeEncodeError):
         data = text.encode()
@@ -132,7 +130,7 @@ def test_what_json_holds_beside_its_longest_string_is_limited_to_the_character(
 
 
 @pytest.mark.parametrize("data", [b'{"a": "' + b"x" * 99, b'["' + b"\\" * 99, b'["\n' + b"x" * 99 + b'"]'])
-def test_json_that_is_none_is_malformed_whatever_its_size(data: bytes) -> None:
+def test_invalid_json_is_malformed_whatever_its_size(data: bytes) -> None:
     with pytest.raises(strict_json.MalformedJSONError, match="is not JSON"):
         strict_json.parse(data, 10)
 
@@ -142,20 +140,20 @@ def test_json_that_is_none_is_malformed_whatever_its_size(data: bytes) -> None:
     ['{"content": "a", "metadata": {"a": [%s[]]}}', '{"content": "a", "metadata": {%s"z": 1}}'],
     ids=["empty lists", "keys"],
 )
-def test_values_without_number_take_no_memory(client: FlaskClient, filler: str) -> None:
+def test_huge_metadata_is_refused_without_using_much_memory(client: FlaskClient, filler: str) -> None:
     repeated = "[]," * MIB if "[[" in filler.replace("%s", "") else ""
     repeated = repeated or "".join(f'"{n}":1,' for n in range(200_000))
     data = (filler % repeated).encode()
     tracemalloc.start()
-    answer = client.post(f"{API}/documents", data=data, content_type="application/json")
-    most = tracemalloc.get_traced_memory()[1]
+    response = client.post(f"{API}/documents", data=data, content_type="application/json")
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    problem = assert_problem(answer, 413)
+    problem = assert_problem(response, 413)
     assert "less metadata" in problem["detail"]
-    assert most < 4 * len(data)
+    assert peak_bytes < 4 * len(data)
 
 
-def test_a_document_of_the_largest_size_has_room_for_the_rest_of_it(client: FlaskClient) -> None:
+def test_large_document_with_the_largest_other_fields_is_accepted(client: FlaskClient) -> None:
     metadata = {"a": "é" * 10_000, "b": ["\x01"] * 3000}
     body = {
         "content": VOLCANO + "д" * (2 * MIB),
@@ -165,11 +163,11 @@ def test_a_document_of_the_largest_size_has_room_for_the_rest_of_it(client: Flas
     }
     assert len(json.dumps(body)) > limits.max_beside_content(SETTINGS)
     for data in (json.dumps(body), json.dumps(body, ensure_ascii=False)):
-        answer = client.post(f"{API}/documents", data=data.encode(), content_type="application/json")
-        assert answer.status_code == 202
+        response = client.post(f"{API}/documents", data=data.encode(), content_type="application/json")
+        assert response.status_code == 202
 
 
-def test_a_line_of_values_without_number_is_a_failed_item(client: FlaskClient) -> None:
+def test_line_with_huge_metadata_is_a_failed_item(client: FlaskClient) -> None:
     wrong = b'{"content": "a", "metadata": {"a": [' + b"[]," * 500_000 + b"[]]}}\n"
     good = json.dumps({"content": VOLCANO}).encode()
     job = client.post(BULK, data=wrong + good, content_type="application/x-ndjson").get_json()["job"]
@@ -178,13 +176,13 @@ def test_a_line_of_values_without_number_is_a_failed_item(client: FlaskClient) -
     assert waiting["error"] is None
 
 
-def test_empty_lines_are_counted(settings: Settings, engine: Engine) -> None:
+def test_empty_lines_are_limited(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_upload_items=3), engine=engine).test_client()
     line = json.dumps({"content": VOLCANO}).encode() + b"\n"
-    answer = client.post(BULK, data=b"\n" * 5 + line, content_type="application/x-ndjson")
-    assert answer.status_code == 202
-    answer = client.post(BULK, data=b"\n" * 6 + line, content_type="application/x-ndjson")
-    assert "6 lines" in assert_problem(answer, 413)["detail"]
+    response = client.post(BULK, data=b"\n" * 5 + line, content_type="application/x-ndjson")
+    assert response.status_code == 202
+    response = client.post(BULK, data=b"\n" * 6 + line, content_type="application/x-ndjson")
+    assert "6 lines" in assert_problem(response, 413)["detail"]
 
 
 JSON_SHAPES: dict[str, Callable[[int], str]] = {
@@ -207,8 +205,10 @@ JSON_SHAPES: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", JSON_SHAPES)
-@pytest.mark.parametrize("max_beside", [None, 10 * MIB, 10_000], ids=["", "counted", "limited"])
-def test_json_is_read_in_time_that_grows_as_it_does(name: str, max_beside: int | None) -> None:
+@pytest.mark.parametrize(
+    "max_beside", [None, 10 * MIB, 10_000], ids=["unlimited", "large limit", "small limit"]
+)
+def test_json_parsing_time_is_not_quadratic(name: str, max_beside: int | None) -> None:
     def read(data: bytes) -> None:
         with contextlib.suppress(strict_json.MalformedJSONError):
             strict_json.parse(data, max_beside)
@@ -221,54 +221,54 @@ def test_json_is_read_in_time_that_grows_as_it_does(name: str, max_beside: int |
 # Forms
 
 
-def test_fields_of_a_form_are_bounded_together(client: FlaskClient) -> None:
+def test_form_fields_have_a_common_size_limit(client: FlaskClient) -> None:
     limit = limits.max_beside_content(SETTINGS)
     fields = [part('name="tags"', b"a," * 50_000) for _ in range(30)]
     tracemalloc.start()
-    answer = client.post(BULK, data=form(*fields), content_type=FORM)
-    most = tracemalloc.get_traced_memory()[1]
+    response = client.post(BULK, data=form(*fields), content_type=FORM)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    problem = assert_problem(answer, 413)
+    problem = assert_problem(response, 413)
     assert f"{limit:,} bytes" in problem["detail"]
-    assert most < sum(map(len, fields)) + 4 * limit
+    assert peak_bytes < sum(map(len, fields)) + 4 * limit
 
 
 @pytest.mark.parametrize("disposition", ['name="tags"', 'name="files"; filename=""'])
-def test_parts_that_are_no_documents_are_counted_as_they_come(
+def test_form_parts_without_documents_are_counted_while_they_arrive(
     client: FlaskClient, disposition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_read = 0
     drain = multipart.Part.drain
 
-    def counted(each: multipart.Part) -> None:
+    def count_and_drain(part: multipart.Part) -> None:
         nonlocal n_read
         n_read += 1
-        drain(each)
+        drain(part)
 
-    monkeypatch.setattr(multipart.Part, "drain", counted)
+    monkeypatch.setattr(multipart.Part, "drain", count_and_drain)
     body = form(part('name="files"; filename="a.txt"', VOLCANO.encode()), *([part(disposition)] * 5000))
     problem = assert_problem(client.post(BULK, data=body, content_type=FORM), 413)
     assert f"{MAX_FIELDS:,} fields" in problem["detail"]
     assert n_read == MAX_FIELDS + 1
 
 
-def test_files_of_a_form_are_counted_as_they_come(settings: Settings, engine: Engine) -> None:
+def test_form_files_are_counted_while_they_arrive(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_upload_items=3), engine=engine).test_client()
     file = part('name="files"; filename="a.txt"', VOLCANO.encode())
     assert client.post(BULK, data=form(*[file] * 3), content_type=FORM).status_code == 202
-    # What follows is no form, and nobody gets to see it.
+    # The rest is malformed, but it is not read.
     body = file * 4 + b"--B\r\nno header"
     problem = assert_problem(client.post(BULK, data=body, content_type=FORM), 413)
     assert "at most 3 documents" in problem["detail"]
 
 
-def test_a_field_that_is_none_is_told_before_the_rest_is_read(client: FlaskClient) -> None:
+def test_file_sent_as_a_field_is_refused_before_the_rest_is_read(client: FlaskClient) -> None:
     body = part('name="file"', b"a.txt") + b"--B\r\nno header"
     problem = assert_problem(client.post(BULK, data=body, content_type=FORM), 422, "file")
     assert "did you forget the @" in problem["errors"]["file"][0]
 
 
-def test_headers_of_a_part_are_not_read_into_memory(client: FlaskClient) -> None:
+def test_huge_part_header_is_refused(client: FlaskClient) -> None:
     body = form(part('name="files"; filename="' + "a" * (200 * KIB) + '"', VOLCANO.encode()))
     assert_problem(client.post(BULK, data=body, content_type=FORM), 400)
 
@@ -290,18 +290,18 @@ BODIES: dict[str, Callable[[int], bytes]] = {
 
 
 class Trickle(io.BytesIO):
-    """A body that arrives in small pieces."""
+    """A body that arrives in pieces of 100 bytes."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(100 if size is None or size < 0 else min(size, 100))
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("arriving", [io.BytesIO, Trickle])
-def test_a_form_is_read_in_time_that_grows_as_it_does(name: str, arriving: type[io.BytesIO]) -> None:
+@pytest.mark.parametrize("stream_class", [io.BytesIO, Trickle])
+def test_form_parsing_time_is_not_quadratic(name: str, stream_class: type[io.BytesIO]) -> None:
     def read(body: bytes) -> None:
         with contextlib.suppress(multipart.MalformedMultipartError):
-            for _ in multipart.parts(arriving(body), "B"):
+            for _ in multipart.parts(stream_class(body), "B"):
                 pass
 
     n = 3125 if name in ("a preamble", "headers", "parameters") else 25_000
@@ -311,23 +311,25 @@ def test_a_form_is_read_in_time_that_grows_as_it_does(name: str, arriving: type[
 
 # The console
 
-OF_FLASK = ["endpoint", "_method", "_anchor", "_external", "_scheme", "values", "self", "filename"]
+FLASK_ARGUMENTS = ["endpoint", "_method", "_anchor", "_external", "_scheme", "values", "self", "filename"]
 
 
-@pytest.mark.parametrize("name", OF_FLASK)
+@pytest.mark.parametrize("name", FLASK_ARGUMENTS)
 @pytest.mark.parametrize("path", ["/?q=lava&tags=a,b&mode=lexical", "/jobs?status=failed", "/library?q=a"])
-def test_arguments_of_an_address_stay_arguments(client: FlaskClient, path: str, name: str) -> None:
-    answer = client.get(f"{path}&{name}=GET")
-    assert answer.status_code == 200
-    links = re.findall(r'href="([^"]*(?:tags|status|q)=[^"]*)"', answer.get_data(as_text=True))
+def test_query_parameters_named_like_flask_arguments_stay_in_links(
+    client: FlaskClient, path: str, name: str
+) -> None:
+    response = client.get(f"{path}&{name}=GET")
+    assert response.status_code == 200
+    links = re.findall(r'href="([^"]*(?:tags|status|q)=[^"]*)"', response.get_data(as_text=True))
     assert all(link.startswith("/") and not link.startswith("//") for link in links)
     if path.startswith("/?"):
         assert [link for link in links if f"{name}=GET" in link]
 
 
-def test_a_page_of_the_console_draws_no_link_for_each_of_thousands_of_values(client: FlaskClient) -> None:
+def test_console_limits_the_number_of_filter_values(client: FlaskClient) -> None:
     for name in ("tags", "document"):
         many = ",".join(str(n) for n in range(101))
-        answer = client.get("/", query_string={"q": "lava", name: many})
-        assert answer.status_code == 422
-        assert f"{name}: has more than 100 values" in answer.get_data(as_text=True)
+        response = client.get("/", query_string={"q": "lava", name: many})
+        assert response.status_code == 422
+        assert f"{name}: has more than 100 values" in response.get_data(as_text=True)

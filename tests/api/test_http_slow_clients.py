@@ -1,4 +1,4 @@
-"""A slow, silent or greedy client costs a connection, never a thread that somebody else needs."""
+"""A slow, silent or greedy client occupies a connection, but no thread that other clients need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoal.settings import Settings
 THREADS = 2
 MAX_CONNECTIONS = 40
 WRITE_KEY, READ_KEY = "w" * 32, "r" * 32
-HURRIED = """
+IMPATIENT_PROGRAM = """
 from shoal.settings import Settings
 from shoal_api import runner, server
 server.STALL_SECONDS = server.RATE_GRACE_SECONDS = server.IDLE_SECONDS = {seconds}
@@ -51,7 +51,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service with keys that closes slow connections after a second."""
     folder = tmp_path_factory.mktemp("guarded")
     keys = f"write:{WRITE_KEY},read:{READ_KEY}"
-    started = Running(settings_in(folder, api_keys=keys), folder, HURRIED.format(seconds=1.0))
+    started = Running(settings_in(folder, api_keys=keys), folder, IMPATIENT_PROGRAM.format(seconds=1.0))
     try:
         yield started.wait()
     finally:
@@ -59,7 +59,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def assert_answers(service: Running) -> None:
-    """The service answers somebody new, whether well and with work."""
+    """Assert that the service answers health checks and searches of a new client."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").status_code == 200
@@ -71,8 +71,8 @@ def status_of(connection: socket.socket) -> int:
 
 
 @pytest.mark.parametrize("path", [f"{API}/documents", f"{API}/documents/bulk", f"{API}/search"])
-def test_slow_bodies_take_no_thread(service: Running, path: str) -> None:
-    """More bodies on their way than there are threads, in both ways of sending one."""
+def test_slow_bodies_occupy_no_thread(service: Running, path: str) -> None:
+    """More bodies arrive than there are threads, with a length and in chunks."""
     with ExitStack() as slow:
         for length in ("Content-Length: 100000", "Transfer-Encoding: chunked"):
             for _ in range(THREADS + 1):
@@ -81,7 +81,7 @@ def test_slow_bodies_take_no_thread(service: Running, path: str) -> None:
         assert_answers(service)
 
 
-def test_a_body_that_arrives_piece_by_piece_is_taken_whole(service: Running) -> None:
+def test_body_that_arrives_in_pieces_is_accepted(service: Running) -> None:
     body = json.dumps({"content": VOLCANO}).encode()
     with service.connect() as connection:
         connection.sendall(request(POST, b"", JSON, f"Content-Length: {len(body)}"))
@@ -90,8 +90,8 @@ def test_a_body_that_arrives_piece_by_piece_is_taken_whole(service: Running) -> 
         assert status_of(connection) == 202
 
 
-def test_silent_connections_make_room_for_others(service: Running) -> None:
-    """At the limit the connection closes that has been idle for longest; the others stay."""
+def test_silent_connections_are_closed_for_new_ones(service: Running) -> None:
+    """At the limit, the service closes the connection that has been idle longest."""
     with ExitStack() as silent:
         connections = [silent.enter_context(service.connect()) for _ in range(2 * MAX_CONNECTIONS)]
         assert_answers(service)
@@ -100,21 +100,21 @@ def test_silent_connections_make_room_for_others(service: Running) -> None:
         assert status_of(connections[-1]) == 200
 
 
-def test_a_connection_that_is_working_is_not_closed_for_a_new_one(service: Running) -> None:
+def test_active_connection_is_not_closed_for_new_ones(service: Running) -> None:
     body = json.dumps({"content": f"{VOLCANO} It erupts."}).encode()
-    with ExitStack() as crowd:
-        uploading = crowd.enter_context(service.connect())
+    with ExitStack() as stack:
+        uploading = stack.enter_context(service.connect())
         uploading.sendall(request(POST, b"", JSON, f"Content-Length: {len(body)}") + body[:10])
-        # The service has read the beginning before any other connection is made.
+        # Afterwards the service has read the first bytes of the upload.
         assert_answers(service)
         for _ in range(2 * MAX_CONNECTIONS):
-            crowd.enter_context(service.connect())
+            stack.enter_context(service.connect())
         assert_answers(service)
         uploading.sendall(body[10:])
         assert status_of(uploading) == 202
 
 
-def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
+def test_connections_per_address_are_limited(tmp_path: Path) -> None:
     running = Running(settings_in(tmp_path, max_connections_per_address=4), tmp_path)
     try:
         with ExitStack() as working:
@@ -123,7 +123,7 @@ def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
                 connection = working.enter_context(running.connect())
                 connection.sendall(request(POST, b"", JSON, "Content-Length: 100000", "Expect: 100-continue"))
                 assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
-            # All four are sending their bodies, so it is the fifth that closes.
+            # All four are sending bodies, so the service closes the fifth.
             fifth = working.enter_context(running.connect())
             assert fifth.recv(1) == b""
             elsewhere = working.enter_context(socket.socket())
@@ -136,33 +136,33 @@ def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
         running.end()
 
 
-def test_a_body_that_stops_coming_is_refused(guarded: Running) -> None:
+def test_stalled_body_returns_408(guarded: Running) -> None:
     key = f"Authorization: Bearer {WRITE_KEY}"
     with guarded.connect() as connection:
         connection.sendall(request(POST, b"", JSON, key, "Content-Length: 100000") + b"{")
-        answer = answer_of(connection)
-        assert answer.startswith(b"HTTP/1.1 408 ")
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] == "the body did not arrive in time"
+        response = answer_of(connection)
+        assert response.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(response.partition(b"\r\n\r\n")[2])["detail"] == "the body did not arrive in time"
         assert connection.recv(1) == b""
 
 
-def test_a_body_below_the_slowest_rate_is_refused(guarded: Running) -> None:
-    """It never stops for as long as a second, but brings less than a kilobyte in one."""
+def test_body_below_the_minimum_rate_returns_408(guarded: Running) -> None:
+    """The body never pauses for a second, but sends less than a kilobyte per second."""
     key = f"Authorization: Bearer {WRITE_KEY}"
     with guarded.connect() as connection:
         connection.sendall(request(POST, b"", JSON, key, "Content-Length: 100000"))
         connection.settimeout(0.2)
-        answer = b""
+        response = b""
         for _ in range(100):
             try:
-                answer = answer_of(connection)
+                response = answer_of(connection)
                 break
             except TimeoutError:
                 connection.sendall(b" ")
-        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert response.startswith(b"HTTP/1.1 408 ")
 
 
-def test_an_idle_connection_is_closed(guarded: Running) -> None:
+def test_idle_connection_is_closed(guarded: Running) -> None:
     with guarded.connect() as connection:
         assert connection.recv(1) == b""
 
@@ -177,7 +177,7 @@ def test_an_idle_connection_is_closed(guarded: Running) -> None:
         (f"{API}/search", None, 401),
     ],
 )
-def test_a_body_without_the_key_for_it_is_refused_before_it_comes(
+def test_request_without_the_required_key_is_refused_before_its_body(
     guarded: Running, path: str, key: str | None, status: int
 ) -> None:
     headers = [JSON, "Content-Length: 900000", *([f"Authorization: Bearer {key}"] if key else [])]
@@ -190,13 +190,13 @@ def test_a_body_without_the_key_for_it_is_refused_before_it_comes(
     assert json.loads(body)["status"] == status
 
 
-def test_a_read_key_may_send_the_body_of_a_search(guarded: Running) -> None:
+def test_read_key_may_send_a_search_body(guarded: Running) -> None:
     with httpx.Client(base_url=guarded.url, headers={"Authorization": f"Bearer {READ_KEY}"}) as client:
         assert client.post(f"{API}/search", json={"query": "volcano"}, timeout=PATIENCE).status_code == 200
 
 
-def test_a_refused_body_is_read_so_that_its_sender_sees_why(service: Running) -> None:
-    """The client sends everything before it reads; closed at once, its connection would be reset."""
+def test_refused_body_is_read_so_that_the_client_receives_the_response(service: Running) -> None:
+    """The client sends everything before it reads. Closing at once would reset its connection."""
     with service.connect() as connection:
         connection.sendall(request(f"POST {API}/search", b"x" * 8_000_000, JSON))
         assert status_of(connection) == 413
@@ -207,7 +207,7 @@ def test_a_refused_body_is_read_so_that_its_sender_sees_why(service: Running) ->
     [b"1\r\na\r\n" * 4_000, b"f;" + b"x" * 4_000, b"0\r\n" + b"X: a\r\n" * 4_000],
     ids=["tiny chunks", "an endless line", "an endless trailer"],
 )
-def test_chunks_that_cost_more_than_they_carry_are_refused(service: Running, body: bytes) -> None:
+def test_inefficient_chunks_are_refused(service: Running, body: bytes) -> None:
     head = request(
         f"POST {API}/documents/bulk", b"", "Content-Type: application/x-ndjson", "Transfer-Encoding: chunked"
     )
@@ -216,7 +216,7 @@ def test_chunks_that_cost_more_than_they_carry_are_refused(service: Running, bod
         assert status_of(connection) == 400
 
 
-def test_expect_continue_is_answered_only_where_the_body_is_wanted(service: Running) -> None:
+def test_expect_continue_is_answered_only_for_an_acceptable_body(service: Running) -> None:
     body = json.dumps({"content": f"{VOLCANO} Again."}).encode()
     expecting = (JSON, "Expect: 100-continue")
     with service.connect() as connection:
@@ -229,7 +229,7 @@ def test_expect_continue_is_answered_only_where_the_body_is_wanted(service: Runn
         assert status_of(connection) == 413
 
 
-def test_large_bodies_wait_in_the_data_folder_and_leave_nothing(service: Running) -> None:
+def test_large_bodies_are_spooled_in_the_data_folder_and_removed(service: Running) -> None:
     [database] = [value for name, value in _environment(service).items() if name == "SHOAL_DATABASE_URL"]
     spool = Path(f"{database.removeprefix('sqlite:///')}-data") / "spool"
 

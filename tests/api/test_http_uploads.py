@@ -1,4 +1,4 @@
-"""Uploads against a process on a real socket: broken off, on a full disk, and large."""
+"""Uploads to a service process over a real socket: aborted, on a full disk, and large."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ import resource, runpy
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 runpy.run_module("shoal_api", run_name="__main__")
 """
-"""A service that may not write a file of more bytes: what a full disk is to it, without filling one."""
+"""Program of a service with a limited file size, which simulates a full disk."""
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """What `condition` returns as soon as that is true."""
+    """Wait until `condition` returns a true value, and return it."""
     deadline = time.monotonic() + PATIENCE
     while not (result := condition()):
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.02)
     return result
 
@@ -61,8 +61,10 @@ def running(environment: dict[str, str], tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def empty_one(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Settings]]:
-    """A service that takes nothing in: at the end it has said nothing of errors, and stops as it should."""
+def empty_service(
+    migrated: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, Settings]]:
+    """A service that stores nothing; afterwards it must stop cleanly and have logged no errors."""
     folder = tmp_path_factory.mktemp("empty")
     settings = Settings(database_url=f"sqlite:///{folder / 'shoal.db'}")
     shutil.copy(migrated, settings.database_path)
@@ -76,12 +78,12 @@ def empty_one(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def lines(n: int, words: int = 200, seed: int = 0) -> list[bytes]:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     return [
         json.dumps(
             {
                 "title": f"{seed}-{i}",
-                "content": " ".join(chance.choices(VOLCANO.split(), k=words)) + f" {seed} {i}.",
+                "content": " ".join(rng.choices(VOLCANO.split(), k=words)) + f" {seed} {i}.",
             }
         ).encode()
         + b"\n"
@@ -90,7 +92,7 @@ def lines(n: int, words: int = 200, seed: int = 0) -> list[bytes]:
 
 
 def bodies() -> dict[str, tuple[str, bytes]]:
-    """Uploads of three kinds, each with 40 documents."""
+    """Return uploads of three kinds, each with 40 documents, as content type and body."""
     documents = lines(40)
     form = b"".join(
         b'--b\r\nContent-Disposition: form-data; name="f"; filename="%d.txt"\r\n\r\n%b\r\n' % (i, line)
@@ -108,12 +110,12 @@ def bodies() -> dict[str, tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("with_length", [True, False], ids=["length", "chunked"])
-@pytest.mark.parametrize("how", ["closed", "reset"])
+@pytest.mark.parametrize("ending", ["closed", "reset"])
 @pytest.mark.parametrize("kind", ["form", "lines", "archive"])
-def test_an_upload_that_breaks_off_leaves_nothing(
-    empty_one: tuple[Running, Settings], kind: str, how: str, *, with_length: bool
+def test_aborted_upload_stores_nothing(
+    empty_service: tuple[Running, Settings], kind: str, ending: str, *, with_length: bool
 ) -> None:
-    running, settings = empty_one
+    running, settings = empty_service
     n_before = len(posts(running))
     content_type, body = bodies()[kind]
     half = body[: len(body) // 2]
@@ -123,17 +125,17 @@ def test_an_upload_that_breaks_off_leaves_nothing(
     length = f"Content-Length: {len(body)}" if with_length else "Transfer-Encoding: chunked"
     with running.connect() as connection:
         connection.sendall(f"{head}{length}\r\n\r\n".encode())
-        # A reset takes from the service what it has not read yet: it has read the head by now.
+        # A reset discards data that the service has not read; the 100 shows that it has read the head.
         assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
         connection.sendall(half if with_length else f"{len(half):x}\r\n".encode() + half + b"\r\n")
-        if how == "reset":
+        if ending == "reset":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
             connection.shutdown(socket.SHUT_WR)
-            answer = answer_of(connection)
-            assert answer.startswith(b"HTTP/1.1 400 "), answer
-    told = until(lambda: posts(running)[n_before:])
-    assert json.loads(told[0])["status"] == 400
+            response = answer_of(connection)
+            assert response.startswith(b"HTTP/1.1 400 "), response
+    logged = until(lambda: posts(running)[n_before:])
+    assert json.loads(logged[0])["status"] == 400
     with httpx.Client(base_url=running.url, timeout=PATIENCE) as client:
         assert client.get(f"{API}/jobs").json()["total"] == 0
         assert client.get("/health").status_code == 200
@@ -142,7 +144,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 
 
 def posts(running: Running) -> list[str]:
-    """What the service has logged of requests to POST."""
+    """Return the log lines of POST requests."""
     return [line for line in running.lines if '"POST"' in line]
 
 
@@ -153,7 +155,7 @@ def assert_no_rows(settings: Settings) -> None:
 
 
 def kill(running: Running) -> None:
-    """The process of a service and what it started."""
+    """Kill a service process and its children."""
     pid = running.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for process in (pid, *map(int, children)):
@@ -161,8 +163,8 @@ def kill(running: Running) -> None:
     running.stop(0)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc to find its processes in")
-def test_a_service_killed_in_the_middle_of_an_upload_shows_nothing_of_it(
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finding the child processes needs /proc")
+def test_service_killed_during_an_upload_stores_nothing_of_it(
     running: Running, environment: dict[str, str], settings: Settings, tmp_path: Path
 ) -> None:
     _, body = bodies()["lines"]
@@ -175,18 +177,20 @@ def test_a_service_killed_in_the_middle_of_an_upload_shows_nothing_of_it(
         spool = settings.data_path / "spool"
         until(spool.is_dir)
         kill(running)
-    again = Running(environment, tmp_path)
+    restarted = Running(environment, tmp_path)
     try:
-        with httpx.Client(base_url=again.wait().url, timeout=PATIENCE) as client:
+        with httpx.Client(base_url=restarted.wait().url, timeout=PATIENCE) as client:
             assert client.get(f"{API}/jobs").json()["total"] == 0
         assert list(spool.iterdir()) == []
         assert_no_rows(settings)
     finally:
-        again.end()
+        restarted.end()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of files are told in another way elsewhere")
-def test_a_full_disk_is_told_and_what_was_accepted_is_whole(
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="file size limits are reported differently on other systems"
+)
+def test_full_disk_returns_507_and_accepted_documents_are_complete(
     environment: dict[str, str], settings: Settings, tmp_path: Path
 ) -> None:
     limit = 5 * MIB
@@ -195,44 +199,46 @@ def test_a_full_disk_is_told_and_what_was_accepted_is_whole(
     headers = {"Content-Type": NDJSON}
     try:
         with httpx.Client(base_url=limited.wait().url, timeout=PATIENCE) as client:
-            # The body does not fit on the disk.
-            answer = client.post(BULK, content=b"".join(lines(6, words=200_000)), headers=headers)
-            assert answer.status_code == 507, answer.text
-            assert "nothing of this request was stored" in answer.json()["detail"]
+            # This body does not fit on the disk.
+            response = client.post(BULK, content=b"".join(lines(6, words=200_000)), headers=headers)
+            assert response.status_code == 507, response.text
+            assert "nothing of this request was stored" in response.json()["detail"]
             assert client.get(f"{API}/jobs").json()["total"] == 0
-            # The bodies do, but at some time the database is full.
+            # These bodies fit, until the database is full.
             for n in range(1, 40):
                 documents = lines(8, words=12_000, seed=n)
-                answer = client.post(BULK, content=b"".join(documents), headers=headers)
-                if answer.status_code != 202:
+                response = client.post(BULK, content=b"".join(documents), headers=headers)
+                if response.status_code != 202:
                     break
-                accepted[answer.json()["job"]["id"]] = len(documents)
-            assert answer.status_code == 507, answer.text
-            assert answer.headers["Content-Type"] == "application/problem+json"
+                accepted[response.json()["job"]["id"]] = len(documents)
+            assert response.status_code == 507, response.text
+            assert response.headers["Content-Type"] == "application/problem+json"
             for n in range(20):
-                one = client.post(f"{API}/documents", json={"content": "word " * 500_000 + str(n)})
-                if one.status_code != 202:
+                single = client.post(f"{API}/documents", json={"content": "word " * 500_000 + str(n)})
+                if single.status_code != 202:
                     break
-                accepted[one.json()["job"]["id"]] = 1
-            assert one.status_code == 507, one.text
+                accepted[single.json()["job"]["id"]] = 1
+            assert single.status_code == 507, single.text
             assert client.get("/health").status_code == 200
             listed = client.get(f"{API}/jobs?limit=100").json()
             assert {job["id"]: job["progress"]["total"] for job in listed["jobs"]} == accepted
     finally:
         limited.end()
     assert accepted
-    # With room again, every text that was accepted is there to be worked on.
+    # Without the limit, every accepted text is waiting in the queue.
     with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.read() as connection:
-        whole = """SELECT i.job_id, COUNT(c.content) FROM job_items i
+        stored_items = """SELECT i.job_id, COUNT(c.content) FROM job_items i
                    JOIN jobs j ON j.id = i.job_id AND j.status = 'enqueued'
                    LEFT JOIN job_item_contents c ON c.item_id = i.id AND LENGTH(c.content) = i.n_bytes
                    GROUP BY i.job_id"""
-        assert dict(connection.exec_driver_sql(whole).all()) == accepted  # type: ignore[arg-type]
+        assert dict(connection.exec_driver_sql(stored_items).all()) == accepted  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to read memory from")
-def test_a_large_upload_takes_no_more_memory_than_a_small_one(running: Running) -> None:
-    """Of the process as a whole, with what SQLite and the allocator keep."""
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="reading the memory of a process needs /proc"
+)
+def test_large_upload_takes_no_more_memory_than_a_small_one(running: Running) -> None:
+    """Measures the whole process, including the memory of SQLite and the allocator."""
     paragraph = VOLCANO.encode() * 640
     n_sent = 0
 

@@ -17,7 +17,7 @@ from shoal_api import create_app
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
-    """A service whose library has learned: with lagoon's own scorer, because others can't."""
+    """A client of a library with learned words. It uses lagoon's scorer: the fake scorer cannot learn."""
     path = tmp_path_factory.mktemp("taught") / "shoal.db"
     settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
     with Engine(settings=settings) as engine:
@@ -26,7 +26,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
         yield create_app(settings, engine=engine).test_client()
 
 
-def test_learned_words_come_with_reefs_and_evidence(taught: FlaskClient) -> None:
+def test_learned_words_have_reefs_and_evidence(taught: FlaskClient) -> None:
     page = taught.get(f"{API}/vocabulary").get_json()
     assert set(page) == {"words", "total", "vocabulary_version", "warnings"}
     assert page["total"] == len(page["words"]) == 4
@@ -44,7 +44,7 @@ def test_learned_words_come_with_reefs_and_evidence(taught: FlaskClient) -> None
     assert page["vocabulary_version"] == 2
 
 
-def test_learned_words_come_page_by_page_and_by_what_they_hold(taught: FlaskClient) -> None:
+def test_learned_words_are_paged_and_filtered_by_substring(taught: FlaskClient) -> None:
     everything = [word["word"] for word in taught.get(f"{API}/vocabulary").get_json()["words"]]
     second = taught.get(f"{API}/vocabulary?limit=1&offset=1").get_json()
     assert ([word["word"] for word in second["words"]], second["total"]) == ([everything[1]], 4)
@@ -52,14 +52,14 @@ def test_learned_words_come_page_by_page_and_by_what_they_hold(taught: FlaskClie
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("parameters", "field"),
     [("limit=0", "limit"), ("limit=1001", "limit"), ("offset=-1", "offset"), ("word=x", "word")],
 )
-def test_a_listing_that_makes_no_sense_is_refused(taught: FlaskClient, asked: str, field: str) -> None:
-    assert_problem(taught.get(f"{API}/vocabulary?{asked}"), 422, field)
+def test_invalid_listing_parameters_return_422(taught: FlaskClient, parameters: str, field: str) -> None:
+    assert_problem(taught.get(f"{API}/vocabulary?{parameters}"), 422, field)
 
 
-def test_a_library_that_has_learned_nothing_lists_nothing(client: FlaskClient) -> None:
+def test_library_without_learned_words_has_an_empty_vocabulary(client: FlaskClient) -> None:
     assert client.get(f"{API}/vocabulary").get_json() == {
         "words": [],
         "total": 0,
@@ -68,8 +68,8 @@ def test_a_library_that_has_learned_nothing_lists_nothing(client: FlaskClient) -
     }
 
 
-def test_an_explanation_says_what_a_word_was_learned_from(taught: FlaskClient) -> None:
+def test_explanation_names_the_documents_a_word_was_learned_from(taught: FlaskClient) -> None:
     words = taught.post(f"{API}/explain", json={"query": "the zorblats of a volcano"}).get_json()["words"]
-    told = {word["text"]: word["learned"] for word in words}
-    assert told["zorblats"]["evidence"]["documents"][0]["title"] == "Fire"
-    assert told["volcano"] is None
+    learned = {word["text"]: word["learned"] for word in words}
+    assert learned["zorblats"]["evidence"]["documents"][0]["title"] == "Fire"
+    assert learned["volcano"] is None

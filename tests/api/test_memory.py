@@ -1,4 +1,4 @@
-"""The threads of a service share memory, so that it does not hold the peak of each."""
+"""Threads of a service share malloc heaps, so that memory does not hold the peak of every thread."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ libc.fflush(ctypes.c_void_p(file))
 """
 
 
-def n_heaps(how: str) -> int:
-    return subprocess.check_output([sys.executable, "-c", SCRIPT, how], text=True).count("<heap nr=")
+def n_heaps(mode: str) -> int:
+    return subprocess.check_output([sys.executable, "-c", SCRIPT, mode], text=True).count("<heap nr=")
 
 
 @pytest.mark.skipif(
     not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "malloc_info"),
-    reason="not the allocator of glibc",
+    reason="needs the allocator of glibc",
 )
 def test_threads_share_few_heaps() -> None:
     assert n_heaps("with") <= HEAPS
-    assert n_heaps("without") > HEAPS, "the test does not show what it is about"
+    assert n_heaps("without") > HEAPS, "the threads share heaps even without the call"
