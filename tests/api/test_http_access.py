@@ -1,4 +1,4 @@
-"""Who may reach a service without keys."""
+"""Access to a service without keys: listen addresses, hosts and origins."""
 
 from __future__ import annotations
 
@@ -16,40 +16,38 @@ from shoal_api import create_app
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost", "shoal.localhost"])
-def test_this_machine_alone_needs_no_leave(settings: Settings, host: str) -> None:
+def test_loopback_addresses_are_allowed_without_keys(settings: Settings, host: str) -> None:
     check_listen_address(replace(settings, host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "", "example.org"])
-def test_other_addresses_need_leave(settings: Settings, host: str) -> None:
+def test_other_addresses_need_allow_anonymous(settings: Settings, host: str) -> None:
     with pytest.raises(SettingsError, match="SHOAL_ALLOW_ANONYMOUS"):
         check_listen_address(replace(settings, host=host))
     check_listen_address(replace(settings, host=host, allow_anonymous=True))
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000"])
-def test_local_names_are_answered(empty: FlaskClient, host: str) -> None:
+def test_local_hosts_are_accepted(empty: FlaskClient, host: str) -> None:
     assert empty.get("/health", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[2001:db8::1]"]
 )
-def test_a_foreign_name_for_this_machine_is_refused(
-    client: FlaskClient, settings: Settings, engine: Engine, host: str
-) -> None:
+def test_foreign_host_returns_403(client: FlaskClient, settings: Settings, engine: Engine, host: str) -> None:
     assert_problem(client.get(f"{API}/status", headers={"Host": host}), 403)
     behind_a_proxy = create_app(replace(settings, allow_anonymous=True), engine=engine).test_client()
     assert behind_a_proxy.get(f"{API}/status", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["a b", "x" * 300, "[::", "a/b", "\u00e9"])
-def test_a_name_that_is_none_is_refused_cleanly(empty: FlaskClient, host: str) -> None:
-    answer = empty.get("/health", environ_overrides={"HTTP_HOST": host})
-    assert_problem(answer, 403 if answer.status_code == 403 else 400)
+def test_malformed_host_returns_a_problem_response(empty: FlaskClient, host: str) -> None:
+    response = empty.get("/health", environ_overrides={"HTTP_HOST": host})
+    assert_problem(response, 403 if response.status_code == 403 else 400)
 
 
-def test_pages_of_other_sites_cannot_change_anything(client: FlaskClient) -> None:
+def test_requests_from_other_origins_cannot_change_anything(client: FlaskClient) -> None:
     for origin in ("https://evil.example", "null", "http://localhost:9999"):
         headers = {"Origin": origin}
         assert_problem(client.post(f"{API}/documents", json={"content": VOLCANO}, headers=headers), 403)

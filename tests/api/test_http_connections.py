@@ -1,4 +1,4 @@
-"""Clients that take their time, or speak no HTTP, keep nobody else out."""
+"""Slow clients and clients that send invalid HTTP do not block other clients."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from shoal.support.clock import timestamp
 
 THREADS, STREAMS = 1, 6
 
-HURRIED = """
+IMPATIENT_PROGRAM = """
 from shoal.settings import Settings
 from shoal_api import runner, server
 server.HEAD_SECONDS = server.STALL_SECONDS = server.RATE_GRACE_SECONDS = 1.0
 server.LINGER_SECONDS = 0.2
 runner.serve(Settings.from_environment())
 """
-"""A service that has little patience: a second for what may take twenty, or a minute."""
+"""Program of a service with timeouts of about a second instead of twenty seconds or a minute."""
 
 BOOK_BYTES = 24_000_000
-"""Of a document that no buffer between service and client takes in."""
+"""Size of a document that does not fit into the buffers between service and client."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             row,
         )
     database.close()
-    started = Running(environment_of(settings, folder / "home"), folder, HURRIED)
+    started = Running(environment_of(settings, folder / "home"), folder, IMPATIENT_PROGRAM)
     try:
         yield started.wait()
     finally:
@@ -71,13 +71,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def assert_answers(service: Running) -> None:
-    """The service answers somebody new."""
+    """Assert that the service answers a new client."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get(f"{API}/jobs").status_code == 200
 
 
-def test_a_full_house_of_listeners_keeps_nobody_out(service: Running) -> None:
+def test_event_streams_at_the_limit_do_not_block_other_requests(service: Running) -> None:
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client, ExitStack() as listening:
         job = client.post(f"{API}/documents", json={"content": VOLCANO}).headers["Location"]
         for _ in range(STREAMS):
@@ -91,7 +91,7 @@ def test_a_full_house_of_listeners_keeps_nobody_out(service: Running) -> None:
         assert client.get(f"{job}?wait=0.1").status_code == 200
 
 
-def test_clients_that_never_finish_their_request_are_sent_away(service: Running) -> None:
+def test_incomplete_requests_are_refused(service: Running) -> None:
     with ExitStack() as slow:
         connections = [slow.enter_context(service.connect()) for _ in range(2 * (THREADS + STREAMS))]
         for connection in connections:
@@ -101,10 +101,10 @@ def test_clients_that_never_finish_their_request_are_sent_away(service: Running)
             assert b"200" not in connection.recv(65536).split(b"\r\n")[0]
 
 
-def test_clients_that_do_not_read_their_answers_are_given_up(service: Running) -> None:
-    with ExitStack() as deaf:
+def test_clients_that_do_not_read_responses_do_not_block_others(service: Running) -> None:
+    with ExitStack() as stack:
         for _ in range(2 * (THREADS + STREAMS)):
-            connection = deaf.enter_context(socket.socket())
+            connection = stack.enter_context(socket.socket())
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             host, port = service.url.removeprefix("http://").split(":")
             connection.connect((host, int(port)))
@@ -112,11 +112,11 @@ def test_clients_that_do_not_read_their_answers_are_given_up(service: Running) -
         assert_answers(service)
 
 
-def test_clients_that_do_not_hang_up_keep_nobody_waiting(service: Running) -> None:
-    """The end of a connection is waited for, two seconds at most, but not by whoever hands out the work."""
-    with ExitStack() as staying:
+def test_clients_that_do_not_close_connections_do_not_block_others(service: Running) -> None:
+    """The service waits up to two seconds for the client to close, but not in the accepting thread."""
+    with ExitStack() as stack:
         for _ in range(70):
-            connection = staying.enter_context(service.connect())
+            connection = stack.enter_context(service.connect())
             connection.sendall(request("GET /health", b"", "Connection: close"))
         assert_answers(service)
 
@@ -151,15 +151,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_request_is_refused_as_everything_is(service: Running, name: str) -> None:
-    sent, status = REFUSED[name]
+def test_malformed_request_returns_a_problem_response(service: Running, name: str) -> None:
+    request_bytes, status = REFUSED[name]
     with service.connect() as connection:
-        connection.sendall(sent)
+        connection.sendall(request_bytes)
         connection.shutdown(socket.SHUT_WR)
-        answer = b""
+        response = b""
         while data := connection.recv(65536):
-            answer += data
-    head, _, body = answer.partition(b"\r\n\r\n")
+            response += data
+    head, _, body = response.partition(b"\r\n\r\n")
     assert head.split()[1] == str(status).encode(), head
     assert b"\r\nContent-Type: application/problem+json" in head
     assert b"\r\nX-Content-Type-Options: nosniff" in head
@@ -172,12 +172,12 @@ def test_what_is_no_request_is_refused_as_everything_is(service: Running, name: 
 @pytest.mark.parametrize(
     "header", ["PATH_INFO", "SCRIPT_NAME", "Path-Info", "X-Script-Name", "X-Original-URL"]
 )
-def test_no_header_says_which_address_is_meant(service: Running, header: str) -> None:
+def test_headers_cannot_override_the_path(service: Running, header: str) -> None:
     with service.connect() as connection:
         connection.sendall(request("GET /nothing", b"", f"{header}: /health"))
         assert answer_of(connection).startswith(b"HTTP/1.1 404 ")
 
 
-def test_what_clients_do_is_no_error_of_the_service(service: Running, tmp_path: Path) -> None:
-    """Runs last: the log of all tests above."""
+def test_client_errors_are_not_logged_as_service_errors(service: Running, tmp_path: Path) -> None:
+    """Runs last and checks the log of all tests above."""
     assert [line for line in service.log() if line["level"] in ("error", "critical")] == []

@@ -75,7 +75,7 @@ def refused_items(service: Running, job: dict[str, Any]) -> str:
 
 
 def test_text_of_32_mebibytes_without_a_full_stop_is_accepted(service: Running) -> None:
-    """Such texts occur: see the many citations in `tests/lagoon/test_sentences.py`."""
+    """The largest document is accepted even if it is a single sentence."""
     text = "lava and ash ".ljust(64) * (32 * MIB // 64)
     status, _, response = send(service, post(f"{API}/documents", {"content": text}))
     assert status == 202

@@ -1,4 +1,4 @@
-"""Too many requests, and a queue that is full."""
+"""Rate limits and the limit of the queue."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from shoal_api.problems import ProblemError
 DOCUMENTS = f"{API}/documents"
 KEYS = "read:reader-0123456789abcdef,writer-0123456789abcdef"
 
-Make = Callable[..., FlaskClient]
+MakeClient = Callable[..., FlaskClient]
 
 
 @pytest.fixture
-def make(settings: Settings, engine: Engine) -> Make:
-    """A client of a service with other settings."""
-    return lambda **others: create_app(replace(settings, **others), engine=engine).test_client()
+def make_client(settings: Settings, engine: Engine) -> MakeClient:
+    """Return a function that creates a client of a service with changed settings."""
+    return lambda **changed: create_app(replace(settings, **changed), engine=engine).test_client()
 
 
 class Clock:
@@ -38,8 +38,8 @@ class Clock:
         return self.now
 
 
-def refused(limit: RateLimit, caller: str) -> int | None:
-    """Seconds after which the caller may come again; None if it may now."""
+def retry_seconds(limit: RateLimit, caller: str) -> int | None:
+    """Make a request as the caller; return the Retry-After seconds, or None if it is allowed."""
     try:
         limit.take(caller)
     except ProblemError as problem:
@@ -47,56 +47,60 @@ def refused(limit: RateLimit, caller: str) -> int | None:
     return None
 
 
-def test_a_minutes_worth_may_come_at_once_and_then_at_the_pace_of_the_limit() -> None:
+def test_burst_of_one_minute_is_allowed_and_then_the_rate_applies() -> None:
     clock = Clock()
     limit = RateLimit(6, clock)
-    assert [refused(limit, "1.2.3.4") for _ in range(8)] == [None] * 6 + [10, 10]
-    assert refused(limit, "1.2.3.5") is None, "another caller has a limit of its own"
+    assert [retry_seconds(limit, "1.2.3.4") for _ in range(8)] == [None] * 6 + [10, 10]
+    assert retry_seconds(limit, "1.2.3.5") is None, "each caller has its own limit"
     clock.now += 9
-    assert refused(limit, "1.2.3.4") == 1
+    assert retry_seconds(limit, "1.2.3.4") == 1
     clock.now += 1
-    assert refused(limit, "1.2.3.4") is None
-    assert refused(limit, "1.2.3.4") == 10
+    assert retry_seconds(limit, "1.2.3.4") is None
+    assert retry_seconds(limit, "1.2.3.4") == 10
     clock.now += 3600
-    assert [refused(limit, "1.2.3.4") for _ in range(7)] == [None] * 6 + [10]
+    assert [retry_seconds(limit, "1.2.3.4") for _ in range(7)] == [None] * 6 + [10]
 
 
-def test_whoever_has_one_ipv6_address_has_them_all() -> None:
+def test_ipv6_addresses_of_one_network_share_a_limit() -> None:
     limit = RateLimit(1, Clock())
-    assert refused(limit, "2001:db8:1:2::1") is None
-    assert refused(limit, "2001:db8:1:2:ffff::9%eth0")
-    assert refused(limit, "2001:db8:1:3::1") is None
-    assert refused(limit, "::ffff:10.0.0.1") is None
-    assert refused(limit, "10.0.0.1") is not None
+    assert retry_seconds(limit, "2001:db8:1:2::1") is None
+    assert retry_seconds(limit, "2001:db8:1:2:ffff::9%eth0")
+    assert retry_seconds(limit, "2001:db8:1:3::1") is None
+    assert retry_seconds(limit, "::ffff:10.0.0.1") is None
+    assert retry_seconds(limit, "10.0.0.1") is not None
 
 
-def test_callers_without_number_take_no_memory_without_end() -> None:
+def test_number_of_remembered_callers_is_bounded() -> None:
     limit = RateLimit(1, Clock())
     for number in range(MAX_CALLERS + 500):
         limit.take(f"caller {number}")
     assert len(limit._buckets) == MAX_CALLERS
 
 
-def test_no_limit_is_no_limit() -> None:
+def test_rate_limit_of_zero_allows_everything() -> None:
     limit = RateLimit(0, Clock())
-    assert {refused(limit, "1.2.3.4") for _ in range(1000)} == {None}
+    assert {retry_seconds(limit, "1.2.3.4") for _ in range(1000)} == {None}
 
 
-def test_too_many_requests_are_refused_and_told_when_to_come_again(make: Make) -> None:
-    client = make(rate_limit=2)
-    answers = [client.get(f"{API}/jobs") for _ in range(20)]
-    assert [answer.status_code for answer in answers[:2]] == [200, 200]
-    problem = assert_problem(next(answer for answer in answers if answer.status_code == 429), 429)
+def test_too_many_requests_return_429_with_retry_after(make_client: MakeClient) -> None:
+    client = make_client(rate_limit=2)
+    responses = [client.get(f"{API}/jobs") for _ in range(20)]
+    assert [response.status_code for response in responses[:2]] == [200, 200]
+    problem = assert_problem(next(response for response in responses if response.status_code == 429), 429)
     assert "2 a minute" in problem["detail"]
-    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status_code == 429)
-    # Health checks go on, and so does everybody else.
+    assert all(
+        int(response.headers["Retry-After"]) >= 1 for response in responses if response.status_code == 429
+    )
+    # Health checks and other callers are not limited.
     assert client.get("/health").status_code == 200
     elsewhere = client.get(f"{API}/jobs", environ_base={"REMOTE_ADDR": "10.9.8.7"})
     assert elsewhere.status_code == 200
 
 
-def test_keys_have_limits_of_their_own_and_guesses_that_of_their_address(make: Make) -> None:
-    client = make(rate_limit=2, api_keys=KEYS)
+def test_each_key_has_its_own_limit_and_wrong_keys_share_that_of_their_address(
+    make_client: MakeClient,
+) -> None:
+    client = make_client(rate_limit=2, api_keys=KEYS)
 
     def statuses(key: str) -> list[int]:
         headers = {"Authorization": f"Bearer {key}"}
@@ -112,16 +116,16 @@ def test_keys_have_limits_of_their_own_and_guesses_that_of_their_address(make: M
 
 
 @pytest.mark.parametrize(("proxies", "statuses"), [(0, {200, 429}), (1, {200})])
-def test_a_forwarded_address_counts_where_a_proxy_is_believed(
-    make: Make, proxies: int, statuses: set[int]
+def test_forwarded_address_counts_only_behind_a_proxy(
+    make_client: MakeClient, proxies: int, statuses: set[int]
 ) -> None:
-    client = make(rate_limit=2, proxies=proxies)
+    client = make_client(rate_limit=2, proxies=proxies)
     seen = {
         client.get(f"{API}/jobs", headers={"X-Forwarded-For": f"6.6.6.6, 10.0.0.{n}"}).status_code
         for n in range(12)
     }
     assert seen == statuses
-    # Neither name nor scheme are ever taken from such a header.
+    # Neither host nor scheme are ever taken from such headers.
     forged = {"Host": "evil.example", "X-Forwarded-Host": "localhost", "X-Forwarded-For": "10.1.1.1"}
     assert_problem(client.get(f"{API}/jobs", headers=forged), 403)
 
@@ -136,45 +140,45 @@ def bulk(client: FlaskClient, *texts: str) -> Any:
 
 
 @pytest.mark.parametrize("limit", [{"max_queue_items": 2}, {"max_queue_bytes": len(VOLCANO) + 1}])
-def test_a_full_queue_takes_no_documents_until_workers_made_room(
-    make: Make, worker: Worker, limit: dict[str, int]
+def test_full_queue_refuses_documents_until_workers_process_some(
+    make_client: MakeClient, worker: Worker, limit: dict[str, int]
 ) -> None:
-    client = make(**limit)
+    client = make_client(**limit)
     assert bulk(client, VOLCANO, FLOWER).status_code == 202
-    for answer in (add(client, LAW), bulk(client, LAW)):
-        problem = assert_problem(answer, 429)
-        assert int(answer.headers["Retry-After"]) > 0
+    for response in (add(client, LAW), bulk(client, LAW)):
+        problem = assert_problem(response, 429)
+        assert int(response.headers["Retry-After"]) > 0
         assert "2 documents wait" in problem["detail"]
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
-    # Everything else goes on.
+    # Other requests still work.
     assert client.post(f"{API}/search", json={"query": "lava"}).status_code == 200
     assert client.delete(f"{DOCUMENTS}?tag=none").status_code == 404
     worker.work()
     assert add(client, LAW).status_code == 202
 
 
-def test_what_was_accepted_is_told_again_however_full_the_queue_is(make: Make) -> None:
-    client = make(max_queue_items=1)
+def test_repeated_idempotency_key_returns_its_job_although_the_queue_is_full(make_client: MakeClient) -> None:
+    client = make_client(max_queue_items=1)
     first = add(client, VOLCANO, **{"Idempotency-Key": "once"})
     assert first.status_code == 202
-    again = add(client, VOLCANO, **{"Idempotency-Key": "once"})
-    assert again.status_code == 202
-    assert again.get_json()["job"]["id"] == first.get_json()["job"]["id"]
+    repeated = add(client, VOLCANO, **{"Idempotency-Key": "once"})
+    assert repeated.status_code == 202
+    assert repeated.get_json()["job"]["id"] == first.get_json()["job"]["id"]
     assert_problem(add(client, FLOWER, **{"Idempotency-Key": "another"}), 429)
 
 
-def test_a_full_queue_is_told_before_the_body_is_read(make: Make) -> None:
-    client = make(max_queue_items=1)
+def test_full_queue_is_reported_before_the_body_is_read(make_client: MakeClient) -> None:
+    client = make_client(max_queue_items=1)
     add(client, VOLCANO)
 
-    answer = client.post(
+    response = client.post(
         f"{DOCUMENTS}/bulk", content_type="application/x-ndjson", environ_overrides=UNREAD.copy()
     )
-    assert_problem(answer, 429)
+    assert_problem(response, 429)
 
 
-def test_only_documents_count_that_wait_for_their_first_time(make: Make, worker: Worker) -> None:
-    client = make(max_queue_items=2)
+def test_deletions_do_not_count_toward_the_queue_limit(make_client: MakeClient, worker: Worker) -> None:
+    client = make_client(max_queue_items=2)
     client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["old"]})
     client.post(DOCUMENTS, json={"content": FLOWER, "tags": ["old"]})
     worker.work()
@@ -183,22 +187,22 @@ def test_only_documents_count_that_wait_for_their_first_time(make: Make, worker:
 
 
 def test_many_open_jobs_are_not_counted_for_every_request(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MANY_JOBS", 1)
     monkeypatch.setattr(limits, "COUNT_AGE_SECONDS", 1e9)
     counts = []
     count = queries.waiting
     monkeypatch.setattr(queries, "waiting", lambda database: counts.append(1) or count(database))
-    client = make(max_queue_items=100)
+    client = make_client(max_queue_items=100)
     for number in range(10):
         assert add(client, f"{VOLCANO} {number}").status_code == 202
-    assert len(counts) == 3, "of none, of one, of two; then the last count serves"
+    assert len(counts) == 3, "counts with no, one and two jobs; then the last count is reused"
 
 
-def test_every_way_to_hand_documents_in_is_limited(make: Make) -> None:
-    """Whoever adds another has to say so in FILLS_QUEUE."""
-    app = make().application
+def test_every_route_that_accepts_documents_is_limited(make_client: MakeClient) -> None:
+    """New routes that accept documents must be added to FILLS_QUEUE."""
+    app = make_client().application
     rules = {
         (method, rule.rule)
         for rule in app.url_map.iter_rules()

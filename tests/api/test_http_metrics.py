@@ -1,4 +1,4 @@
-"""A scrape tells what waits, what was done, by whom, and how quickly; numbers that only grow never fall."""
+"""Metrics of the queue, of processing, searches and the database; counters never decrease."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def settings(settings: Settings) -> Settings:
 
 
 def scrape(client: FlaskClient) -> dict[str, float]:
-    """Every sample by its name, with its labels as they are written."""
-    answer = client.get("/metrics")
-    assert answer.status_code == 200
-    found = {}
-    for family in text_string_to_metric_families(answer.get_data(as_text=True)):
+    """Return the value of every sample by its name with labels, `name{label=value}`."""
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    samples = {}
+    for family in text_string_to_metric_families(response.get_data(as_text=True)):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
-            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-    return found
+            samples[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return samples
 
 
 def upload(client: FlaskClient, *contents: str) -> None:
     lines = "\n".join(flask.json.dumps({"content": content}) for content in contents)
-    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-    assert answer.status_code == 202
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert response.status_code == 202
 
 
-def test_what_waits_and_what_was_done(client: FlaskClient, worker: Worker) -> None:
+def test_waiting_and_processed_items_are_counted(client: FlaskClient, worker: Worker) -> None:
     upload(client, VOLCANO, FLOWER, VOLCANO)
     before = scrape(client)
     assert before["shoal_items_waiting{status=enqueued}"] == 3
@@ -76,33 +76,33 @@ def test_searches_are_counted_by_mode(client: FlaskClient, store: Store) -> None
         assert client.post(f"{API}/search", json={"query": "lava", "mode": mode}).status_code == 200
     assert client.get(f"{API}/search?q=lava&mode=reef").status_code == 200
     assert client.post(f"{API}/search", json={"query": ""}).status_code == 422
-    found = scrape(client)
-    assert found["shoal_search_seconds_count{mode=reef}"] == 3
-    assert found["shoal_search_seconds_count{mode=lexical}"] == 1
-    assert found["shoal_search_seconds_bucket{le=+Inf,mode=reef}"] == 3
+    samples = scrape(client)
+    assert samples["shoal_search_seconds_count{mode=reef}"] == 3
+    assert samples["shoal_search_seconds_count{mode=lexical}"] == 1
+    assert samples["shoal_search_seconds_bucket{le=+Inf,mode=reef}"] == 3
 
 
-def test_what_workers_count_is_in_the_scrape_of_the_api(client: FlaskClient, engine: Engine) -> None:
-    one, other = Counters(), Counters()
-    for counters, seconds in ((one, 0.01), (one, 0.2), (other, 0.2), (other, 1000.0)):
+def test_api_metrics_include_the_counters_of_workers(client: FlaskClient, engine: Engine) -> None:
+    first, second = Counters(), Counters()
+    for counters, seconds in ((first, 0.01), (first, 0.2), (second, 0.2), (second, 1000.0)):
         counters.add_batch(Stage.score, seconds=seconds, items=3, n_bytes=100)
-    one.add(LEASES_LOST, "", 2)
-    for counters in (one, other, one):
+    first.add(LEASES_LOST, "", 2)
+    for counters in (first, second, first):
         counters.write(engine.database)
-    found = scrape(client)
+    samples = scrape(client)
     buckets = {
-        bound: found[f"shoal_batch_seconds_bucket{{le={bound},stage=score}}"]
+        bound: samples[f"shoal_batch_seconds_bucket{{le={bound},stage=score}}"]
         for bound in ("0.05", "0.1", "0.25", "300.0", "+Inf")
     }
     assert buckets == {"0.05": 1, "0.1": 1, "0.25": 3, "300.0": 3, "+Inf": 4}
-    assert found["shoal_batch_seconds_count{stage=score}"] == 4
-    assert found["shoal_batch_seconds_sum{stage=score}"] == pytest.approx(1000.41)
-    assert found["shoal_batch_items_total{stage=score}"] == 12
-    assert found["shoal_batch_bytes_total{stage=score}"] == 400
-    assert found["shoal_leases_lost_total"] == 2
+    assert samples["shoal_batch_seconds_count{stage=score}"] == 4
+    assert samples["shoal_batch_seconds_sum{stage=score}"] == pytest.approx(1000.41)
+    assert samples["shoal_batch_items_total{stage=score}"] == 12
+    assert samples["shoal_batch_bytes_total{stage=score}"] == 400
+    assert samples["shoal_leases_lost_total"] == 2
 
 
-def test_what_could_not_be_written_is_written_the_next_time(client: FlaskClient, engine: Engine) -> None:
+def test_counters_that_could_not_be_written_are_written_later(client: FlaskClient, engine: Engine) -> None:
     counters = Counters()
     counters.add(LEASES_LOST, "", 3)
     with engine.database.write() as connection:
@@ -116,7 +116,7 @@ def test_what_could_not_be_written_is_written_the_next_time(client: FlaskClient,
     assert scrape(client)["shoal_leases_lost_total"] == 3
 
 
-def test_counters_do_not_fall_when_jobs_are_forgotten(
+def test_counters_do_not_decrease_when_old_jobs_are_removed(
     client: FlaskClient, worker: Worker, engine: Engine, settings: Settings
 ) -> None:
     upload(client, VOLCANO, FLOWER, VOLCANO)
@@ -135,11 +135,11 @@ def test_counters_do_not_fall_when_jobs_are_forgotten(
     assert scrape(client)["shoal_items_total{status=succeeded}"] == 3
 
 
-def test_counters_do_not_fall_when_documents_are_tried_again(
+def test_counters_do_not_decrease_when_items_are_retried(
     client: FlaskClient, worker: Worker, engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as broken:
-        broken.setattr(FakeScorer, "analyze", lambda *_, **__: 1 / 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeScorer, "analyze", lambda *_, **__: 1 / 0)
         upload(client, VOLCANO, FLOWER)
         worker.work()
     before = scrape(client)
@@ -153,52 +153,52 @@ def test_counters_do_not_fall_when_documents_are_tried_again(
     assert scrape(client)["shoal_items_total{status=succeeded}"] == 2
 
 
-def test_work_of_a_command_is_not_the_services(client: FlaskClient, engine: Engine) -> None:
+def test_embedded_jobs_of_a_command_are_not_counted(client: FlaskClient, engine: Engine) -> None:
     command = embedded.open_upload(engine.database, engine.settings).begin()
     command.add(make_draft(content=VOLCANO, settings=engine.settings))
     assert scrape(client)["shoal_uploads_receiving"] == 0
     job_id = command.finish()
-    found = scrape(client)
-    assert found["shoal_items_waiting{status=enqueued}"] == 0
-    assert found["shoal_oldest_job_seconds"] == 0
+    samples = scrape(client)
+    assert samples["shoal_items_waiting{status=enqueued}"] == 0
+    assert samples["shoal_oldest_job_seconds"] == 0
     embedded.drop(engine.database, job_id)
     assert engine.ingest(content=FLOWER).error is None
-    found = scrape(client)
-    assert found["shoal_items_total{status=succeeded}"] == 0
-    assert found["shoal_documents"] == 1
+    samples = scrape(client)
+    assert samples["shoal_items_total{status=succeeded}"] == 0
+    assert samples["shoal_documents"] == 1
 
 
-def test_passages_behind_the_vocabulary_show(client: FlaskClient, store: Store, engine: Engine) -> None:
+def test_stale_chunks_are_counted(client: FlaskClient, store: Store, engine: Engine) -> None:
     store(VOLCANO)
     assert scrape(client)["shoal_stale_chunks"] == 0
     with engine.database.write() as connection:
         connection.exec_driver_sql("INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
-    found = scrape(client)
-    assert found["shoal_vocabulary_version"] == 1
-    assert found["shoal_stale_chunks"] == found["shoal_chunks"] > 0
+    samples = scrape(client)
+    assert samples["shoal_vocabulary_version"] == 1
+    assert samples["shoal_stale_chunks"] == samples["shoal_chunks"] > 0
 
 
-def test_postings_in_memory_show(client: FlaskClient, store: Store, engine: Engine) -> None:
+def test_postings_in_memory_are_measured(client: FlaskClient, store: Store, engine: Engine) -> None:
     store(VOLCANO)
     engine.start()
-    found = scrape(client)
-    assert found["shoal_postings_chunks"] == found["shoal_chunks"]
-    assert found["shoal_postings_bytes"] > 0
+    samples = scrape(client)
+    assert samples["shoal_postings_chunks"] == samples["shoal_chunks"]
+    assert samples["shoal_postings_bytes"] > 0
 
 
-def test_a_database_that_is_away_costs_its_numbers_only(client: FlaskClient, engine: Engine) -> None:
+def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, engine: Engine) -> None:
     client.get(f"{API}/documents")
     with engine.database.write() as connection:
         connection.exec_driver_sql("ALTER TABLE documents RENAME TO hidden")
-    found = scrape(client)
-    assert found["shoal_database_up"] == 0
-    assert "shoal_documents" not in found
-    assert found[f"shoal_http_requests_total{{method=GET,route={API}/documents,status=200}}"] == 1
+    samples = scrape(client)
+    assert samples["shoal_database_up"] == 0
+    assert "shoal_documents" not in samples
+    assert samples[f"shoal_http_requests_total{{method=GET,route={API}/documents,status=200}}"] == 1
 
 
-def test_a_claim_shows_as_being_worked_on(client: FlaskClient, engine: Engine, settings: Settings) -> None:
+def test_claimed_item_is_counted_as_scoring(client: FlaskClient, engine: Engine, settings: Settings) -> None:
     upload(client, VOLCANO)
     assert claim(engine.database, lease.new_owner(), settings) is not None
-    found = scrape(client)
-    assert found["shoal_items_waiting{status=scoring}"] == 1
-    assert found["shoal_jobs{status=processing}"] == 1
+    samples = scrape(client)
+    assert samples["shoal_items_waiting{status=scoring}"] == 1
+    assert samples["shoal_jobs{status=processing}"] == 1

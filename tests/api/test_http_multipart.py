@@ -1,4 +1,4 @@
-"""Taking forms apart: part by part, whatever the pieces the network delivers them in."""
+"""Parsing of multipart forms, independent of the pieces in which they arrive, and of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shoal_api import multipart, strict_json
 
 BOUNDARY = "x-boundary"
-# Bytes that look like the beginnings of what separates parts.
+# Bytes that look like the start of a boundary.
 TRICKY = st.lists(
     st.sampled_from(
         [b"\r", b"\n", b"-", b"--", b"\r\n--", b"x-boundary", b"\r\n--x-bound", b"a", b"\x00\xff"]
@@ -57,23 +57,23 @@ def form(contents: list[bytes]) -> bytes:
 
 
 @given(contents=st.lists(CONTENTS, max_size=5), piece=st.integers(1, 400))
-def test_parts_are_what_was_sent(contents: list[bytes], piece: int) -> None:
-    found = [
+def test_parts_equal_the_sent_contents(contents: list[bytes], piece: int) -> None:
+    parts = [
         (part.filename, part.read(1000)) for part in multipart.parts(Trickle(form(contents), piece), BOUNDARY)
     ]
-    assert found == [(f"{n}.txt", content) for n, content in enumerate(contents)]
+    assert parts == [(f"{n}.txt", content) for n, content in enumerate(contents)]
 
 
 @pytest.mark.parametrize("end", [b"--\r\n", b"--", b"--  \r\n"])
-def test_parts_do_not_depend_on_where_the_network_cuts(end: bytes) -> None:
+def test_parts_do_not_depend_on_the_received_pieces(end: bytes) -> None:
     whole = form([b"abc\r\n", b""]).removesuffix(b"--\r\n") + end
     for cut in range(1, len(whole)):
-        found = [part.read(100) for part in multipart.parts(Halves(whole, cut), BOUNDARY)]
-        assert found == [b"abc\r\n", b""], cut
+        parts = [part.read(100) for part in multipart.parts(Halves(whole, cut), BOUNDARY)]
+        assert parts == [b"abc\r\n", b""], cut
 
 
 @given(contents=st.lists(CONTENTS, min_size=1, max_size=5), limit=st.integers(0, 300))
-def test_a_part_is_read_up_to_a_limit(contents: list[bytes], limit: int) -> None:
+def test_part_is_read_up_to_a_limit(contents: list[bytes], limit: int) -> None:
     parts = multipart.parts(io.BytesIO(form(contents)), BOUNDARY)
     for part, content in zip(parts, contents, strict=True):
         assert part.read(limit) == (content if len(content) <= limit else None)
@@ -81,13 +81,13 @@ def test_a_part_is_read_up_to_a_limit(contents: list[bytes], limit: int) -> None
 
 
 @given(contents=st.lists(CONTENTS, min_size=2, max_size=5))
-def test_parts_that_are_not_read_are_passed_over(contents: list[bytes]) -> None:
+def test_unread_parts_are_skipped(contents: list[bytes]) -> None:
     names = [part.filename for part in multipart.parts(io.BytesIO(form(contents)), BOUNDARY)]
     assert names == [f"{n}.txt" for n in range(len(contents))]
 
 
 @given(data=st.data(), contents=st.lists(CONTENTS, min_size=1, max_size=3))
-def test_a_form_that_breaks_off_is_malformed(data: st.DataObject, contents: list[bytes]) -> None:
+def test_truncated_form_is_malformed(data: st.DataObject, contents: list[bytes]) -> None:
     whole = form(contents)
     cut = data.draw(st.integers(0, len(whole) - len(f"{BOUNDARY}--\r\n")))
     parts = multipart.parts(io.BytesIO(whole[:cut]), BOUNDARY)
@@ -97,8 +97,8 @@ def test_a_form_that_breaks_off_is_malformed(data: st.DataObject, contents: list
 
 @pytest.mark.parametrize("piece", [1, 60, 100_000])
 @pytest.mark.parametrize("contents", [[], [b"text"]], ids=["first", "second"])
-def test_a_boundary_in_front_of_many_blanks_is_malformed(contents: list[bytes], piece: int) -> None:
-    """Where the pieces of the body end would decide what is content."""
+def test_boundary_followed_by_many_blanks_is_malformed(contents: list[bytes], piece: int) -> None:
+    """Otherwise the sizes of the received pieces would decide what belongs to the content."""
     whole = form(contents).removesuffix(b"--\r\n")
     body = whole + b" " * (multipart.MAX_PADDING + 1) + b"\r\n--" + BOUNDARY.encode() + b"--"
     with pytest.raises(multipart.MalformedMultipartError, match="blanks"):
@@ -106,7 +106,7 @@ def test_a_boundary_in_front_of_many_blanks_is_malformed(contents: list[bytes], 
 
 
 @given(st.binary(max_size=300))
-def test_json_is_a_value_or_malformed(data: bytes) -> None:
+def test_json_is_parsed_or_malformed(data: bytes) -> None:
     # Any other exception fails the test.
     with contextlib.suppress(strict_json.MalformedJSONError):
         json.dumps(strict_json.parse(data), allow_nan=False)
@@ -119,7 +119,7 @@ def test_json_is_a_value_or_malformed(data: bytes) -> None:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     )
 )  # fmt: skip
-def test_json_comes_back_as_it_was(value: object) -> None:
+def test_json_round_trip_keeps_the_value(value: object) -> None:
     for text in (json.dumps(value), "\ufeff " + json.dumps(value, ensure_ascii=False)):
         assert strict_json.parse(text.encode("utf-8", "surrogatepass")) == value
 
