@@ -319,7 +319,8 @@ def test_zip_bomb_fails_as_an_item(client: FlaskClient) -> None:
 def overlapping(text: bytes, n: int) -> bytes:
     """Build a zip in which every file contains the local header and the data of the next one.
 
-    The bytes of the last file are stored once and belong to all files (David Fifield, "A better zip bomb", 2019).
+    The bytes of the last file are stored once and belong to all files. See
+    David Fifield, "A better zip bomb", 2019.
     """
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed, plain = packer.compress(text) + packer.flush(), text
@@ -541,8 +542,13 @@ def test_same_archive_with_the_same_idempotency_key_is_one_job(
 
 @pytest.mark.parametrize(
     ("fields", "field"),
-    [({"tag": "a"}, "tag"), ({"format": "pdf"}, "format"), ({"metadata": "[]"}, "metadata"), ({"tags": "x" * 65}, "tags")],
-)  # fmt: skip
+    [
+        ({"tag": "a"}, "tag"),
+        ({"format": "pdf"}, "format"),
+        ({"metadata": "[]"}, "metadata"),
+        ({"tags": "x" * 65}, "tags"),
+    ],
+)
 def test_invalid_query_parameter_returns_422(
     client: FlaskClient, engine: Engine, fields: dict[str, str], field: str
 ) -> None:

@@ -113,7 +113,7 @@ def test_clients_that_do_not_read_responses_do_not_block_others(service: Running
 
 
 def test_clients_that_do_not_close_connections_do_not_block_others(service: Running) -> None:
-    """The service waits up to two seconds for the client to close, but not in the accepting thread."""
+    """The service lingers on each connection for up to two seconds, but without occupying a thread."""
     with ExitStack() as stack:
         for _ in range(70):
             connection = stack.enter_context(service.connect())

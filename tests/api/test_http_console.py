@@ -28,7 +28,7 @@ PAGES = ("/", "/?q=lava", "/library", "/jobs", "/reefs", "/reefs/1", "/vocabular
 
 
 @pytest.fixture
-def keyed(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
+def locked_client(settings: Settings, migrated: Path) -> Iterator[FlaskClient]:
     """A client of a service that requires a key and has one document about a volcano."""
     shutil.copy(migrated, settings.database_path)
     settings = dataclasses.replace(settings, api_keys=KEY)
@@ -192,18 +192,18 @@ def test_part_request_returns_only_the_main_element(client: FlaskClient) -> None
 @pytest.mark.parametrize(
     "address", ["/", "/?q=lava", "/library", "/documents/1", "/jobs", "/reefs", "/vocabulary"]
 )
-def test_page_without_a_key_shows_no_content(keyed: FlaskClient, address: str) -> None:
+def test_page_without_a_key_shows_no_content(locked_client: FlaskClient, address: str) -> None:
     for headers in ({}, {"Shoal-Part": "main"}):
-        page = text(keyed, address, **headers)
+        page = text(locked_client, address, **headers)
         assert "needs a key" in page
         assert "ecret" not in page
     wrong = {"Shoal-Part": "main", "Authorization": "Bearer wrong"}
-    assert keyed.get(address, headers=wrong).status_code == 401
+    assert locked_client.get(address, headers=wrong).status_code == 401
 
 
-def test_part_request_with_a_key_returns_content(keyed: FlaskClient) -> None:
+def test_part_request_with_a_key_returns_content(locked_client: FlaskClient) -> None:
     key = {"Shoal-Part": "main", "Authorization": f"Bearer {KEY.removeprefix('write:')}"}
-    assert "Secret volcano" in text(keyed, "/library", **key)
+    assert "Secret volcano" in text(locked_client, "/library", **key)
 
 
 @pytest.mark.parametrize("path", ["/", "/library", "/jobs", "/vocabulary"])

@@ -29,9 +29,9 @@ from shoal_api.console.library import SECTIONS, contents
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+def learned_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     """A client of a library with learned words, scored by lagoon's own scorer."""
-    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    path = tmp_path_factory.mktemp("learned") / "shoal.db"
     settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
     with Engine(settings=settings) as engine:
         engine.ingest(title="Fire", content=about("fire", "zorblat", 6))
@@ -112,10 +112,10 @@ def test_query_words_are_shown_with_their_passage_counts(client: FlaskClient, st
     assert "lava known 1 qwertz unknown none" in visible(text)
 
 
-def test_result_shows_all_shared_reefs(taught: FlaskClient) -> None:
-    text = page(taught, "/?q=smoke+over+the+burning+ship")
+def test_result_shows_all_shared_reefs(learned_client: FlaskClient) -> None:
+    text = page(learned_client, "/?q=smoke+over+the+burning+ship")
     body = {"query": "smoke over the burning ship", "include_scores": True}
-    shared = taught.post(f"{API}/search", json=body).get_json()["results"][0]["shared_reefs"]
+    shared = learned_client.post(f"{API}/search", json=body).get_json()["results"][0]["shared_reefs"]
     assert len(shared) > 4
     first = re.findall(r"<article.*?</article>", text, flags=re.DOTALL)[0]
     pairs = "".join(re.findall(r'<table class="pairs">.*?</table>', first, flags=re.DOTALL))
@@ -125,14 +125,14 @@ def test_result_shows_all_shared_reefs(taught: FlaskClient) -> None:
 WORDS = st.text(alphabet="abc", min_size=1, max_size=60)
 
 
-def test_search_page_shows_feedback_and_missing_terms(taught: FlaskClient) -> None:
-    shown = page(taught, "/?q=zorblat+qwyjibo")
-    assert "In no passage of this library: qwyjibo" in visible(shown)
-    assert "Passages used to widen the query" in visible(shown)
-    assert "from the best matches" in visible(shown)
+def test_search_page_shows_feedback_and_missing_terms(learned_client: FlaskClient) -> None:
+    text = page(learned_client, "/?q=zorblat+qwyjibo")
+    assert "In no passage of this library: qwyjibo" in visible(text)
+    assert "Passages used to widen the query" in visible(text)
+    assert "from the best matches" in visible(text)
     widths = [
         float(width)
-        for width in re.findall(r'<rect class="feedback" x="[\d.]+" y="0" width="([\d.]+)"', shown)
+        for width in re.findall(r'<rect class="feedback" x="[\d.]+" y="0" width="([\d.]+)"', text)
     ]
     assert widths
     assert all(0 < width <= 100 for width in widths)
@@ -174,37 +174,37 @@ def test_excerpt_has_whole_words_around_most_marks() -> None:
     assert runs[-2].text.endswith("away away")
 
 
-def test_learned_word_page_shows_its_evidence(taught: FlaskClient) -> None:
-    assert "/vocabulary/zorblat" in links(page(taught, "/vocabulary"))
-    text = page(taught, "/vocabulary/zorblat")
+def test_learned_word_page_shows_its_evidence(learned_client: FlaskClient) -> None:
+    assert "/vocabulary/zorblat" in links(page(learned_client, "/vocabulary"))
+    text = page(learned_client, "/vocabulary/zorblat")
     assert "Learned from 6 occurrences in 1 document" in visible(text)
     assert "Fire 6 occurrences; in the text or headings of 2 passages" in visible(text)
     assert text.count("<mark>zorblat") == 6
     assert "/documents/1?chunk=0#chunk-0" in links(text)
-    reef = taught.get(f"{API}/vocabulary?q=zorblat").get_json()["words"][0]["reefs"][0]
+    reef = learned_client.get(f"{API}/vocabulary?q=zorblat").get_json()["words"][0]["reefs"][0]
     assert f"{reef['reef_name']} 1.00" in visible(text)
 
 
-def test_learned_compound_page_names_it_a_compound(taught: FlaskClient) -> None:
-    text = page(taught, "/vocabulary/hoxley%20wump")
+def test_learned_compound_page_names_it_a_compound(learned_client: FlaskClient) -> None:
+    text = page(learned_client, "/vocabulary/hoxley%20wump")
     assert "learned compound" in text
     assert "<mark>hoxley wump</mark>" in text
 
 
-def test_page_of_an_unlearned_word_returns_404_with_a_reason(taught: FlaskClient) -> None:
-    assert "is in the dictionary" in visible(page(taught, "/vocabulary/volcano", 404))
-    assert "was not learned" in visible(page(taught, "/vocabulary/%22%3E%3Czzyzx%3E", 404))
+def test_page_of_an_unlearned_word_returns_404_with_a_reason(learned_client: FlaskClient) -> None:
+    assert "is in the dictionary" in visible(page(learned_client, "/vocabulary/volcano", 404))
+    assert "was not learned" in visible(page(learned_client, "/vocabulary/%22%3E%3Czzyzx%3E", 404))
 
 
-def test_learned_query_word_links_to_its_page(taught: FlaskClient) -> None:
-    assert "/vocabulary/zorblat" in links(page(taught, "/?q=what+is+a+zorblat"))
+def test_learned_query_word_links_to_its_page(learned_client: FlaskClient) -> None:
+    assert "/vocabulary/zorblat" in links(page(learned_client, "/?q=what+is+a+zorblat"))
 
 
 def test_failures_beyond_the_first_are_counted_and_paged(client: FlaskClient, worker: Worker) -> None:
     n = ITEMS + 1
     lines = b'{"content": "Lava rose."}\n' + b"not json\n" * n
-    sent = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-    job = sent.get_json()["job"]["id"]
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    job = response.get_json()["job"]["id"]
     worker.work()
     text = page(client, f"/jobs/{job}")
     assert f"The first {FAILED} of {n}." in visible(text)

@@ -86,14 +86,14 @@ def test_stream_sends_increasing_progress(client: FlaskClient, busy_worker: Work
 
 def test_reconnected_client_receives_only_new_events(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO)
-    _, seen, _ = next(events(client.get(f"{address}/events")))
+    _, last_id, _ = next(events(client.get(f"{address}/events")))
     worker.work()
-    again = client.get(f"{address}/events", headers={"Last-Event-ID": str(seen)})
-    names = [(name, event_id) for name, event_id, _ in events(again)]
+    reconnected = client.get(f"{address}/events", headers={"Last-Event-ID": str(last_id)})
+    names = [(name, event_id) for name, event_id, _ in events(reconnected)]
     assert [name for name, _ in names] == ["job", "end"]
-    last = str(names[0][1])
+    end_id = str(names[0][1])
     # Browsers reconnect after the end of a stream until they receive a 204.
-    done = client.get(f"{address}/events", headers={"Last-Event-ID": last})
+    done = client.get(f"{address}/events", headers={"Last-Event-ID": end_id})
     assert (done.status_code, done.get_data()) == (204, b"")
     for invalid_id in ("", "none", "-1", "9" * 400, "1.5", "٣"):
         response = client.get(f"{address}/events", environ_overrides={"HTTP_LAST_EVENT_ID": invalid_id})
@@ -195,18 +195,19 @@ def test_job_text_cannot_forge_events(make_client: MakeClient, engine: Engine) -
     address = upload(client, LAW)
     with engine.database.write() as connection:
         connection.exec_driver_sql(
-            "UPDATE jobs SET status = 'failed', error = 'a' || char(10) || char(13) || char(10) || 'event: end'"
+            "UPDATE jobs SET status = 'failed',"
+            " error = 'a' || char(10) || char(13) || char(10) || 'event: end'"
         )
     names = [name for name, _, _ in events(client.get(f"{address}/events"))]
     assert names == ["job", "end"]
 
 
 @pytest.mark.parametrize(
-    ("header", "seen"),
+    ("header", "revision"),
     [("12", 12), ("0", 0), (None, None), ("", None), ("1e3", None), (" 5", None), ("²", None)],
 )
-def test_invalid_last_event_id_is_ignored(header: str | None, seen: int | None) -> None:
-    assert seen_revision(header) == seen
+def test_invalid_last_event_id_is_ignored(header: str | None, revision: int | None) -> None:
+    assert seen_revision(header) == revision
 
 
 def test_stream_slot_is_released_once(settings: Settings) -> None:

@@ -83,8 +83,8 @@ def test_reading_time_is_not_quadratic(make: Callable[[int], bytes], n: int) -> 
 
 @pytest.mark.parametrize(
     "data",
-    [b"1" * 500, b"99999999999999999999999 path=a\n", b"-7 a=b\n", b"0 a=b\n", b"3 a=b\n", b"7 a=b\n", b"6 a=b", b"6 a b\n",
-     b" a=b\n", b"6\ta=b\n", b"1_0 path=a\n", b"12 size=abc\n", b"\xd9\xa6 a=b\n"],
+    [b"1" * 500, b"99999999999999999999999 path=a\n", b"-7 a=b\n", b"0 a=b\n", b"3 a=b\n", b"7 a=b\n", b"6 a=b",
+     b"6 a b\n", b" a=b\n", b"6\ta=b\n", b"1_0 path=a\n", b"12 size=abc\n", b"\xd9\xa6 a=b\n"],
 )  # fmt: skip
 def test_malformed_pax_record_is_refused(data: bytes) -> None:
     with pytest.raises(BrokenArchiveError, match="damaged"):
@@ -238,11 +238,14 @@ def test_tar_reader_agrees_with_the_standard_library(
     packed = b"".join(gzip.compress(piece, 1) for piece in pieces) + bytes(700)
     entries = Tar(Gzip(io.BytesIO(packed), lambda _: None))
     actual = [
-        (entry.name.rstrip("/") if entry.kind is Kind.folder else entry.name, entry.kind is Kind.folder, entries.content()
-         if entry.kind is Kind.file else None)
+        (
+            entry.name.rstrip("/") if entry.kind is Kind.folder else entry.name,
+            entry.kind is Kind.folder,
+            entries.content() if entry.kind is Kind.file else None,
+        )
         for entry in entries
         if entry.kind in (Kind.file, Kind.folder)
-    ]  # fmt: skip
+    ]
     assert actual == expected
 
 

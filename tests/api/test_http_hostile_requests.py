@@ -72,8 +72,12 @@ def test_number_of_fields_is_limited(empty: FlaskClient) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{"query": "a", "x" * 100_000: 1}, {"query": "a", "filters": {"y" * 100_000: 1}}, {"query": "a", "\ud800" * 9999: 1}],
-)  # fmt: skip
+    [
+        {"query": "a", "x" * 100_000: 1},
+        {"query": "a", "filters": {"y" * 100_000: 1}},
+        {"query": "a", "\ud800" * 9999: 1},
+    ],
+)
 def test_response_does_not_repeat_a_long_name(empty: FlaskClient, body: dict[str, Any]) -> None:
     response = empty.post(f"{API}/search", data=json.dumps(body), content_type="application/json")
     assert_problem(response, 422)

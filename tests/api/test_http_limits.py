@@ -120,11 +120,11 @@ def test_forwarded_address_counts_only_behind_a_proxy(
     make_client: MakeClient, proxies: int, statuses: set[int]
 ) -> None:
     client = make_client(rate_limit=2, proxies=proxies)
-    seen = {
+    returned = {
         client.get(f"{API}/jobs", headers={"X-Forwarded-For": f"6.6.6.6, 10.0.0.{n}"}).status_code
         for n in range(12)
     }
-    assert seen == statuses
+    assert returned == statuses
     # Neither host nor scheme are ever taken from such headers.
     forged = {"Host": "evil.example", "X-Forwarded-Host": "localhost", "X-Forwarded-For": "10.1.1.1"}
     assert_problem(client.get(f"{API}/jobs", headers=forged), 403)

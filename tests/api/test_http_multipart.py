@@ -114,11 +114,14 @@ def test_json_is_parsed_or_malformed(data: bytes) -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False, allow_infinity=False)
         | st.text(),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     )
-)  # fmt: skip
+)
 def test_json_round_trip_keeps_the_value(value: object) -> None:
     for text in (json.dumps(value), "\ufeff " + json.dumps(value, ensure_ascii=False)):
         assert strict_json.parse(text.encode("utf-8", "surrogatepass")) == value

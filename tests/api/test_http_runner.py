@@ -105,7 +105,8 @@ def test_malformed_request_does_not_break_the_service(running: Running) -> None:
             b"Content-Length: 1000\r\n\r\n{"
         ),
         (
-            b"POST /api/v1/documents/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+            b"POST /api/v1/documents/bulk HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/x-ndjson\r\n"
             b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"con'
         ),
     ):

@@ -16,9 +16,9 @@ from shoal_api import create_app
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+def learned_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     """A client of a library with learned words. It uses lagoon's scorer: the fake scorer cannot learn."""
-    path = tmp_path_factory.mktemp("taught") / "shoal.db"
+    path = tmp_path_factory.mktemp("learned") / "shoal.db"
     settings = dataclasses.replace(Settings(), database_url=f"sqlite:///{path}", learning=True)
     with Engine(settings=settings) as engine:
         engine.ingest(title="Fire", content=about("fire", "zorblat", 6))
@@ -26,13 +26,14 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
         yield create_app(settings, engine=engine).test_client()
 
 
-def test_learned_words_have_reefs_and_evidence(taught: FlaskClient) -> None:
-    page = taught.get(f"{API}/vocabulary").get_json()
+def test_learned_words_have_reefs_and_evidence(learned_client: FlaskClient) -> None:
+    page = learned_client.get(f"{API}/vocabulary").get_json()
     assert set(page) == {"words", "total", "vocabulary_version", "warnings"}
     assert page["total"] == len(page["words"]) == 4
     word = page["words"][0]
     assert set(word) == {
-        "word", "is_compound", "n_occurrences", "n_documents", "specificity", "from_version", "reefs", "evidence",
+        "word", "is_compound", "n_occurrences", "n_documents", "specificity", "from_version",
+        "reefs", "evidence",
     }  # fmt: skip
     assert (word["word"], word["n_occurrences"], word["is_compound"]) == ("zorblat", 6, False)
     assert word["evidence"] == {
@@ -44,19 +45,21 @@ def test_learned_words_have_reefs_and_evidence(taught: FlaskClient) -> None:
     assert page["vocabulary_version"] == 2
 
 
-def test_learned_words_are_paged_and_filtered_by_substring(taught: FlaskClient) -> None:
-    everything = [word["word"] for word in taught.get(f"{API}/vocabulary").get_json()["words"]]
-    second = taught.get(f"{API}/vocabulary?limit=1&offset=1").get_json()
-    assert ([word["word"] for word in second["words"]], second["total"]) == ([everything[1]], 4)
-    assert taught.get(f"{API}/vocabulary?q=ZORB").get_json()["total"] == 1
+def test_learned_words_are_paged_and_filtered_by_substring(learned_client: FlaskClient) -> None:
+    all_words = [word["word"] for word in learned_client.get(f"{API}/vocabulary").get_json()["words"]]
+    second = learned_client.get(f"{API}/vocabulary?limit=1&offset=1").get_json()
+    assert ([word["word"] for word in second["words"]], second["total"]) == ([all_words[1]], 4)
+    assert learned_client.get(f"{API}/vocabulary?q=ZORB").get_json()["total"] == 1
 
 
 @pytest.mark.parametrize(
     ("parameters", "field"),
     [("limit=0", "limit"), ("limit=1001", "limit"), ("offset=-1", "offset"), ("word=x", "word")],
 )
-def test_invalid_listing_parameters_return_422(taught: FlaskClient, parameters: str, field: str) -> None:
-    assert_problem(taught.get(f"{API}/vocabulary?{parameters}"), 422, field)
+def test_invalid_listing_parameters_return_422(
+    learned_client: FlaskClient, parameters: str, field: str
+) -> None:
+    assert_problem(learned_client.get(f"{API}/vocabulary?{parameters}"), 422, field)
 
 
 def test_library_without_learned_words_has_an_empty_vocabulary(client: FlaskClient) -> None:
@@ -68,8 +71,10 @@ def test_library_without_learned_words_has_an_empty_vocabulary(client: FlaskClie
     }
 
 
-def test_explanation_names_the_documents_a_word_was_learned_from(taught: FlaskClient) -> None:
-    words = taught.post(f"{API}/explain", json={"query": "the zorblats of a volcano"}).get_json()["words"]
+def test_explanation_names_the_documents_a_word_was_learned_from(learned_client: FlaskClient) -> None:
+    words = learned_client.post(f"{API}/explain", json={"query": "the zorblats of a volcano"}).get_json()[
+        "words"
+    ]
     learned = {word["text"]: word["learned"] for word in words}
     assert learned["zorblats"]["evidence"]["documents"][0]["title"] == "Fire"
     assert learned["volcano"] is None

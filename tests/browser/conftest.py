@@ -1,4 +1,4 @@
-"""A real browser before a real service. Without a browser on this machine these tests are skipped."""
+"""Fixtures with a real browser and real services. Without a browser, the tests are skipped."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import KEY, Complaints, NoBrowserError, launched, opened
+from browsing import KEY, BrowserErrors, NoBrowserError, launch, open_window
 from playwright.sync_api import Browser, Page, sync_playwright
 from waiting import until
 
 STOP_S = 120.0
 LISTENING = re.compile(r'"url": "(http://[^"]+)"')
-"""What the log of the API says of its address."""
+"""The log entry of the API with its URL."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for the tests of one file. Playwright keeps an event loop running in this thread meanwhile, and tests
-    elsewhere have loops of their own."""
+    """A browser for the tests of one file.
+
+    The scope is one file, because Playwright keeps an event loop running in this thread, and other tests have
+    their own loops.
+    """
     with sync_playwright() as playwright:
         try:
-            opened = launched(playwright)
+            browser = launch(playwright)
         except NoBrowserError as error:
             pytest.skip(str(error))
-        yield opened
-        opened.close()
+        yield browser
+        browser.close()
 
 
 def serve(folder: Path, **environment: str) -> Iterator[str]:
-    """The address of a running `shoal up`."""
+    """Start `shoal up` and yield its URL."""
     with (folder / "up.log").open("ab") as log:
         process = subprocess.Popen(
             [
@@ -53,13 +56,13 @@ def serve(folder: Path, **environment: str) -> Iterator[str]:
             env={**os.environ, **environment},
         )
     assert process.stdout is not None
-    printed = b""
+    output = b""
     for line in process.stdout:
-        printed += line
+        output += line
         if line.rstrip() == b"}":
             break
-    assert printed, f"the service did not start:\n{(folder / 'up.log').read_text()}"
-    yield json.loads(printed)["url"]
+    assert output, f"the service did not start:\n{(folder / 'up.log').read_text()}"
+    yield json.loads(output)["url"]
     process.terminate()
     process.wait(STOP_S)
     process.stdout.close()
@@ -67,13 +70,13 @@ def serve(folder: Path, **environment: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service that starts empty, for the tests of one file in their order."""
+    """URL of a service that starts empty and is shared by the tests of one file, in their order."""
     yield from serve(tmp_path_factory.mktemp("service"))
 
 
 @pytest.fixture(scope="module")
 def idle_address(browser: Browser, idle_folder: Path) -> Iterator[str]:
-    """A service without a worker: what is handed over waits for the test to do it."""
+    """URL of a service without a worker: items wait until the test processes them."""
     path = idle_folder / "serve.log"
     command = [
         sys.executable,
@@ -99,17 +102,17 @@ def idle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def locked_address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service that asks for KEY."""
+    """URL of a service that requires KEY."""
     yield from serve(tmp_path_factory.mktemp("locked"), SHOAL_API_KEYS=f"write:{KEY}")
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of a wide window; what its scripts complain of fails the test."""
-    complaints = Complaints()
-    context = opened(browser, 1280, "light")
+    """A page in a wide window; browser errors fail the test."""
+    browser_errors = BrowserErrors()
+    context = open_window(browser, 1280, "light")
     page = context.new_page()
-    complaints.watch(page)
+    browser_errors.watch(page)
     yield page
     context.close()
-    assert complaints == []
+    assert browser_errors == []

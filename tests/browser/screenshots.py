@@ -1,10 +1,11 @@
-r"""Pictures of every page of the console, at two widths and in both schemes.
+r"""Take screenshots of every page of the console, at two widths and in both color schemes.
 
-    python tests/browser/screenshots.py FOLDER             of a service of its own with the sample corpus
-    python tests/browser/screenshots.py FOLDER --server URL  of a service that runs, whatever it holds
+    python tests/browser/screenshots.py FOLDER               of its own service with the sample corpus
+    python tests/browser/screenshots.py FOLDER --server URL  of a running service
 
-One PNG a page, `PAGE-WIDTH-SCHEME.png`. `--page search --width 1280 --scheme light` makes some of them only, `--fold`
-what a window shows without scrolling. Those of the documentation, to be renamed to `console-PAGE.png`:
+There is one file `PAGE-WIDTH-SCHEME.png` per screenshot. `--page`, `--width` and `--scheme` select some of
+them, such as `--page search --width 1280 --scheme light`. `--fold` takes what a window shows without
+scrolling. For the screenshots of the documentation, rename the output of this command to `console-PAGE.png`:
 
     python tests/browser/screenshots.py docs/images --fold --width 1280 --scheme light \
         --page search --page document --page reefs
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from browsing import PATIENCE_MS, SAMPLES, launched, opened
+from browsing import PATIENCE_MS, SAMPLES, launch, open_window
 from playwright.sync_api import Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -32,16 +33,16 @@ SCHEMES = ("light", "dark")
 QUERY = "how insects help plants to reproduce"
 FOLD_HEIGHT = 900
 """Height of the window, pixels."""
-TALLEST = 12_000
-"""Pixels of a page that are drawn; what is below repeats what is above."""
+MAX_HEIGHT = 12_000
+"""Maximal height of a full-page screenshot, pixels. Longer pages are lists that repeat."""
 
 
 def addresses(server: str, query: str) -> dict[str, str]:
-    """What there is to see, by the name of its picture."""
-    asked = query.replace(" ", "+")
-    found = {
+    """Return the paths of the pages by the name of their screenshot."""
+    query_param = query.replace(" ", "+")
+    paths = {
         "start": "/",
-        "search": f"/?q={asked}",
+        "search": f"/?q={query_param}",
         "no-results": "/?q=zzyzx",
         "library": "/library",
         "jobs": "/jobs",
@@ -55,24 +56,24 @@ def addresses(server: str, query: str) -> dict[str, str]:
         words = client.get("/vocabulary").json()["words"]
     if results:
         first = results[0]
-        found["document"] = f"/documents/{first['document_id']}"
-        found["passage"] = (
+        paths["document"] = f"/documents/{first['document_id']}"
+        paths["passage"] = (
             f"/documents/{first['document_id']}?chunk={first['chunk_index']}#chunk-{first['chunk_index']}"
         )
         if first["shared_reefs"]:
-            found["reef"] = f"/reefs/{first['shared_reefs'][0]['reef_id']}"
+            paths["reef"] = f"/reefs/{first['shared_reefs'][0]['reef_id']}"
     if words:
-        found["word"] = f"/vocabulary/{words[0]['word']}"
-    return found
+        paths["word"] = f"/vocabulary/{words[0]['word']}"
+    return paths
 
 
 @contextmanager
 def sample_service() -> Iterator[str]:
-    """The address of a service that holds the sample corpus."""
+    """Start a service with the sample corpus and yield its URL."""
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Path(folder))
         try:
-            # From the checkout, so that pictures show paths as everybody has them.
+            # Upload from the checkout, so that the screenshots show relative paths.
             sent = shoal(
                 "upload",
                 SAMPLES.relative_to(ROOT),
@@ -90,7 +91,7 @@ def sample_service() -> Iterator[str]:
 
 
 def shoot(page: Page, address: str, file: Path, *, fold: bool) -> None:
-    """One picture of one page, once it stands still."""
+    """Take a screenshot of a page after it has loaded."""
     page.goto(address)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.activeElement?.blur()")
@@ -100,7 +101,7 @@ def shoot(page: Page, address: str, file: Path, *, fold: bool) -> None:
     page.evaluate("scrollTo(0, 0)")
     size = page.viewport_size
     assert size is not None
-    height = min(TALLEST, page.evaluate("document.documentElement.scrollHeight"))
+    height = min(MAX_HEIGHT, page.evaluate("document.documentElement.scrollHeight"))
     page.screenshot(
         path=file, full_page=True, clip={"x": 0, "y": 0, "width": size["width"], "height": height}
     )
@@ -111,32 +112,32 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--server", help="a service that runs (default: one of its own)")
-    parser.add_argument("--query", default=QUERY, help="what is searched for")
-    parser.add_argument("--page", action="append", help="only this one; more than once for several")
+    parser.add_argument("--server", help="URL of a running service (default: start one)")
+    parser.add_argument("--query", default=QUERY, help="text to search for")
+    parser.add_argument("--page", action="append", help="only this page; can be repeated")
     parser.add_argument("--width", action="append", type=int, help=f"pixels (default: {WIDTHS})")
     parser.add_argument("--scheme", action="append", choices=SCHEMES)
     parser.add_argument("--fold", action="store_true", help=f"the first {FOLD_HEIGHT} pixels only")
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    if asked.server:
-        draw(asked, asked.server)
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    if args.server:
+        shoot_all(args, args.server)
         return
     with sample_service() as server:
-        draw(asked, server)
+        shoot_all(args, server)
 
 
-def draw(asked: argparse.Namespace, server: str) -> None:
+def shoot_all(args: argparse.Namespace, server: str) -> None:
     with sync_playwright() as playwright:
-        browser = launched(playwright)
-        for width in asked.width or WIDTHS:
-            for scheme in asked.scheme or SCHEMES:
-                context = opened(browser, width, scheme)
+        browser = launch(playwright)
+        for width in args.width or WIDTHS:
+            for scheme in args.scheme or SCHEMES:
+                context = open_window(browser, width, scheme)
                 page = context.new_page()
-                for name, address in addresses(server, asked.query).items():
-                    if not asked.page or name in asked.page:
-                        file = asked.folder / f"{name}-{width}-{scheme}.png"
-                        shoot(page, server + address, file, fold=asked.fold)
+                for name, address in addresses(server, args.query).items():
+                    if not args.page or name in args.page:
+                        file = args.folder / f"{name}-{width}-{scheme}.png"
+                        shoot(page, server + address, file, fold=args.fold)
                         print(file)  # noqa: T201
                 context.close()
         browser.close()

@@ -1,6 +1,6 @@
-"""What a person does with the console, from an empty library to a passage in its book.
+"""Tasks of a user in the console, from an empty library to a passage in its document.
 
-The tests of this file share one service and build on each other: the first brings what the others look at.
+The tests of this file share one service and depend on each other: the first uploads what the others use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import KEY, PATIENCE_MS, SAMPLES, Complaints, opened
+from browsing import KEY, PATIENCE_MS, SAMPLES, BrowserErrors, open_window
 from playwright.sync_api import Browser, Page, expect
 from teaching_texts import about
 
@@ -22,11 +22,11 @@ WIDTHS = [(360, "dark"), (1600, "light")]
 
 @pytest.fixture(scope="module")
 def library(browser: Browser, address: str) -> Iterator[str]:
-    """The address of a service to which the sample corpus was uploaded through the console, once."""
-    complaints = Complaints()
-    context = opened(browser, 1280, "light")
+    """URL of a service to which the sample corpus was uploaded through the console."""
+    browser_errors = BrowserErrors()
+    context = open_window(browser, 1280, "light")
     page = context.new_page()
-    complaints.watch(page)
+    browser_errors.watch(page)
     page.goto(f"{address}/library")
     page.get_by_label("Tags for all files").fill("sample, first")
     page.locator("#pick-files").set_input_files(sorted(SAMPLES.glob("*.md")))
@@ -34,11 +34,11 @@ def library(browser: Browser, address: str) -> Iterator[str]:
     expect(page.locator(".status.succeeded").first).to_be_visible()
     expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
     context.close()
-    assert complaints == []
+    assert browser_errors == []
     return address
 
 
-def test_an_upload_ends_in_a_library_that_names_its_subjects(page: Page, library: str) -> None:
+def test_uploaded_documents_are_listed_with_tags_and_subjects(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     rows = page.locator("table.list tbody tr")
     expect(rows).to_have_count(len(list(SAMPLES.glob("*.md"))))
@@ -46,7 +46,7 @@ def test_an_upload_ends_in_a_library_that_names_its_subjects(page: Page, library
     expect(rows.first.locator("td").first).not_to_be_empty()
 
 
-def test_a_search_leads_to_its_reasons_and_to_the_passage_in_its_document(page: Page, library: str) -> None:
+def test_search_result_shows_reasons_and_links_to_its_passage(page: Page, library: str) -> None:
     page.goto(library)
     page.get_by_label("What are you looking for?").fill("how bees carry pollen")
     page.get_by_role("button", name="Search").click()
@@ -67,7 +67,7 @@ def test_a_search_leads_to_its_reasons_and_to_the_passage_in_its_document(page: 
     expect(page.get_by_label("What are you looking for?")).to_have_value("how bees carry pollen")
 
 
-def test_the_ribbon_leads_to_the_place_that_was_clicked(page: Page, library: str) -> None:
+def test_click_on_the_ribbon_opens_the_passage(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     page.locator("table.list th a").first.click()
     ribbon = page.locator("#ribbon")
@@ -82,24 +82,24 @@ def test_the_ribbon_leads_to_the_place_that_was_clicked(page: Page, library: str
     expect(page.locator(".ribbon .marker")).to_be_visible()
 
 
-def test_the_keyboard_leads_along_the_ribbon(page: Page, library: str) -> None:
+def test_ribbon_is_operated_with_the_keyboard(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     page.locator("table.list th a").first.click()
-    place = page.get_by_role("slider", name="Place in the document")
-    last = int(place.get_attribute("aria-valuemax") or 0)
-    place.focus()
+    slider = page.get_by_role("slider", name="Place in the document")
+    last = int(slider.get_attribute("aria-valuemax") or 0)
+    slider.focus()
     page.keyboard.press("End")
-    expect(place).to_have_attribute("aria-valuenow", str(last))
+    expect(slider).to_have_attribute("aria-valuenow", str(last))
     page.keyboard.press("ArrowLeft")
-    expect(place).to_have_attribute("aria-valuetext", re.compile(rf"Passage {last - 1} of {last + 1}: \w+"))
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(rf"Passage {last - 1} of {last + 1}: \w+"))
     expect(page.locator("#pointed")).to_have_text(re.compile(rf"Passage {last - 1} of"))
     page.keyboard.press("Enter")
     expect(page.locator(f"#chunk-{last - 1}.chosen")).to_be_visible()
-    expect(place).to_have_attribute("aria-valuenow", str(last - 1))
+    expect(slider).to_have_attribute("aria-valuenow", str(last - 1))
 
 
-def test_on_a_phone_the_sections_are_reached_from_above_the_text(browser: Browser, library: str) -> None:
-    context = opened(browser, 360, "light")
+def test_narrow_window_links_to_the_sections_above_the_text(browser: Browser, library: str) -> None:
+    context = open_window(browser, 360, "light")
     page = context.new_page()
     page.goto(f"{library}/documents/1")
     expect(page.get_by_role("list", name="Sections")).to_be_hidden()
@@ -112,7 +112,7 @@ def test_on_a_phone_the_sections_are_reached_from_above_the_text(browser: Browse
     context.close()
 
 
-def test_a_filter_is_taken_away_and_a_passage_is_opened_in_full(page: Page, library: str) -> None:
+def test_filter_is_removed_and_passage_is_expanded(page: Page, library: str) -> None:
     page.goto(f"{library}/?q=how+glass+is+made&tags=sample")
     result = page.locator(".results > li").first
     result.get_by_text("Whole passage").click()
@@ -123,8 +123,8 @@ def test_a_filter_is_taken_away_and_a_passage_is_opened_in_full(page: Page, libr
     expect(page.locator(".chips.active")).to_have_count(0)
 
 
-def test_what_goes_wrong_is_told_where_it_is_seen(browser: Browser, library: str) -> None:
-    context = opened(browser, 1280, "light")
+def test_connection_error_is_shown_in_the_viewport(browser: Browser, library: str) -> None:
+    context = open_window(browser, 1280, "light")
     page = context.new_page()
     page.goto(library)
     page.route("**/library", lambda route: route.abort())
@@ -134,7 +134,7 @@ def test_what_goes_wrong_is_told_where_it_is_seen(browser: Browser, library: str
     context.close()
 
 
-def test_tags_are_set_and_a_document_is_deleted(page: Page, library: str) -> None:
+def test_tags_are_set_and_document_is_deleted(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     page.locator("#pick-files").set_input_files(
         files=[
@@ -157,7 +157,7 @@ def test_tags_are_set_and_a_document_is_deleted(page: Page, library: str) -> Non
     expect(page.locator("table.list tbody tr")).to_have_count(len(list(SAMPLES.glob("*.md"))))
 
 
-def test_the_map_leads_to_a_reef_and_its_chunks(page: Page, library: str) -> None:
+def test_map_links_to_a_reef_and_its_chunks(page: Page, library: str) -> None:
     page.goto(f"{library}/reefs")
     expect(page.locator(".map svg a")).to_have_count(207)
     page.locator("details summary", has_text="plant life").click()
@@ -166,7 +166,7 @@ def test_the_map_leads_to_a_reef_and_its_chunks(page: Page, library: str) -> Non
     expect(page.locator("ol.plain li").first).to_be_visible()
 
 
-def test_the_keyboard_is_enough_to_search(page: Page, library: str) -> None:
+def test_search_needs_only_the_keyboard(page: Page, library: str) -> None:
     page.goto(library)
     expect(page.get_by_label("What are you looking for?")).to_be_focused()
     page.keyboard.type("juries and courts")
@@ -179,29 +179,30 @@ def test_the_keyboard_is_enough_to_search(page: Page, library: str) -> None:
 def test_pages_are_accessible_and_fit_their_window(
     browser: Browser, library: str, width: int, scheme: str
 ) -> None:
-    complaints = Complaints()
-    context = opened(browser, width, scheme)
+    browser_errors = BrowserErrors()
+    context = open_window(browser, width, scheme)
     page = context.new_page()
-    complaints.watch(page)
+    browser_errors.watch(page)
     for path in (
-        "/", "/?q=bees+and+pollen", "/?q=zzzz", "/library", "/documents/1", "/documents/1?chunk=0", "/jobs", "/jobs/1",
-        "/reefs", "/reefs/0", "/vocabulary", "/?q=bees&tags=sample&document=1", "/jobs/1?items=failed", "/nothing-like-this", "/docs",
+        "/", "/?q=bees+and+pollen", "/?q=zzzz", "/?q=bees&tags=sample&document=1", "/library", "/documents/1",
+        "/documents/1?chunk=0", "/jobs", "/jobs/1", "/jobs/1?items=failed", "/reefs", "/reefs/0", "/vocabulary",
+        "/nothing-like-this", "/docs",
     ):  # fmt: skip
         page.goto(f"{library}{path}")
         page.wait_for_load_state("networkidle")
         if path == "/nothing-like-this":
-            complaints.clear()  # the browser notes a 404
+            browser_errors.clear()  # the browser reports the 404
             continue
-        found = Axe().run(page)
-        assert found.violations_count == 0, f"{path} at {width}: {found.generate_report()}"
+        report = Axe().run(page)
+        assert report.violations_count == 0, f"{path} at {width}: {report.generate_report()}"
         too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert too_wide <= 0, f"{path} is {too_wide} pixels too wide for {width}"
     context.close()
-    assert complaints == []
+    assert browser_errors == []
 
 
-def test_a_locked_service_opens_with_its_key_and_no_other(browser: Browser, locked_address: str) -> None:
-    context = opened(browser, 1280, "light")
+def test_locked_service_accepts_only_its_key(browser: Browser, locked_address: str) -> None:
+    context = open_window(browser, 1280, "light")
     page = context.new_page()
     page.goto(f"{locked_address}/library")
     page.get_by_label("API key").fill("not-the-key-of-this-one")
@@ -218,7 +219,7 @@ def test_a_locked_service_opens_with_its_key_and_no_other(browser: Browser, lock
     context.close()
 
 
-def test_a_learned_word_is_followed_from_the_vocabulary_to_its_passages(page: Page, library: str) -> None:
+def test_learned_word_links_to_its_passages(page: Page, library: str) -> None:
     note = {"title": "Fire", "content": about("fire", "zorblat", 6)}
     httpx.post(
         f"{library}/api/v1/documents", json=note, headers={"Prefer": "wait=60"}, timeout=PATIENCE_MS / 1000
@@ -227,7 +228,7 @@ def test_a_learned_word_is_followed_from_the_vocabulary_to_its_passages(page: Pa
     page.get_by_role("link", name="zorblat").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("zorblat learned word")
     expect(page.locator("mark").first).to_have_text("zorblat")
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    report = Axe().run(page)
+    assert report.violations_count == 0, report.generate_report()
     page.locator(".chunk header a").first.click()
     expect(page.locator(".chunk.chosen .text")).to_contain_text("zorblat")

@@ -1,4 +1,4 @@
-"""Work in the console: uploads that tell how far they are, and jobs that move while one looks at them."""
+"""Uploads and jobs in the console: progress, live updates, cancel and retry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browsing import PATIENCE_MS, SAMPLES, opened
+from browsing import PATIENCE_MS, SAMPLES, open_window
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from shoal.engine import Engine
@@ -24,13 +24,13 @@ from shoal.models import ItemStatus
 expect.set_options(timeout=PATIENCE_MS)
 
 N_DOCUMENTS, DOCUMENT_BYTES = 40, 100_000
-"""Four megabytes: work for some seconds, in so many steps."""
+"""Four megabytes, processed in several steps within some seconds."""
 NOTE_BYTES = 3_000_000
 SLOW_BYTES_PER_SECOND = 200_000
-"""At which an upload of NOTE_BYTES takes long enough to be looked at and canceled."""
+"""Upload rate at which NOTE_BYTES take long enough to observe and cancel the upload."""
 
 WATCH = """() => {
-  window.isTheSamePage = true;
+  window.isSamePage = true;
   window.fractions = [];
   new MutationObserver(() => {
     const bar = document.querySelector("#job progress");
@@ -40,7 +40,7 @@ WATCH = """() => {
 
 
 def documents(word: str) -> list[dict[str, str]]:
-    """Texts that differ, so that none is a duplicate of another."""
+    """Return different texts, so that none is a duplicate."""
     sample = "\n\n".join(path.read_text() for path in sorted(SAMPLES.glob("*.md")))
     return [
         {
@@ -55,14 +55,14 @@ def documents(word: str) -> list[dict[str, str]]:
 def upload(address: str, records: list[dict[str, str]]) -> int:
     lines = "\n".join(httpx.Response(200, json=record).text for record in records)
     headers = {"Content-Type": "application/x-ndjson"}
-    answer = httpx.post(
+    response = httpx.post(
         f"{address}/api/v1/documents/bulk",
         content=lines.encode(),
         headers=headers,
         timeout=PATIENCE_MS / 1000,
     )
-    assert answer.status_code == 202, answer.text
-    return int(answer.json()["job"]["id"])
+    assert response.status_code == 202, response.text
+    return int(response.json()["job"]["id"])
 
 
 def archive(*names: str) -> bytes:
@@ -74,7 +74,7 @@ def archive(*names: str) -> bytes:
 
 
 def drop(page: Page, *files: tuple[str, bytes]) -> None:
-    """Drop files where they are taken, as from the desktop."""
+    """Drop files on the upload area, as from the desktop."""
     transfer = page.evaluate_handle(
         """(files) => {
           const transfer = new DataTransfer();
@@ -87,20 +87,20 @@ def drop(page: Page, *files: tuple[str, bytes]) -> None:
     page.dispatch_event("#drop", "drop", {"dataTransfer": transfer})
 
 
-def requested(page: Page) -> list[str]:
-    """The addresses that the page asks for from now on."""
-    found: list[str] = []
+def record_requests(page: Page) -> list[str]:
+    """Return a list to which the URLs of later requests of the page are added."""
+    urls: list[str] = []
 
-    def note(request: Request) -> None:
-        found.append(request.url)
+    def record(request: Request) -> None:
+        urls.append(request.url)
 
-    page.on("request", note)
-    return found
+    page.on("request", record)
+    return urls
 
 
 def assert_moved(page: Page) -> None:
-    """The bar went forward in steps, on one and the same page."""
-    assert page.evaluate("window.isTheSamePage") is True
+    """Assert that the progress bar advanced in steps without a page reload."""
+    assert page.evaluate("window.isSamePage") is True
     fractions = page.evaluate("window.fractions")
     between = [fraction for fraction in fractions if 0 < fraction < 1]
     assert len(between) >= 2, fractions
@@ -108,34 +108,34 @@ def assert_moved(page: Page) -> None:
     assert fractions[-1] == 1
 
 
-def test_a_running_job_moves_by_events_and_without_reload(page: Page, address: str) -> None:
+def test_running_job_is_updated_by_events_without_reload(page: Page, address: str) -> None:
     job = upload(address, documents("Heron"))
-    asked = requested(page)
+    urls = record_requests(page)
     page.goto(f"{address}/jobs/{job}")
     page.evaluate(WATCH)
     expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
     assert_moved(page)
-    assert len([url for url in asked if url.endswith(f"/jobs/{job}/events")]) == 1
-    assert not [url for url in asked if "wait=" in url]
+    assert len([url for url in urls if url.endswith(f"/jobs/{job}/events")]) == 1
+    assert not [url for url in urls if "wait=" in url]
     expect(page.locator("#announcer")).to_have_text(f"Job {job}: succeeded")
     expect(page.locator("table.items tbody tr")).to_have_count(N_DOCUMENTS)
 
 
-def test_a_running_job_moves_by_asking_where_there_are_no_events(browser: Browser, address: str) -> None:
+def test_running_job_is_updated_by_polling_without_events(browser: Browser, address: str) -> None:
     job = upload(address, documents("Plover"))
-    context = opened(browser, 1280, "light")
+    context = open_window(browser, 1280, "light")
     page = context.new_page()
     page.route("**/events", lambda route: route.abort())
-    asked = requested(page)
+    urls = record_requests(page)
     page.goto(f"{address}/jobs/{job}")
     page.evaluate(WATCH)
     expect(page.locator("#job")).to_have_attribute("data-ended", "yes")
     assert_moved(page)
-    assert [url for url in asked if f"/jobs/{job}?wait=" in url]
+    assert [url for url in urls if f"/jobs/{job}?wait=" in url]
     context.close()
 
 
-def test_dropped_archives_carry_the_tags_and_each_is_a_job(page: Page, address: str) -> None:
+def test_each_dropped_archive_is_a_job_with_the_tags(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
     page.get_by_label("Tags for all files").fill("packed, second")
     drop(page, ("birds.zip", archive("Avocet", "Dunlin")), ("boats.zip", archive("Ketch")))
@@ -148,23 +148,23 @@ def test_dropped_archives_carry_the_tags_and_each_is_a_job(page: Page, address: 
     expect(page.locator("table.list tbody tr")).to_have_count(3)
 
 
-def test_what_is_dropped_and_cannot_be_taken_is_named(page: Page, address: str) -> None:
+def test_dropped_files_of_unsupported_types_are_named(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
     drop(page, ("report.pdf", b"%PDF-1.7"), ("photo.jpg", b"\xff\xd8"))
     expect(page.get_by_role("alert")).to_contain_text("Nothing was sent: report.pdf, photo.jpg")
 
 
-def test_what_is_passed_over_of_an_upload_is_told_beside_its_job(page: Page, address: str) -> None:
+def test_skipped_files_of_an_upload_are_shown_on_its_job_page(page: Page, address: str) -> None:
     page.goto(f"{address}/library")
     drop(page, ("tern.md", b"A note on terns."), ("a.pdf", b"%PDF"), ("B.PDF", b"%PDF"), ("c.docx", b"PK"))
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
-    told = page.locator("#uploads").get_by_role("status")
-    expect(told).to_have_text("3 skipped: 2 .pdf, 1 .docx")
-    page.get_by_role("button", name="Dismiss 3 skipped").click()
+    status = page.locator("#uploads").get_by_role("status")
+    expect(status).to_have_text("3 skipped: 2 .pdf, 1 .docx")
+    page.get_by_role("button", name="Dismiss 3 passed over").click()
     expect(page.locator("#uploads")).to_be_hidden()
 
 
-def test_an_upload_tells_size_and_rate_on_every_page_and_can_be_canceled(page: Page, address: str) -> None:
+def test_upload_shows_size_and_rate_on_every_page_and_can_be_canceled(page: Page, address: str) -> None:
     n_jobs = httpx.get(f"{address}/api/v1/jobs").json()["total"]
     page.goto(f"{address}/library")
     network = page.context.new_cdp_session(page)
@@ -193,16 +193,16 @@ def test_an_upload_tells_size_and_rate_on_every_page_and_can_be_canceled(page: P
 
 @pytest.fixture
 def engine(idle_address: str, idle_folder: Path) -> Iterator[Engine]:
-    """The library of the service without a worker, for a test that does its work."""
-    with Engine(db_path=idle_folder / "shoal.db") as opened:
-        yield opened
+    """Engine on the library of the service without a worker."""
+    with Engine(db_path=idle_folder / "shoal.db") as engine:
+        yield engine
 
 
-def work(engine: Engine, *, lucky: bool = True) -> None:
-    """What a worker does with all that waits; without luck it fails."""
+def work(engine: Engine, *, succeed: bool = True) -> None:
+    """Process all waiting items as a worker does; without `succeed`, let them fail."""
     handlers = handlers_for(engine.database, engine.scorer, engine.settings)
     while batch := claim(engine.database, new_owner(), engine.settings):
-        if lucky:
+        if succeed:
             process(batch, engine.database, handlers, engine.settings)
             continue
         with engine.database.write() as connection:
@@ -210,9 +210,9 @@ def work(engine: Engine, *, lucky: bool = True) -> None:
             finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
 
 
-def test_what_failed_is_tried_again_from_its_page(page: Page, idle_address: str, engine: Engine) -> None:
+def test_failed_items_are_retried_on_the_job_page(page: Page, idle_address: str, engine: Engine) -> None:
     job = upload(idle_address, [{"title": "Curlew", "content": "A note on curlews in the marsh."}])
-    work(engine, lucky=False)
+    work(engine, succeed=False)
     page.goto(f"{idle_address}/jobs/{job}")
     expect(page.locator(".failures")).to_contain_text("the disk was full")
     page.get_by_role("button", name=f"Retry the failed items of job {job}").click()
@@ -223,11 +223,9 @@ def test_what_failed_is_tried_again_from_its_page(page: Page, idle_address: str,
     expect(page.locator("table.items").get_by_role("link", name="Curlew")).to_be_visible()
 
 
-def test_jobs_are_canceled_and_tried_again_in_their_list(
-    page: Page, idle_address: str, engine: Engine
-) -> None:
+def test_jobs_are_canceled_and_retried_in_the_job_list(page: Page, idle_address: str, engine: Engine) -> None:
     failed = upload(idle_address, [{"title": "Godwit", "content": "A note on godwits in the marsh."}])
-    work(engine, lucky=False)
+    work(engine, succeed=False)
     waiting = upload(idle_address, [{"title": "Whimbrel", "content": "A note on whimbrels in the marsh."}])
     page.goto(f"{idle_address}/jobs")
 
@@ -247,25 +245,24 @@ def test_jobs_are_canceled_and_tried_again_in_their_list(
     expect(row(failed).locator(".status")).to_have_text("succeeded")
 
 
-def test_what_cannot_be_tried_again_says_why(browser: Browser, idle_address: str, engine: Engine) -> None:
-    context = opened(browser, 1280, "light")  # the browser notes a 409
+def test_retry_of_a_job_without_failed_items_shows_the_reason(
+    browser: Browser, idle_address: str, engine: Engine
+) -> None:
+    context = open_window(browser, 1280, "light")  # without `page`, because the browser reports the 409
     page = context.new_page()
     job = upload(idle_address, [{"title": "Ruff", "content": "A note on ruffs."}])
-    work(engine, lucky=False)
+    work(engine, succeed=False)
     page.goto(f"{idle_address}/jobs/{job}")
-    httpx.post(
-        f"{idle_address}/api/v1/jobs/{job}/retry", json={}
-    ).raise_for_status()  # someone else was quicker
+    # Another client retries first.
+    httpx.post(f"{idle_address}/api/v1/jobs/{job}/retry", json={}).raise_for_status()
     work(engine)
     page.get_by_role("button", name=f"Retry the failed items of job {job}").click()
-    problem = page.get_by_role("alert")  # only what can be seen has a role
+    problem = page.get_by_role("alert")  # only visible elements have a role
     expect(problem).to_contain_text("has no failed items")
     context.close()
 
 
-def test_the_keyboard_stays_where_it_is_while_a_job_moves(
-    page: Page, idle_address: str, engine: Engine
-) -> None:
+def test_focus_stays_while_a_job_is_updated(page: Page, idle_address: str, engine: Engine) -> None:
     job = upload(idle_address, [{"title": f"Knot {i}", "content": f"Note {i} on knots."} for i in range(3)])
     page.goto(f"{idle_address}/jobs/{job}")
     cancel = page.get_by_role("button", name=f"Cancel job {job}")
