@@ -40,7 +40,8 @@ PROBE_SECONDS = 0.1
 MOST_P99_MS = 500.0
 TIMEOUT_SECONDS = 60.0
 COMMON = (
-    "the of and to in a is that was for it with as his on be at by had not are but from or have an they which "
+    "the of and to in a is that was for it with as his on be at by had not are but from or have an they "
+    "which "
     "one you"
 )
 

@@ -1,7 +1,7 @@
 """The interface of the library: documents go in, explained results come out.
 
-An engine is a database and a scorer. It may be shared between threads. Every method opens its own transaction,
-so what it returns is one consistent state.
+An engine is a database and a scorer. It may be shared between threads. Every method opens its own
+transaction, so what it returns is one consistent state.
 
 What a method needs is imported when it is called: a search from the command line should not wait for the code
 that ingests.
@@ -113,7 +113,8 @@ class Engine:
         return self._scorer
 
     def start(self) -> None:
-        """Load what the first search needs, so that a service is ready before it answers. A second call is cheap."""
+        """Load what the first search needs, so that a service is ready before it answers. A second call is
+        cheap."""
         with self.database.snapshot(limited=False) as snapshot:
             self._postings.load(snapshot, self.scorer.n_reefs)
 
@@ -143,9 +144,8 @@ class Engine:
     ) -> IngestResult:
         """Store one document. If its content is stored already, merge the tags and set `duplicate`.
 
-        Format and title default to those found in `source_path` and the text. Raises DocumentError with what is
-        wrong with the document; nothing is stored then.
-        """
+        Format and title default to those found in `source_path` and the text. Raises DocumentError with what
+        is wrong with the document; nothing is stored then."""
         from shoal.formats.drafts import make_draft
 
         return self._take_one(
@@ -184,9 +184,8 @@ class Engine:
     def ingest_many(self, documents: Iterable[Mapping[str, Any]]) -> list[IngestResult]:
         """Store documents given as the arguments of `ingest`; one result for each, in order.
 
-        A bad document does not raise: its result has `error`. The library learns from all documents together, in
-        waves of `wave_bytes`.
-        """
+        A bad document does not raise: its result has `error`. The library learns from all documents together,
+        in waves of `wave_bytes`."""
         with self.ingest_session() as ingest_session:
             for document in documents:
                 ingest_session.add(document)
@@ -205,11 +204,10 @@ class Engine:
     ) -> IngestResult:
         """Give a document new content under its id.
 
-        Arguments that are None keep their stored value; chunks with the same text keep their ids. A search sees
-        either the old document or the new one. If content, title and format are the same, nothing is scored.
-        Raises NotFoundError, DuplicateContentError if another document has this content, or another
-        DocumentError; the document then stays as it was.
-        """
+        Arguments that are None keep their stored value; chunks with the same text keep their ids. A search
+        sees either the old document or the new one. If content, title and format are the same, nothing is
+        scored. Raises NotFoundError, DuplicateContentError if another document has this content, or another
+        DocumentError; the document then stays as it was."""
         from shoal.jobs.stages.replace import new_content
 
         with self.database.snapshot() as snapshot:
@@ -302,14 +300,15 @@ class Engine:
     ) -> SearchResponse:
         """The chunks that match the query best, best first, each with its reasons.
 
-        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded words
-        and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`) or `weights` for
-        `lexical`, `reef` and `field_boost` set the share of each signal; `fusion` is `blend` or `rrf`.
+        `mode` is `hybrid` (words and reefs), `lexical` or `reef`. A query may hold "exact phrases", -excluded
+        words and title:words; no text is an error. A `preset` (`balanced`, `precise`, `conceptual`) or
+        `weights` for `lexical`, `reef` and `field_boost` set the share of each signal; `fusion` is `blend` or
+        `rrf`.
 
         `tags` and `min_confidence` are shorthands for the filters of the same name; giving both is an error.
-        `max_per_document=None` removes that limit. `include_scores` fills `shared_reefs`; `context` adds that many
-        neighbours before and after each result. `trace_id` identifies the request in the response and in the
-        audit log (`SHOAL_AUDIT`).
+        `max_per_document=None` removes that limit. `include_scores` fills `shared_reefs`; `context` adds that
+        many neighbours before and after each result. `trace_id` identifies the request in the response and in
+        the audit log (`SHOAL_AUDIT`).
 
         Raises QueryError, which names the argument.
         """
@@ -370,7 +369,8 @@ class Engine:
     def search_and_explain(
         self, query: str, *, trace_id: str | None = None, **search: Any
     ) -> tuple[SearchResponse, Explanation]:
-        """The results of `search` and `explain` for one query, analyzed once, from one snapshot of the library.
+        """The results of `search` and `explain` for one query, analyzed once, from one snapshot of the
+        library.
 
         `**search` takes the arguments of `search`. Raises QueryError.
         """
@@ -408,7 +408,8 @@ class Engine:
         limit: int = 50,
         offset: int = 0,
     ) -> DocumentPage:
-        """Documents by id: those with `tag`, with exactly this `source_path`, and with `q` in title or source path.
+        """Documents by id: those with `tag`, with exactly this `source_path`, and with `q` in title or source
+        path.
 
         `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset.
         """
@@ -435,7 +436,8 @@ class Engine:
         offset: int = 0,
         n_reefs: int = chunk_queries.ALL_REEFS,
     ) -> ChunkPage:
-        """Chunks of a document in order, with their `n_reefs` strongest reefs and islands. Raises NotFoundError."""
+        """Chunks of a document in order, with their `n_reefs` strongest reefs and islands. Raises
+        NotFoundError."""
         _check_page(0 if limit is None else limit, offset)
         with self.database.snapshot() as snapshot:
             return chunk_queries.get_chunks(
@@ -464,10 +466,9 @@ class Engine:
         """Counts, versions and sizes of the library.
 
         Keys: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
-        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status), `workers`
-        (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, and `postings` (`n_chunks` and `bytes` that this
-        process keeps in memory).
-        """
+        `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
+        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, and `postings` (`n_chunks` and
+        `bytes` that this process keeps in memory)."""
         from shoal.storage.statistics import get_counts, size_on_disk
 
         with self.database.snapshot() as snapshot:

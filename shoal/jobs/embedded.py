@@ -1,8 +1,7 @@
 """Embedded jobs: jobs that one process submits and runs itself, without the service.
 
-They go through the same stages as other jobs, so the library comes out the same. They are not durable: when the
-process ends, for any reason, the rest of its job is dropped. Other processes neither see nor run it.
-"""
+They go through the same stages as other jobs, so the library comes out the same. They are not durable: when
+the process ends, for any reason, the rest of its job is dropped. Other processes neither see nor run it."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ ALL_SLICES = 1 << 30
 
 BATCH_BYTES = 16 * MIB
 BATCH_ITEMS = 4096
-"""Batch size of an embedded job, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`. No other job waits for its
-turn, and within a batch the next text is prepared while the last one is stored."""
+"""Batch size of an embedded job, instead of `SHOAL_BATCH_BYTES` and `SHOAL_BATCH_ITEMS`. No other job waits
+for its turn, and within a batch the next text is prepared while the last one is stored."""
 
 WATCH_SECONDS = 0.1
 """Minimum time between two progress reports."""
@@ -129,9 +128,9 @@ def run_job_in_processes(
 ) -> None:
     """Run an embedded job in `n` processes, with lagoon's packaged data.
 
-    A process that an item kills, or that is killed because it makes no progress, is replaced. Such an item fails after
-    `max_attempts`, as in the service. Raises ShoalError once all processes have died of other causes.
-    """
+    A process that an item kills, or that is killed because it makes no progress, is replaced. Such an item
+    fails after `max_attempts`, as in the service. Raises ShoalError once all processes have died of other
+    causes."""
     import multiprocessing
 
     # Spawned, not forked: a thread of this process may hold a lock at the moment of a fork.
@@ -156,8 +155,8 @@ def run_job_in_processes(
                 processes = alive + [start() for _ in range(n - len(alive))]
             elif not alive and not _has_ended(database, job_id):
                 raise ShoalError(
-                    "all worker processes have died, perhaps from lack of memory; stored documents stay, and running the "
-                    "same command again stores the rest"
+                    "all worker processes have died, perhaps from lack of memory; stored documents stay, "
+                    "and the same command stores the rest"
                 )
             if watch is not None:
                 watch(progress(database, job_id))

@@ -1,8 +1,7 @@
 """Ingestion within this process: an embedded job of any number of documents.
 
-The texts wait in the database, so memory does not grow with their number. They go through the same stages as in the
-service.
-"""
+The texts wait in the database, so memory does not grow with their number. They go through the same stages as
+in the service."""
 
 from __future__ import annotations
 
@@ -72,7 +71,8 @@ class IngestSession:
             embedded.drop(self._database, self._job_id)
 
     def add(self, document: Mapping[str, Any]) -> None:
-        """Add a document given as the arguments of `Engine.ingest`. A bad one becomes a result with `error`."""
+        """Add a document given as the arguments of `Engine.ingest`. A bad one becomes a result with
+        `error`."""
         try:
             self._upload.add(_draft(document, self._settings))
         except DocumentError as error:

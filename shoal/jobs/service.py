@@ -31,16 +31,17 @@ class Jobs:
         self._database = database
         self._settings = settings
 
-    # Submit. Each job is durable when the method returns. Raises IdempotencyError for a key that another request used,
-    # StorageError.
+    # Submit. Each job is durable when the method returns. Raises IdempotencyError for a key that another
+    # request used, StorageError.
 
     def submit(
         self, draft: DocumentDraft, *, idempotency_key: str | None = None, request_hash: str = ""
     ) -> Job | Duplicate:
-        """Accept one document. If its content is stored already, merge its tags into the stored document instead.
+        """Accept one document. If its content is stored already, merge its tags into the stored document
+        instead.
 
-        With an idempotency key, a duplicate becomes a finished job too, so that the same request gets the same answer.
-        """
+        With an idempotency key, a duplicate becomes a finished job too, so that the same request gets the
+        same answer."""
         document_id = self._merge_tags(draft)
         if document_id is None:
             job_id = submission.submit_document(
@@ -102,7 +103,8 @@ class Jobs:
         )
 
     def submit_delete(self, document_ids: Sequence[int]) -> Job:
-        """Accept the deletion of documents; ids that do not exist count as deleted. Raises InvalidFieldError."""
+        """Accept the deletion of documents; ids that do not exist count as deleted. Raises
+        InvalidFieldError."""
         return self.get(submission.submit_delete(self._database, self._settings, document_ids))
 
     # Look up

@@ -49,9 +49,8 @@ def learn(
 ) -> tuple[LearnedWord, ...]:
     """Choose the words to learn among `words`; in the order of words.
 
-    `evidence` has the totals and the existing rows of `words` and of `related_words(words)`. `scorer`: lagoon's,
-    without learned words; it converts associations into its own units.
-    """
+    `evidence` has the totals and the existing rows of `words` and of `related_words(words)`. `scorer`:
+    lagoon's, without learned words; it converts associations into its own units."""
     sums = _by_head(evidence)
     candidates = set(words)
     indices = np.array(

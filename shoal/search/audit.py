@@ -1,9 +1,8 @@
 """The audit log: a line of JSON for every search, with the request, the state of the library and the scores.
 
-A `full` line has the text of the query and is enough to repeat the search (`search_arguments`); in an unchanged
-library the ranking is the same to the last digit. A `summary` line has only a hash of the query.
-`docs/audit.md` describes the fields.
-"""
+A `full` line has the text of the query and is enough to repeat the search (`search_arguments`); in an
+unchanged library the ranking is the same to the last digit. A `summary` line has only a hash of the query.
+`docs/audit.md` describes the fields."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
-nDCG@10 is 0.437 if the quoted titles are required and 0.452 if not. Queries that use operators have few words."""
+nDCG@10 is 0.437 if the quoted titles are required and 0.452 if not. Queries that use operators have few
+words."""
 
 MAX_PHRASES = 8
 """Most required phrases, and most excluded ones. A phrase of stop words takes as long as four plain words:

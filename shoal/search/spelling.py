@@ -27,7 +27,8 @@ HAS_WORD = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
 
 
 def suggest(word: str, snapshot: Snapshot, scorer: Scorer) -> tuple[str, ...]:
-    """Return suggestions for an unknown word in its normal form: those in most chunks first, then known words.
+    """Return suggestions for an unknown word in its normal form: those in most chunks first, then known
+    words.
 
     Of several inflections of a word, one is returned.
     """

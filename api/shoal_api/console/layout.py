@@ -1,9 +1,8 @@
 """Layout of the console's pages: frame, headers and access.
 
 The first page is rendered whole. Its scripts then fetch only the main part of the next page (`Shoal-Part:
-main`), with the key that the user entered. If the service has keys, a request without one gets only the frame,
-which asks for a key.
-"""
+main`), with the key that the user entered. If the service has keys, a request without one gets only the
+frame, which asks for a key."""
 
 from __future__ import annotations
 

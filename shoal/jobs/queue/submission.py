@@ -1,9 +1,8 @@
 """Accept work: documents are spooled into the database and become a job in one durable step.
 
-Until `finish()` (or `submit_document`, `submit_delete`) returns, nothing is accepted: the rows of an upload are
-neither listed nor claimable, and are removed after `upload_timeout` without a heartbeat. Once it has
-returned, every item gets a result, whichever process dies.
-"""
+Until `finish()` (or `submit_document`, `submit_delete`) returns, nothing is accepted: the rows of an upload
+are neither listed nor claimable, and are removed after `upload_timeout` without a heartbeat. Once it has
+returned, every item gets a result, whichever process dies."""
 
 from __future__ import annotations
 

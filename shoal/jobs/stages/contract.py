@@ -28,7 +28,8 @@ class ItemHandler(ABC):
 
     @abstractmethod
     def prepare(self, item: WorkItem) -> Any:
-        """Do the long part, outside any transaction. May raise DocumentError, LeaseLostError, StorageError."""
+        """Do the long part, outside any transaction. May raise DocumentError, LeaseLostError,
+        StorageError."""
 
     @abstractmethod
     def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:

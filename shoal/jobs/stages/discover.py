@@ -47,15 +47,17 @@ SETTINGS = (
 """Settings that observations depend on, besides the document and lagoon's data."""
 
 ANALYSES_BYTES = MIB
-"""Bytes of text whose analyses a process keeps from discover to score; an analysis takes a hundred times as much.
-A small job uses all of them again. In a large one most texts hold a learned word, and then they are of no use."""
+"""Bytes of text whose analyses a process keeps from discover to score; an analysis takes a hundred times as
+much. A small job uses all of them again. In a large one most texts hold a learned word, and then they are of
+no use."""
 SHORT_BYTES = 32 * KIB
-"""Texts up to this size are analyzed and scored together: array calls cost more than words in a short text."""
+"""Texts up to this size are analyzed and scored together: array calls cost more than words in a short
+text."""
 LONGEST_ANALYSED = 256 * KIB
 """Largest text, in bytes, whose analysis is kept."""
 READ_BYTES = 32 * MIB
-"""Bytes of text whose parsing a process keeps likewise, at about three times the size. Parsing and tokenizing are a
-seventh of the work."""
+"""Bytes of text whose parsing a process keeps likewise, at about three times the size. Parsing and tokenizing
+are a seventh of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ class _ItemCache(Generic[Item]):
         self._n_bytes = 0
 
     def keep(self, item: WorkItem, value: Item) -> bool:
-        """Store a value if there is room. Values of other waves are evicted first: they may be done elsewhere."""
+        """Store a value if there is room. Values of other waves are evicted first: they may be done
+        elsewhere."""
         self.take(item)
         while self._n_bytes + item.n_bytes > self._max_bytes:
             oldest = next((kept for kept, _ in self._kept.values()), item)
@@ -160,8 +163,8 @@ class AnalysisCache:
                 self._read.keep(item, ReadDraft.of(analyzed))
 
     def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
-        """Keep the parsing alone. Analyzing short texts together again is cheaper than checking each for learned
-        words."""
+        """Keep the parsing alone. Analyzing short texts together again is cheaper than checking each for
+        learned words."""
         with self._lock:
             self._read.keep(item, ReadDraft(parsed, None))
 
@@ -264,9 +267,8 @@ class Discovering(ItemHandler):
     def _standing(self, snapshot: Snapshot, item: WorkItem) -> tuple[bool, Observed | None]:
         """Whether the observations of an item's text are stored already, and what is stored.
 
-        They are if a document or another open item has the same text, or if a deleted document or failed item left
-        the same observations in the sums.
-        """
+        They are if a document or another open item has the same text, or if a deleted document or failed item
+        left the same observations in the sums."""
         assert item.content_hash is not None, "an accepted document has a hash"
         observed = observations.find_live(snapshot, item.content_hash, item_id=item.id)
         if document_writer.find_document_id(snapshot, item.content_hash) is not None:
@@ -346,8 +348,8 @@ def rows_to_withdraw(
 ) -> list[EvidenceRow]:
     """The observations of a document to delete, if they are in the sums but their rows were not kept.
 
-    Once the text is gone, only these rows can take them out of the sums. `discovery` is called only if needed.
-    """
+    Once the text is gone, only these rows can take them out of the sums. `discovery` is called only if
+    needed."""
     with database.snapshot() as snapshot:
         content_hash = snapshot.value(document_writer.HASH_OF, {"document_id": document_id})
         observed = content_hash and observations.find_live(snapshot, content_hash)

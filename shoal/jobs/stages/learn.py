@@ -1,9 +1,8 @@
 """The learn stage: add the observations of a wave to the sums, and decide its words again.
 
-It reads and computes outside transactions, and writes its rows in short ones under the next revision and version. The
-transaction that ends the stage publishes them. A process killed at any point leaves rows without effect; the next learn
-deletes them and comes to the same result.
-"""
+It reads and computes outside transactions, and writes its rows in short ones under the next revision and
+version. The transaction that ends the stage publishes them. A process killed at any point leaves rows without
+effect; the next learn deletes them and comes to the same result."""
 
 from __future__ import annotations
 
@@ -50,9 +49,8 @@ class Texts:
 class VocabularyUpdate:
     """An update of the vocabulary that is not published yet.
 
-    Its rows belong to the revision after `revision`. If words are learned or retired (`is_new`), they belong to the
-    version after `before`, which has `n_words` words.
-    """
+    Its rows belong to the revision after `revision`. If words are learned or retired (`is_new`), they belong
+    to the version after `before`, which has `n_words` words."""
 
     owner: str
     revision: int
@@ -144,7 +142,8 @@ class Learning(WaveHandler):
     # Before learning
 
     def _begin(self, wave: WaveRef, owner: str) -> _Start:
-        """Take the learning lock, and delete the rows of an interrupted learn or another build of the data."""
+        """Take the learning lock, and delete the rows of an interrupted learn or another build of the
+        data."""
         with self._database.write() as connection:
             place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
             if connection.execute(statements.HOLDS_WAVE, place).first() is None:

@@ -1,10 +1,9 @@
 """Replacing the content of a stored document under its id.
 
-The new content goes through all stages and replaces the old in the transaction that ends its item, so a reader sees
-either. Chunks with the same text keep their ids, so citations stay valid. Replacements of one document happen in the
-order of their acceptance. An upload of the text that a document is about to lose waits: otherwise it would become a
-duplicate of content that disappears.
-"""
+The new content goes through all stages and replaces the old in the transaction that ends its item, so a
+reader sees either. Chunks with the same text keep their ids, so citations stay valid. Replacements of one
+document happen in the order of their acceptance. An upload of the text that a document is about to lose
+waits: otherwise it would become a duplicate of content that disappears."""
 
 from __future__ import annotations
 
@@ -63,9 +62,8 @@ def new_content(
 def update_without_scoring(database: Database, document_id: int, draft: DocumentDraft) -> bool:
     """Update the fields of a document that has the draft's content, title and format; False if it differs.
 
-    Raises DocumentGoneError, or DuplicateContentError if another document has the content. Returns False while a
-    replacement of either document is open.
-    """
+    Raises DocumentGoneError, or DuplicateContentError if another document has the content. Returns False
+    while a replacement of either document is open."""
     with database.snapshot() as snapshot:
         holder = document_writer.find_document_id(snapshot, draft.content_hash)
         if _is_being_replaced(snapshot, document_id) or _is_being_replaced(snapshot, holder):
@@ -197,10 +195,9 @@ def _draft_head(item: WorkItem) -> DocumentDraft:
 def matching_chunk_ids(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:
     """For each text of `after`, the id of the chunk of `before` that it keeps, or None.
 
-    Matches equal texts in order, so kept ids keep their order. Common texts at the beginning and the end match first.
-    Between them, the n-th of several equal texts matches the n-th, and the longest increasing subsequence of matches
-    remains. Takes n log n time for any texts.
-    """
+    Matches equal texts in order, so kept ids keep their order. Common texts at the beginning and the end
+    match first. Between them, the n-th of several equal texts matches the n-th, and the longest increasing
+    subsequence of matches remains. Takes n log n time for any texts."""
     ids = [chunk_id for chunk_id, _ in before]
     old = [text for _, text in before]
     most = min(len(old), len(after))

@@ -1,8 +1,8 @@
 """Run a stage on a batch: prepare each item outside any transaction, then store many results in one.
 
-A handler does the work of its stage. This module adds the protocol: it turns errors into failed items, stores results
-only while the lease is held, and lets small documents share a transaction. `queue/watchdog.py` renews the leases.
-"""
+A handler does the work of its stage. This module adds the protocol: it turns errors into failed items, stores
+results only while the lease is held, and lets small documents share a transaction. `queue/watchdog.py` renews
+the leases."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from shoal.storage.database import Database
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 32
-"""Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the disk syncs
-once for all of them."""
+"""Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the
+disk syncs once for all of them."""
 
 STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked database or full disk before its lease is released."""
@@ -74,10 +74,9 @@ def process(
 ) -> Advance:
     """Run a claimed batch to its end. A bad document never raises. `watch` is called when items have ended.
 
-    Raises StorageError if the database cannot be used. The rest of the batch is then released without counting an
-    attempt, now or when the lease expires. Raises MemoryError without releasing: the process should end, which
-    releases the batch.
-    """
+    Raises StorageError if the database cannot be used. The rest of the batch is then released without
+    counting an attempt, now or when the lease expires. Raises MemoryError without releasing: the process
+    should end, which releases the batch."""
     handler = handlers[batch.stage]
     try:
         if isinstance(handler, ItemHandler):
@@ -109,8 +108,8 @@ class _Run:
         self._advance = Advance()
 
     def items(self) -> Advance:
-        """Prepare and store all items. The next group is prepared while the last one is stored, which mostly waits
-        for the disk or runs outside the interpreter."""
+        """Prepare and store all items. The next group is prepared while the last one is stored, which mostly
+        waits for the disk or runs outside the interpreter."""
         pending = deque(self._batch.items)
         storing: Future[list[WorkItem]] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="store") as thread:
