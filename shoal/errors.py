@@ -3,43 +3,74 @@
 A message says what is wrong and what to do about it. It never contains a traceback, SQL, or a path of the
 server that the caller did not give. The edges translate each class once: the CLI to an exit code, the API to
 a status, the worker to the error of an item.
+
+The `code` of a class is stable: programs compare it, never the message. `docs/errors.md` lists all codes.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import ClassVar
+
+INTERNAL_ERROR = "internal_error"
+ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+CANCELED = "canceled"
+TEXT_LOST = "text_lost"
+MALFORMED_JSON = "malformed_json"
+INVALID_ARCHIVE_ENTRY = "invalid_archive_entry"
+
+ITEM_CODES = frozenset(
+    {INTERNAL_ERROR, ATTEMPTS_EXHAUSTED, CANCELED, TEXT_LOST, MALFORMED_JSON, INVALID_ARCHIVE_ENTRY}
+)
+"""Codes of items of jobs that no ShoalError causes. All other items have the code of an error below."""
 
 
 class ShoalError(Exception):
     """Base of every error that Shoal raises on purpose."""
 
+    code: ClassVar[str] = "error"
+
 
 class SettingsError(ShoalError):
     """A `SHOAL_` variable is unknown or has an invalid value."""
+
+    code = "invalid_settings"
 
 
 class DocumentError(ShoalError):
     """A document cannot be ingested; the message is shown to the user who sent it."""
 
+    code = "invalid_document"
+
 
 class EmptyDocumentError(DocumentError):
     """The document has no text, or none that makes a chunk."""
+
+    code = "empty_document"
 
 
 class DocumentTooLargeError(DocumentError):
     """The document is over `max_document_bytes`, or has too many headings, sentences or chunks."""
 
+    code = "document_too_large"
+
 
 class UndecodableDocumentError(DocumentError):
     """The bytes are not text in a recognised encoding."""
+
+    code = "undecodable_document"
 
 
 class UnreadableFileError(UndecodableDocumentError):
     """The operating system refuses to read a file; its text may be valid."""
 
+    code = "unreadable_file"
+
 
 class UnknownFormatError(DocumentError):
     """The format is not one of `DocFormat`, or the file's name does not determine it."""
+
+    code = "unknown_format"
 
 
 class InvalidFieldError(DocumentError):
@@ -47,6 +78,8 @@ class InvalidFieldError(DocumentError):
 
     `field` is the name as the caller wrote it.
     """
+
+    code = "invalid_field"
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -57,6 +90,8 @@ class InvalidFieldError(DocumentError):
 class DuplicateContentError(DocumentError):
     """The same content is already stored, as document `document_id`."""
 
+    code = "duplicate_content"
+
     def __init__(self, document_id: int) -> None:
         super().__init__(f"the same content is stored already as document {document_id}")
         self.document_id = document_id
@@ -64,6 +99,8 @@ class DuplicateContentError(DocumentError):
 
 class DocumentGoneError(DocumentError):
     """The document was deleted before its new content could be stored."""
+
+    code = "document_gone"
 
     def __init__(self, document_id: int) -> None:
         super().__init__(f"document {document_id} was deleted before its new content was stored")
@@ -73,6 +110,8 @@ class DocumentGoneError(DocumentError):
 class QueryError(ShoalError):
     """A search request is invalid. `field` names the invalid argument."""
 
+    code = "invalid_query"
+
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
@@ -81,21 +120,31 @@ class QueryError(ShoalError):
 class NotFoundError(ShoalError):
     """No document, job or chunk has this id."""
 
+    code = "not_found"
+
 
 class JobStateError(ShoalError):
     """The state of a job does not allow the operation."""
+
+    code = "invalid_job_state"
 
 
 class StorageError(ShoalError):
     """The database cannot be used right now."""
 
+    code = "storage_error"
+
 
 class DatabaseUnavailableError(StorageError):
     """The database cannot be reached or stayed locked for longer than the busy timeout."""
 
+    code = "database_unavailable"
+
 
 class ReadOnlyDatabaseError(DatabaseUnavailableError):
     """The database or its folder is read-only."""
+
+    code = "database_read_only"
 
     def __init__(self, path: PurePath) -> None:
         super().__init__(f"cannot write to {path.name} or its folder; only reading is possible")
@@ -103,6 +152,8 @@ class ReadOnlyDatabaseError(DatabaseUnavailableError):
 
 class DatabaseReplacedError(DatabaseUnavailableError):
     """A file of the database was removed or replaced while this process had it open; writes would be lost."""
+
+    code = "database_replaced"
 
     def __init__(self) -> None:
         super().__init__(
@@ -114,6 +165,8 @@ class DatabaseReplacedError(DatabaseUnavailableError):
 class ReadTimeoutError(StorageError):
     """A read took longer than SHOAL_SEARCH_TIMEOUT and was stopped."""
 
+    code = "read_timeout"
+
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"this took longer than {seconds:g} seconds and was stopped; use fewer words, phrases or "
@@ -124,13 +177,19 @@ class ReadTimeoutError(StorageError):
 class DiskFullError(StorageError):
     """The disk is full; nothing of the operation was stored."""
 
+    code = "disk_full"
+
 
 class SchemaError(StorageError):
     """The database was written by a newer Shoal, or is not a Shoal database."""
 
+    code = "schema_mismatch"
+
 
 class DamagedDatabaseError(StorageError):
     """A value or page of the database is corrupt."""
+
+    code = "database_damaged"
 
     def __init__(self) -> None:
         super().__init__("the database is damaged; `shoal doctor` says where, and what to do")
@@ -139,22 +198,39 @@ class DamagedDatabaseError(StorageError):
 class DatabaseInUseError(StorageError):
     """Another process uses the database, and the operation needs it exclusively; nothing was changed."""
 
+    code = "database_in_use"
+
 
 class BackupError(ShoalError):
     """A backup cannot be made or cannot be used."""
+
+    code = "backup_failed"
 
 
 class LeaseLostError(ShoalError):
     """Another worker has taken over the work; the result must not be stored."""
 
+    code = "lease_lost"
+
 
 class IdempotencyError(ShoalError):
     """An `Idempotency-Key` was reused with a different body."""
+
+    code = "idempotency_key_reused"
 
 
 class UploadDroppedError(ShoalError):
     """An upload was dropped before it was complete; nothing of it was accepted."""
 
+    code = "upload_dropped"
+
 
 class BrokerUnavailableError(ShoalError):
     """A message could not be sent. Not fatal: the reconciler sends it later."""
+
+    code = "broker_unavailable"
+
+
+def refusal_code(error: BaseException | str) -> str:
+    """Return the code of the reason why a document was refused: that of the error, or `invalid_document`."""
+    return error.code if isinstance(error, ShoalError) else DocumentError.code

@@ -173,7 +173,7 @@ class IngestResult:
     """The outcome of ingesting one document.
 
     `duplicate` is the id of an existing document with the same content; `id` is then that id too. `error` is
-    the reason why the document was rejected; `id` is then None.
+    the reason why the document was rejected, and `error_code` its stable code; `id` is then None.
     """
 
     id: int | None
@@ -183,6 +183,7 @@ class IngestResult:
     duplicate: int | None = None
     error: str | None = None
     warnings: tuple[str, ...] = ()
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
         for document in incoming.documents:
             check_number(upload.n_items + 1, here.settings)
             if isinstance(document, Refusal):
-                upload.refuse(document.title, document.source_path, document.n_bytes, document.reason)
+                upload.refuse(
+                    document.title, document.source_path, document.n_bytes, document.reason, document.code
+                )
             else:
                 upload.add(document)
         if upload.n_items == 0:

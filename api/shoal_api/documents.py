@@ -9,7 +9,7 @@ import flask
 from werkzeug.wrappers import Response
 
 from shoal.engine import MAX_PAGE
-from shoal.errors import NotFoundError
+from shoal.errors import INTERNAL_ERROR, NotFoundError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
@@ -144,9 +144,11 @@ def _outcome(here: Service, job: Job, given: Mapping[str, Any] | None) -> Respon
 def _failure(job: Job, item: JobItem) -> ProblemError:
     """Return 422 for a document that could not be stored, or 500 if the worker reported an internal error."""
     reason = item.error or "the document could not be stored"
-    problem = (
-        ProblemError(500, reason) if reason.startswith("internal error") else field_problem("content", reason)
-    )
+    if item.error_code == INTERNAL_ERROR:
+        problem = ProblemError(500, reason, code=INTERNAL_ERROR)
+    else:
+        problem = field_problem("content", reason)
+        problem.code = item.error_code or problem.code
     problem.members["links"] = {"job": jobs.address(job)}
     return problem
 

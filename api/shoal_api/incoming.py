@@ -14,7 +14,15 @@ from typing import IO, Any
 import flask
 import marshmallow as ma
 
-from shoal.errors import DocumentError
+from shoal.errors import (
+    INVALID_ARCHIVE_ENTRY,
+    MALFORMED_JSON,
+    DocumentError,
+    DocumentTooLargeError,
+    EmptyDocumentError,
+    InvalidFieldError,
+    UnknownFormatError,
+)
 from shoal.formats.drafts import draft_from_bytes, make_draft
 from shoal.models import DocumentDraft
 from shoal.settings import Settings
@@ -42,12 +50,13 @@ RECORDS = (".ndjson", ".jsonl")
 
 @dataclass(frozen=True)
 class Refusal:
-    """A document that cannot be accepted, with the reason."""
+    """A document that cannot be accepted, with the reason and its stable code."""
 
     title: str
     source_path: str | None
     n_bytes: int
     reason: str
+    code: str
 
 
 Documents = Iterator[DocumentDraft | Refusal]
@@ -147,14 +156,14 @@ def _form_document(
     path = part.filename or None
     if data is None:
         reason = f"the file has {part.size:,} bytes; the limit is {settings.max_document_bytes:,}"
-        return _refuse(path, part.size, reason)
+        return _refuse(path, part.size, reason, DocumentTooLargeError.code)
     return _draft(path, data, common, settings)
 
 
 def _draft(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
     if not data:
         # Checked here because it is fast: an archive can hold 100,000 empty files in a few kilobytes.
-        return _refuse(path, 0, "the document has no text")
+        return _refuse(path, 0, "the document has no text", EmptyDocumentError.code)
     # With an explicit format, the file is one text.
     if common.format is None and path and path.lower().endswith(RECORDS):
         return _refuse(
@@ -162,6 +171,7 @@ def _draft(path: str | None, data: bytes, common: Common, settings: Settings) ->
             len(data),
             "this is a file of records, not one document: send it by itself as the body, with the content "
             "type application/x-ndjson; to store it as one text, set `format` to plaintext",
+            UnknownFormatError.code,
         )
     try:
         return draft_from_bytes(
@@ -173,12 +183,12 @@ def _draft(path: str | None, data: bytes, common: Common, settings: Settings) ->
             source_path=path,
         )
     except DocumentError as error:
-        return _refuse(path, len(data), str(error))
+        return _refuse(path, len(data), str(error), error.code)
 
 
-def _refuse(path: str | None, n_bytes: int, reason: str) -> Refusal:
+def _refuse(path: str | None, n_bytes: int, reason: str, code: str) -> Refusal:
     name = printable(path or "(a file without a name)")
-    return Refusal(name.rstrip("/").rpartition("/")[2] or name, path and name, n_bytes, reason)
+    return Refusal(name.rstrip("/").rpartition("/")[2] or name, path and name, n_bytes, reason, code)
 
 
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
@@ -203,7 +213,9 @@ def _members(archive: archives.Archive, common: Common, settings: Settings) -> D
     try:
         for member in archive:
             if member.refusal is not None:
-                yield _refuse(member.name, member.size, member.refusal)
+                is_too_large = member.size > settings.max_document_bytes
+                code = DocumentTooLargeError.code if is_too_large else INVALID_ARCHIVE_ENTRY
+                yield _refuse(member.name, member.size, member.refusal, code)
             else:
                 yield _draft(member.name, member.data, common, settings)
     except archives.BrokenArchiveError as error:
@@ -279,7 +291,8 @@ def _line_documents(file: IO[bytes], settings: Settings) -> Documents:
             size = len(line)
             while not line.endswith(b"\n") and (line := file.readline(READ_BYTES)):
                 size += len(line)
-            yield Refusal(f"(line {number})", None, size, f"line {number}: is longer than {limit:,} bytes")
+            reason = f"line {number}: is longer than {limit:,} bytes"
+            yield Refusal(f"(line {number})", None, size, reason, DocumentTooLargeError.code)
         elif line.strip(b" \t\r\n\xef\xbb\xbf"):
             yield _line_document(line, number, schema, settings)
 
@@ -293,11 +306,16 @@ def _line_document(
         value = strict_json.parse_object(line.rstrip(b"\r\n"), max_beside_content(settings))
         strict_json.check_surrogates(value, exempt=frozenset({"content"}))
         return make_draft(**schema.load(value), settings=settings)
-    except (strict_json.MalformedJSONError, strict_json.LoneSurrogateError, DocumentError) as error:
-        reason = str(error)
+    except strict_json.MalformedJSONError as error:
+        reason, code = str(error), MALFORMED_JSON
+    except strict_json.LoneSurrogateError as error:
+        reason, code = str(error), InvalidFieldError.code
+    except DocumentError as error:
+        reason, code = str(error), error.code
     except ma.ValidationError as error:
         messages, _ = shorten(flatten({"line": error.messages}))
         reason = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in messages.items())
+        code = InvalidFieldError.code
     title, path = value.get("title"), value.get("source_path")
     shown = printable(title).strip() if isinstance(title, str) else ""
     return Refusal(
@@ -305,6 +323,7 @@ def _line_document(
         printable(path) if isinstance(path, str) else None,
         len(line),
         printable(f"line {number}: {reason}"),
+        code,
     )
 
 

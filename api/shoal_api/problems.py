@@ -33,11 +33,40 @@ log = structlog.get_logger("shoal.api")
 Messages = Mapping[str, list[str]]
 
 
+STATUS_CODES: Mapping[int, str] = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: errors.NotFoundError.code,
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    408: "request_timeout",
+    409: "conflict",
+    413: "too_large",
+    414: "url_too_long",
+    415: "unsupported_media_type",
+    417: "expectation_failed",
+    422: errors.InvalidFieldError.code,
+    429: "too_many_requests",
+    431: "headers_too_large",
+    500: errors.INTERNAL_ERROR,
+    501: "not_implemented",
+    503: "unavailable",
+    507: errors.DiskFullError.code,
+}
+"""The codes of problems that no exception of the library causes, by status."""
+
+
+def code_of_status(status: int) -> str:
+    """Return the code of a problem that has none of its own."""
+    return STATUS_CODES.get(status) or HTTPStatus(status).name.lower()
+
+
 class ProblemError(Exception):
     """An error response, raised from anywhere while a request is handled.
 
-    `errors` maps field names (dotted where nested) to messages; `members` are further members of the problem
-    object.
+    `code` is for programs; the default depends on the status. `errors` maps field names (dotted where nested)
+    to messages; `members` are further members of the problem object.
     """
 
     def __init__(
@@ -45,6 +74,7 @@ class ProblemError(Exception):
         status: int,
         detail: str,
         *,
+        code: str | None = None,
         errors: Messages | None = None,
         headers: Mapping[str, str] | None = None,
         members: Mapping[str, Any] | None = None,
@@ -52,6 +82,7 @@ class ProblemError(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.code = code or code_of_status(status)
         self.errors = errors
         self.headers = dict(headers or {})
         self.members = dict(members or {})
@@ -61,6 +92,7 @@ class ProblemError(Exception):
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
+            "code": self.code,
             "detail": self.detail,
         }
         if self.errors:
@@ -107,7 +139,17 @@ def register(app: flask.Flask) -> None:
 
 
 def for_error(error: errors.ShoalError) -> ProblemError:
-    """Return the problem for an error of the engine."""
+    """Return the problem for an error of the engine, with the code of its class.
+
+    A failure without a status of its own is an `internal_error`.
+    """
+    problem = _for_error(error)
+    if problem.status != HTTPStatus.INTERNAL_SERVER_ERROR:
+        problem.code = error.code
+    return problem
+
+
+def _for_error(error: errors.ShoalError) -> ProblemError:
     match error:
         case errors.InvalidFieldError():
             return field_problem(error.field, error.message)

@@ -24,7 +24,7 @@ from shoal.support.api_keys import ApiKey, parse_keys
 from shoal_api.access import check_authorization
 from shoal_api.limits import MAX_JSON_BYTES, max_body_bytes
 from shoal_api.paths import DOCUMENTS
-from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError
+from shoal_api.problems import CONTENT_TYPE, DETAILS, ProblemError, code_of_status
 from shoal_api.spool import DISK_FULL
 from shoal_api.trace import SECURITY_HEADERS
 
@@ -50,11 +50,16 @@ of 1/6, would occupy the one thread that reads all requests."""
 
 @dataclass
 class Refusal(utilities.Error):  # type: ignore[misc]
-    """An error response sent in place of the application. `detail` is written for the caller."""
+    """An error response sent in place of the application.
+
+    `code` is the status, as waitress expects it. `detail` is written for the caller. `problem_code` is the code
+    in the body; the default depends on the status.
+    """
 
     code: int
     detail: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    problem_code: str | None = None
     trace_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def to_response(self, ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
@@ -64,6 +69,7 @@ class Refusal(utilities.Error):  # type: ignore[misc]
             "type": "about:blank",
             "title": phrase,
             "status": self.code,
+            "code": self.problem_code or code_of_status(self.code),
             "detail": self.detail or DETAILS.get(self.code, phrase.lower()),
             "trace_id": self.trace_id,
         }
@@ -95,7 +101,7 @@ class Admission:
         try:
             check_authorization(self._keys, method, path, authorization)
         except ProblemError as problem:
-            return Refusal(problem.status, problem.detail, problem.headers)
+            return Refusal(problem.status, problem.detail, problem.headers, problem.code)
         return None
 
 

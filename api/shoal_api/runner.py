@@ -35,6 +35,8 @@ a response that takes one millisecond takes a second beside eight computing thre
 class ServiceError(ShoalError):
     """The service cannot start. The message says why and what to do."""
 
+    code = "service_not_started"
+
 
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Raises SettingsError, ServiceError or StorageError if it cannot start.

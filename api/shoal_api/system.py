@@ -61,6 +61,7 @@ def get_readiness() -> dict[str, Any]:
         raise ProblemError(
             503,
             "not ready: " + ", ".join(f"{name} ({reason})" for name, reason in reasons.items()),
+            code="not_ready",
             errors={name: [reason] for name, reason in reasons.items()},
             headers={"Retry-After": str(RETRY_SECONDS)},
             members={"checks": checks},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import quantity
-from shoal.errors import DocumentError
+from shoal.errors import DocumentError, UnreadableFileError
 from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
@@ -144,7 +144,7 @@ def ingest_files(
             try:
                 content, encoding = _read(file.path, folder, engine.settings)
             except (OSError, DocumentError) as error:
-                ingest_session.refuse(file.path.stem, _reason(error))
+                ingest_session.refuse(file.path.stem, _reason(error), _code(error))
                 continue
             ingest_session.add(
                 {
@@ -170,3 +170,7 @@ def _read(path: Path, folder: Path | None, settings: Settings) -> Decoded:
 
 def _reason(error: Exception) -> str:
     return reason_of(error) if isinstance(error, OSError) else str(error)
+
+
+def _code(error: OSError | DocumentError) -> str:
+    return UnreadableFileError.code if isinstance(error, OSError) else error.code

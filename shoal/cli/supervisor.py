@@ -46,6 +46,8 @@ Log = Callable[[str], None]
 class PortTakenError(ShoalError):
     """Another process listens on the port."""
 
+    code = "port_taken"
+
 
 @dataclass
 class Child:

@@ -26,8 +26,12 @@ class ClientError(ShoalError):
     """The service refused a request or could not be reached.
 
     `status`: HTTP status, None without a response. `retry_after`: seconds to wait as requested by the
-    service, or 0. `errors`: reasons by field. `trace_id`: id of the request in the log of the service.
+    service, or 0. `errors`: reasons by field. `trace_id`: id of the request in the log of the service. `code`:
+    stable code of the problem (see `docs/errors.md`), None without one.
     """
+
+    # An instance attribute, unlike that of the library's errors: the service says what is wrong.
+    code: str | None = None  # type: ignore[assignment,misc]
 
     def __init__(
         self,
@@ -37,8 +41,10 @@ class ClientError(ShoalError):
         *,
         errors: Mapping[str, Sequence[str]] | None = None,
         trace_id: str | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.code = code
         self.status = status
         self.retry_after = retry_after
         self.errors = dict(errors or {})
@@ -71,7 +77,7 @@ class KeyRefusedError(ClientError):
     """401: the key is missing or unknown. 403: the key is read-only."""
 
 
-class NotFoundError(ClientError, errors.NotFoundError):
+class NotFoundError(ClientError, errors.NotFoundError):  # type: ignore[misc]
     """404: there is no such document, chunk or job."""
 
 
@@ -150,13 +156,14 @@ def error_from_response(response: httpx.Response) -> ClientError:
     message = "; ".join([message, *(f"{name}: {', '.join(reasons)}" for name, reasons in fields.items())])
     if status == httpx.codes.UNAUTHORIZED:
         message += f" ({KEY_HINT})"
-    trace_id = problem.get("trace_id")
+    trace_id, code = problem.get("trace_id"), problem.get("code")
     return BY_STATUS.get(status, ClientError)(
         message,
         status,
         _retry_after(response),
         errors=fields,
         trace_id=None if trace_id is None else str(trace_id),
+        code=None if code is None else str(code),
     )
 
 

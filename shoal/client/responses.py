@@ -68,8 +68,8 @@ class Item:
     """One document of a job.
 
     `seq`: its position in the upload, from 0. `document_id`: the document that it became, or that has its
-    content already. `error`: the reason of a failure. `warnings`: doubts about the text; for a duplicate,
-    also the fields that the stored document lacks.
+    content already. `error`: the reason of a failure, `error_code`: its stable code. `warnings`: doubts about
+    the text; for a duplicate, also the fields that the stored document lacks.
     """
 
     seq: int
@@ -82,6 +82,7 @@ class Item:
     attempts: int
     error: str | None
     warnings: tuple[str, ...] = ()
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

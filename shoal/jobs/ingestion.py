@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.errors import DocumentError, InvalidFieldError
+from shoal.errors import DocumentError, DocumentGoneError, InvalidFieldError, refusal_code
 from shoal.formats.drafts import make_draft
 from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
@@ -91,9 +91,19 @@ class IngestSession:
         self._upload.replace(document_id, draft)
         self._n += 1
 
-    def refuse(self, title: str, error: Exception | str) -> None:
-        """Add a failed result for a document that cannot be read, with the reason."""
-        self._refused[self._n] = IngestResult(id=None, title=title, n_chunks=0, tags=(), error=str(error))
+    def refuse(self, title: str, error: Exception | str, error_code: str | None = None) -> None:
+        """Add a failed result for a document that cannot be read, with the reason.
+
+        `error_code` is by default that of the error, or `invalid_document`.
+        """
+        self._refused[self._n] = IngestResult(
+            id=None,
+            title=title,
+            n_chunks=0,
+            tags=(),
+            error=str(error),
+            error_code=error_code or refusal_code(error),
+        )
         self._n += 1
 
     def finish(self, *, processes: int = 1, watch: Watcher | None = None) -> list[IngestResult]:
@@ -189,5 +199,7 @@ def _result(connection: sa.Connection, row: sa.RowMapping) -> IngestResult:
         return IngestResult(
             row["document_id"], row["title"], n_chunks, tags, warnings=tuple(report["warnings"])
         )
-    error = row["error"] or "the document was deleted or its job canceled"
-    return IngestResult(id=None, title=row["title"], n_chunks=0, tags=(), error=error)
+    error, error_code = row["error"], row["error_code"]
+    if error is None:
+        error, error_code = "the document was deleted or its job canceled", DocumentGoneError.code
+    return IngestResult(id=None, title=row["title"], n_chunks=0, tags=(), error=error, error_code=error_code)

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
 from shoal.storage import migrate
+from shoal.storage.sqlite_errors import is_full
 from shoal.support.regular_files import is_regular_file
 
 PAGES = 2000
@@ -254,7 +255,7 @@ def translated_errors(what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if "full" in str(error):
+        if is_full(error):
             raise DiskFullError(f"there is no space left on the disk; {what} was not made") from error
         raise BackupError(f"{what} was not made: {error}") from error
     except OSError as error:

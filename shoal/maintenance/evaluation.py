@@ -33,6 +33,8 @@ NAMES = "SELECT id, title, source_path FROM documents ORDER BY id"
 class JudgementError(ShoalError):
     """The judged queries cannot be used; the message names the line."""
 
+    code = "invalid_judgements"
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:

@@ -44,6 +44,8 @@ RECORD_TYPES = frozenset({"export", "document", "chunk", "custom_word"})
 class NotAnExportError(ShoalError):
     """The whole file cannot be imported."""
 
+    code = "not_an_export"
+
 
 @dataclass(frozen=True, slots=True)
 class BadLine:

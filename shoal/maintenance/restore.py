@@ -22,6 +22,7 @@ from shoal.maintenance.backup import Copy, Watcher
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.storage.schema import missing_parts, tables_with_content, triggers
+from shoal.storage.sqlite_errors import is_busy
 
 SIBLINGS = ("-wal", "-shm", "-journal")
 
@@ -136,7 +137,7 @@ def _exclusive_connection(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            if "locked" in str(error) or "busy" in str(error):
+            if is_busy(error):
                 raise DatabaseInUseError(IN_USE) from error
             raise
         yield connection

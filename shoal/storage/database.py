@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database_files import DatabaseFiles
 from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
-from shoal.storage.sqlite_errors import translate_error
+from shoal.storage.sqlite_errors import is_busy, translate_error
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -365,7 +365,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             return
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_WAL_RETRY_S)
 

@@ -16,7 +16,7 @@ from shoal.storage.file_lock import alone
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 
 

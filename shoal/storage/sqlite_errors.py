@@ -28,6 +28,21 @@ UNREADABLE = {
 """I/O errors that are not caused by a full disk."""
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection holds a lock that the operation needs."""
+    return _primary_code(error) in BUSY
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk is full."""
+    return _primary_code(error) == sqlite3.SQLITE_FULL
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    extended = getattr(error, "sqlite_errorcode", None)
+    return None if extended is None else extended & PRIMARY
+
+
 def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
     """Translate an error of the database at `path`. Not for an IntegrityError, which callers interpret
     themselves."""

@@ -50,6 +50,8 @@ class _Unread:
         raise AssertionError("the body was read")
 
 
+CODE = re.compile(r"[a-z]+(_[a-z]+)*")
+
 UNREAD = {"wsgi.input": _Unread(), "CONTENT_LENGTH": "1000000000"}
 """Part of a WSGI environment with a body that must not be read."""
 
@@ -62,6 +64,7 @@ def assert_problem(response: Any, status: int, field: str | None = None) -> dict
     assert problem["status"] == status
     assert problem["title"]
     assert problem["detail"]
+    assert CODE.fullmatch(problem["code"])
     assert problem["trace_id"] == response.headers["X-Trace-Id"]
     text = response.get_data(as_text=True)
     assert "Traceback" not in text

@@ -166,6 +166,7 @@ def test_malformed_request_returns_a_problem_response(service: Running, name: st
     problem = json.loads(body)
     assert problem["status"] == status
     assert problem["detail"]
+    assert problem["code"] == code_of_status(status)
     assert problem["trace_id"].encode() in head
 
 

@@ -60,6 +60,7 @@ def test_a_document_that_fails_while_waited_for_answers_422(client: FlaskClient)
     markup_alone = {"content": "<!-- nothing to read -->\n\n---\n", "format": "markdown"}
     answer = client.post(DOCUMENTS, json=markup_alone, headers={"Prefer": "wait=60"})
     problem = assert_problem(answer, 422, "content")
+    assert problem["code"] == "empty_document"
     assert client.get(problem["links"]["job"]).get_json()["status"] == "failed"
 
 

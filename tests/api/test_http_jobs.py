@@ -77,11 +77,14 @@ def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Wo
     assert [item["status"] for item in page["items"]] == ["succeeded", "failed", "succeeded", "duplicate"]
     assert set(page["items"][0]) == {
         "seq", "title", "source_path", "bytes", "status", "stage", "document_id", "warnings", "attempts", "error",
+        "error_code",
     }  # fmt: skip
     failed = client.get(f"{address}/items?status=failed").get_json()
     assert [item["seq"] for item in failed["items"]] == [1]
     assert failed["total"] == 1
     assert failed["items"][0]["error"]
+    assert failed["items"][0]["error_code"] == "empty_document"
+    assert page["items"][0]["error_code"] is None
     second = client.get(f"{address}/items?limit=1&offset=1").get_json()
     assert ([item["seq"] for item in second["items"]], second["total"]) == ([1], 4)
 

@@ -190,7 +190,13 @@ class ProblemSchema(Schema):
     )
     title = fields.String(required=True, metadata={"description": "the name of the status"})
     status = fields.Integer(required=True, metadata={"description": "HTTP status of the response"})
-    detail = fields.String(required=True, metadata={"description": "what is wrong, for the caller"})
+    code = fields.String(
+        required=True,
+        metadata={
+            "description": "what is wrong, for programs; the codes are stable and listed in the documentation"
+        },
+    )
+    detail = fields.String(required=True, metadata={"description": "what is wrong, for people"})
     errors = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),

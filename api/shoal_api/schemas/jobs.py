@@ -177,6 +177,11 @@ class ItemSchema(Schema):
         },
     )
     error = fields.String(required=True, allow_none=True, metadata={"description": "why it failed, or null"})
+    error_code = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={"description": "stable code of the error, for programs; null without an error"},
+    )
     warnings = fields.List(
         fields.String(),
         required=True,

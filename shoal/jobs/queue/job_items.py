@@ -59,6 +59,7 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
         "status": ItemStatus.enqueued.value,
         "document_id": None,
         "error": None,
+        "error_code": None,
         "wave": wave,
     }
 
@@ -67,12 +68,12 @@ def item_of_document(
     document_id: int, title: str, source_path: str | None, n_bytes: int, wave: int
 ) -> dict[str, Any]:
     """Return an item for a stored document, which may have been deleted since."""
-    item = refused_item(title, source_path, n_bytes, None, wave)
+    item = refused_item(title, source_path, n_bytes, None, None, wave)
     return {**item, "status": ItemStatus.enqueued.value, "document_id": document_id}
 
 
 def refused_item(
-    title: str, source_path: str | None, n_bytes: int, error: str | None, wave: int
+    title: str, source_path: str | None, n_bytes: int, error: str | None, error_code: str | None, wave: int
 ) -> dict[str, Any]:
     """Return an item that the upload refuses; it is failed from the start."""
     return {
@@ -88,5 +89,6 @@ def refused_item(
         "status": ItemStatus.failed.value,
         "document_id": None,
         "error": error,
+        "error_code": error_code,
         "wave": wave,
     }

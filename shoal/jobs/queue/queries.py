@@ -80,6 +80,7 @@ class JobItem:
     attempts: int
     error: str | None
     warnings: tuple[str, ...] = ()
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,4 +312,5 @@ def _item(row: sa.RowMapping) -> JobItem:
         attempts=row["attempts"],
         error=row["error"],
         warnings=_warnings(row),
+        error_code=row["error_code"],
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from shoal.errors import BrokerUnavailableError
+from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef, claimable
 from shoal.jobs.queue.retention import drop_expired_jobs
@@ -133,7 +133,8 @@ def _reclaim_item(connection: sa.Connection, row: sa.RowMapping, settings: Setti
             "or crashes the program"
         )
         item = ItemRef(row["id"], row["job_id"], row["wave"], stage, row["n_bytes"])
-        finish_items(connection, [(item, Outcome(ItemStatus.failed, error=error))], owner)
+        outcome = Outcome(ItemStatus.failed, error=error, error_code=ATTEMPTS_EXHAUSTED)
+        finish_items(connection, [(item, outcome)], owner)
         return True
     connection.execute(statements.RELEASE_ITEM, parameters)
     return False
@@ -154,7 +155,7 @@ def release_wave(
     """
     if attempts + charged >= settings.max_attempts * ATTEMPT:
         error = "learning from this part of the upload failed repeatedly"
-        fail_wave(connection, wave, error)
+        fail_wave(connection, wave, error, ATTEMPTS_EXHAUSTED)
         return True
     row = {"job_id": wave.job_id, "wave": wave.n, "owner": owner, "charged": charged}
     connection.execute(statements.RELEASE_WAVE, row)

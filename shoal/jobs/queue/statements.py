@@ -22,9 +22,9 @@ TOUCH_UPLOAD = sa.text("UPDATE jobs SET received_at = :moment WHERE id = :job_id
 
 INSERT_ITEM = sa.text("""
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
-                           content_hash, status, document_id, error, updated_at)
+                           content_hash, status, document_id, error, error_code, updated_at)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
-            :content_hash, :status, :document_id, :error, :now)
+            :content_hash, :status, :document_id, :error, :error_code, :now)
 """)
 
 INSERT_CONTENT = sa.text("""
@@ -218,7 +218,7 @@ WAVE_ATTEMPTS = sa.text(
 # Requires the lease, so it works only once. An item that ran alone in discover may share its next batch.
 END_ITEM = sa.text("""
     UPDATE job_items SET status = :status, document_id = COALESCE(:document_id, document_id), error = :error,
-        lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
+        error_code = :error_code, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
         alone = CASE WHEN :status = 'discovered' THEN 0 ELSE alone END
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """)
@@ -249,8 +249,8 @@ ADVANCE_WAVE = sa.text("""
 ADVANCE_LEASED_WAVE = sa.text(ADVANCE_WAVE.text + " AND lease_owner = :owner")
 
 END_OPEN_ITEM = sa.text("""
-    UPDATE job_items SET status = :status, error = :error, lease_owner = NULL, lease_expires_at = NULL,
-        updated_at = :now
+    UPDATE job_items SET status = :status, error = :error, error_code = :error_code, lease_owner = NULL,
+        lease_expires_at = NULL, updated_at = :now
     WHERE id = :item_id AND status IN ('enqueued', 'discovering', 'discovered', 'scoring')
 """)
 
@@ -304,7 +304,7 @@ NEXT_WAVE = sa.text("SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :
 # `alone` stays: an item that crashed its worker keeps running alone.
 RETRY_ITEM = sa.text("""
     UPDATE job_items SET status = 'enqueued', wave = :wave, attempts = 0, interruptions = 0, error = NULL,
-        updated_at = :now
+        error_code = NULL, updated_at = :now
     WHERE id = :item_id AND status = 'failed'
 """)
 SHRINK_WAVE = sa.text("""
@@ -380,8 +380,8 @@ LOCAL_PROGRESS = sa.text("""
 """)
 # Results of the items of a job, with the documents they became or duplicate.
 LOCAL_RESULTS = sa.text("""
-    SELECT i.id, i.seq, i.title, i.tags, i.status, i.error, i.document_id, d.title AS document_title,
-           d.n_chunks, d.report
+    SELECT i.id, i.seq, i.title, i.tags, i.status, i.error, i.error_code, i.document_id,
+           d.title AS document_title, d.n_chunks, d.report
     FROM job_items i LEFT JOIN documents d ON d.id = i.document_id
     WHERE i.job_id = :job_id ORDER BY i.seq
 """)
@@ -409,8 +409,8 @@ WAITING = sa.text("""
 # `report` is that of the document an item became, as long as the document still has the item's text.
 ITEMS = sa.text("""
     SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
-           i.attempts, i.error, w.stage, d.title AS title_stored, d.source_path AS source_path_stored,
-           d.metadata AS metadata_stored, s.report
+           i.attempts, i.error, i.error_code, w.stage, d.title AS title_stored,
+           d.source_path AS source_path_stored, d.metadata AS metadata_stored, s.report
     FROM job_items i
     LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     LEFT JOIN documents d ON d.id = i.document_id AND i.status = 'duplicate'

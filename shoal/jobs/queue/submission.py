@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError
+from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
     WaveAssigner,
@@ -115,13 +115,28 @@ class Upload:
         """Add a stored document to a rescore job, which has a single wave. Raises the errors of `add`."""
         self._put(item_of_document(document_id, title, source_path, n_bytes, wave=0))
 
-    def refuse(self, title: str, source_path: str | None, n_bytes: int, error: BaseException | str) -> None:
-        """Record a refused item with its reason, as a failed item of the job. Raises the errors of `add`."""
+    def refuse(
+        self,
+        title: str,
+        source_path: str | None,
+        n_bytes: int,
+        error: BaseException | str,
+        error_code: str | None = None,
+    ) -> None:
+        """Record a refused item with its reason, as a failed item of the job. Raises the errors of `add`.
+
+        `error_code` is by default that of the error, or `invalid_document`.
+        """
         limits = self._settings
         source_path = source_path[: limits.max_source_path_chars] if source_path else None
         self._put(
             refused_item(
-                title[: limits.max_title_chars], source_path, n_bytes, str(error), self._waves.current
+                title[: limits.max_title_chars],
+                source_path,
+                n_bytes,
+                str(error),
+                error_code or refusal_code(error),
+                self._waves.current,
             )
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from shoal.errors import LeaseLostError
+from shoal.errors import CANCELED, LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
 from shoal.jobs.queue.states import (
@@ -27,19 +27,21 @@ from shoal.jobs.queue.states import (
 from shoal.models import ItemStatus, JobStatus
 from shoal.support.clock import timestamp
 
-CANCELED = "the job was canceled"
+CANCELED_REASON = "the job was canceled"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of an item in a stage: one of the final states, or `discovered`.
 
-    `document_id` is the document that the item became or duplicates; `error` is shown to the client.
+    `document_id` is the document that the item became or duplicates; `error` is shown to the client, and
+    `error_code` is the stable code of it.
     """
 
     status: ItemStatus
     document_id: int | None = None
     error: str | None = None
+    error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def finish_items(
                 "status": outcome.status.value,
                 "document_id": outcome.document_id,
                 "error": outcome.error,
+                "error_code": outcome.error_code,
                 "now": now,
             }
             for item, outcome in results
@@ -94,14 +97,20 @@ def finish_wave(
     return _advance(connection, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
 
 
-def fail_wave(connection: sa.Connection, wave: WaveRef, error: str) -> Advance:
+def fail_wave(connection: sa.Connection, wave: WaveRef, error: str, error_code: str) -> Advance:
     """Fail every open item of a wave that cannot pass its stage. No owner may hold any of its items."""
     now = timestamp()
     rows = connection.execute(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n}).all()
-    outcome = Outcome(ItemStatus.failed, error=error)
+    outcome = Outcome(ItemStatus.failed, error=error, error_code=error_code)
     items = [ItemRef(row.id, wave.job_id, wave.n, wave.stage, row.n_bytes) for row in rows]
     for item in items:
-        row = {"item_id": item.id, "status": outcome.status.value, "error": error, "now": now}
+        row = {
+            "item_id": item.id,
+            "status": outcome.status.value,
+            "error": error,
+            "error_code": error_code,
+            "now": now,
+        }
         connection.execute(statements.END_OPEN_ITEM, row)
     if not items:
         return _advance(connection, wave, now)
@@ -117,7 +126,13 @@ def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
     rows = connection.execute(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit}).all()
     by_wave: dict[WaveRef, int] = defaultdict(int)
     for row in rows:
-        ended = {"item_id": row.id, "status": ItemStatus.canceled.value, "error": CANCELED, "now": now}
+        ended = {
+            "item_id": row.id,
+            "status": ItemStatus.canceled.value,
+            "error": CANCELED_REASON,
+            "error_code": CANCELED,
+            "now": now,
+        }
         connection.execute(statements.END_OPEN_ITEM, ended)
         stage = Stage(row.stage)
         # A discovered item of a wave in its discover stage has already been subtracted from `pending`.

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.errors import DocumentError, LeaseLostError, StorageError
+from shoal.errors import INTERNAL_ERROR, DocumentError, LeaseLostError, StorageError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
 from shoal.jobs.queue.recovery import ATTEMPT, release_wave
@@ -264,7 +264,7 @@ def _work_on_wave(
 def _failure(error: Exception, item: WorkItem) -> Outcome:
     """The outcome of an item that failed, with an error message for its sender."""
     if isinstance(error, DocumentError):
-        return Outcome(ItemStatus.failed, error=str(error))
+        return Outcome(ItemStatus.failed, error=str(error), error_code=error.code)
     trace_id = uuid.uuid4().hex
     log.error(
         "item %s of job %s failed",
@@ -273,4 +273,4 @@ def _failure(error: Exception, item: WorkItem) -> Outcome:
         exc_info=error,
         extra={"trace_id": trace_id, "job_id": item.job_id, "seq": item.seq},
     )
-    return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})")
+    return Outcome(ItemStatus.failed, error=f"internal error (trace {trace_id})", error_code=INTERNAL_ERROR)

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from shoal.errors import TEXT_LOST
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.recovery import reclaim_expired_leases
@@ -240,7 +241,13 @@ def _repair_items(context: CheckContext) -> None:
             connection.execute(RELEASE, {"item_id": row["id"], "status": ready, "now": now})
         failed = connection.execute(sa.text(WITHOUT_TEXT)).mappings().all()
         for row in failed:
-            ended = {"item_id": row["id"], "status": ItemStatus.failed.value, "error": NO_TEXT, "now": now}
+            ended = {
+                "item_id": row["id"],
+                "status": ItemStatus.failed.value,
+                "error": NO_TEXT,
+                "error_code": TEXT_LOST,
+                "now": now,
+            }
             connection.execute(statements.END_OPEN_ITEM, ended)
         for job_id, wave in {(row["job_id"], row["wave"]) for row in failed}:
             _update_wave(connection, job_id, wave)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.chunking.analysis import NO_TEXT
-from shoal.errors import DocumentError, NotFoundError, ShoalError
+from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
 from shoal.jobs.stages.replace import new_content
@@ -54,6 +53,8 @@ it is more likely that the user has emptied it."""
 
 class EmptyFolderError(ShoalError):
     """The sync would delete all documents of a folder."""
+
+    code = "empty_folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +284,8 @@ def _ingest(
     for (file, document), result in zip(added, results, strict=True):
         change = Change(file.name, result.id)
         if result.error is not None:
-            failed.append(Failed(file.name, result.error, is_refused=result.error == NO_TEXT))
+            is_refused = result.error_code == EmptyDocumentError.code
+            failed.append(Failed(file.name, result.error, is_refused=is_refused))
         elif document is not None:
             outcome.changed.append(_change(Pair(document, file)))
         elif result.duplicate is not None:

@@ -99,12 +99,13 @@ def test_wait_for_job_with_check_names_the_failed_items(server: ScriptedService)
     item = {
         "seq": 1, "title": "line 2", "source_path": None, "bytes": 4, "status": "failed", "stage": None,
         "document_id": None, "attempts": 0, "error": "is not JSON",
+        "error_code": "malformed_json",
     }  # fmt: skip
     server.will_answer(state("partial", "1"), (200, {}, {"items": [item], "total": 1}))
     with Client(server.url) as client, pytest.raises(JobFailedError) as caught:
         client.wait_for_job(7, check=True)
     assert str(caught.value) == "job 7 ended as partial: line 2: is not JSON"
-    assert [item.seq for item in caught.value.items] == [1]
+    assert [(item.seq, item.error_code) for item in caught.value.items] == [(1, "malformed_json")]
 
 
 @pytest.mark.parametrize(
@@ -351,8 +352,9 @@ def test_each_refusal_status_has_an_error_class(
 
 def test_missing_document_raises_the_error_of_the_library(server: ScriptedService) -> None:
     server.will_answer(problem(404, "there is no document 9"))
-    with Client(server.url) as client, pytest.raises(LibraryNotFoundError, match="no document 9"):
+    with Client(server.url) as client, pytest.raises(LibraryNotFoundError, match="no document 9") as caught:
         client.document(9)
+    assert caught.value.code is None, "an older service sends no code"
 
 
 def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
@@ -360,6 +362,7 @@ def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
         "title": "Unprocessable",
         "detail": "a field is wrong",
         "trace_id": "t1",
+        "code": "invalid_query",
         "errors": {"top_k": ["at most 100"]},
     }
     server.will_answer((422, {}, body))
@@ -368,6 +371,7 @@ def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
     assert str(caught.value) == "a field is wrong; top_k: at most 100"
     assert caught.value.errors == {"top_k": ("at most 100",)}
     assert caught.value.trace_id == "t1"
+    assert caught.value.code == "invalid_query"
 
 
 @pytest.mark.parametrize(

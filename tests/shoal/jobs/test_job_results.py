@@ -119,6 +119,7 @@ def test_document_error_fails_only_that_document(
     items = queries.get_items(database, job_id)
     assert [item.status for item in items] == ["succeeded", "failed", "failed", "succeeded"]
     assert items[1].error == "it holds no text"
+    assert [item.error_code for item in items] == [None, "invalid_document", "internal_error", None]
     assert items[2].error is not None
     assert items[2].error.startswith("internal error (trace ")
     assert "secret" not in items[2].error

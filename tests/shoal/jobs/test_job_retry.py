@@ -72,7 +72,9 @@ def test_retried_item_is_stored(database: Database, settings: Settings) -> None:
     job_id = failed_job(database, settings, "a", POISON, "c")
     before = get_job(database, job_id)
     assert (before.status, before.progress.failed) == (JobStatus.partial, 1)
+    assert get_items(database, job_id)[1].error_code == "invalid_document"
     job = retry(database, settings, job_id)
+    assert (get_items(database, job_id)[1].error, get_items(database, job_id)[1].error_code) == (None, None)
     assert (job.status, job.error, job.finished_at) == (JobStatus.enqueued, None, None)
     assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (0, 2, 2)
     assert job.revision > before.revision

@@ -109,13 +109,17 @@ def test_refused_items_are_failed_items_with_a_reason(database: Database, settin
     assert (job.progress.failed, job.progress.done, job.progress.bytes_done) == (1, 2, 11)
     item = queries.get_items(database, job_id)[1]
     assert (item.status, item.error, item.source_path) == ("failed", "not text", "folder/bad.bin")
+    assert item.error_code == "invalid_document"
 
 
 def test_job_of_only_refused_items_fails_at_once(database: Database, settings: Settings) -> None:
     opened = Upload(database, settings).begin()
-    opened.refuse("bad.bin", None, 7, "not text")
+    opened.refuse("bad.bin", None, 7, "not text", "unreadable_file")
+    opened.refuse("empty.txt", None, 0, EmptyDocumentError("is empty"))
     job = queries.get_job(database, opened.finish())
-    assert (job.status, job.error) == (JobStatus.failed, "not text")
+    codes = [item.error_code for item in queries.get_items(database, job.id)]
+    assert codes == ["unreadable_file", "empty_document"]
+    assert (job.status, job.error) == (JobStatus.failed, "2 of 2 documents failed; first error: not text")
     assert job.finished_at is not None
     assert job.ended
 

@@ -116,6 +116,8 @@ LIBRARY_OF_0001 = """
     INSERT INTO waves (job_id, n, stage, total, pending, bytes) VALUES (4, 0, 'score', 1, 1, 4);
     INSERT INTO job_items (id, job_id, seq, wave, title, format, n_bytes, content_hash, status, updated_at)
         VALUES (9, 4, 0, 0, 'New', 'plaintext', 4, 'def', 'enqueued', 'then');
+    INSERT INTO job_items (id, job_id, seq, wave, title, format, n_bytes, status, error, updated_at)
+        VALUES (10, 4, 1, 0, 'Bad', 'plaintext', 4, 'failed', 'is not text', 'then');
     INSERT INTO job_item_contents VALUES (9, 'Rain');
 """
 
@@ -144,7 +146,9 @@ def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Databas
         (9, Stage.score, None)
     ]
     process(batch, empty, handlers_for(empty, FakeScorer(), settings), settings)
-    assert get_items(empty, 4)[0].document_id == 8
+    items = get_items(empty, 4)
+    assert items[0].document_id == 8
+    assert (items[1].error, items[1].error_code) == ("is not text", None)
     assert newest(empty) == (0, None)
 
 
