@@ -17,6 +17,7 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 from shoal.support.clock import timestamp
+from shoal_api.problems import code_of_status
 
 THREADS, STREAMS = 1, 6
 

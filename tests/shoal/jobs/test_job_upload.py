@@ -10,7 +10,14 @@ import pytest
 import sqlalchemy as sa
 from job_parts import assert_consistent, claim_now, draft, rows, run_job, statuses, upload, value
 
-from shoal.errors import DiskFullError, IdempotencyError, InvalidFieldError, NotFoundError, UploadDroppedError
+from shoal.errors import (
+    DiskFullError,
+    EmptyDocumentError,
+    IdempotencyError,
+    InvalidFieldError,
+    NotFoundError,
+    UploadDroppedError,
+)
 from shoal.jobs.queue import queries
 from shoal.jobs.queue.recovery import reconcile
 from shoal.jobs.queue.submission import FLUSH_ITEMS, Upload, submit_delete, submit_document
