@@ -52,8 +52,8 @@ of 1/6, would occupy the one thread that reads all requests."""
 class Refusal(utilities.Error):  # type: ignore[misc]
     """An error response sent in place of the application.
 
-    `code` is the status, as waitress expects it. `detail` is written for the caller. `problem_code` is the code
-    in the body; the default depends on the status.
+    `code` is the status, as waitress expects it. `detail` is written for the caller. `problem_code` is the
+    code in the body; the default depends on the status.
     """
 
     code: int

@@ -26,8 +26,8 @@ class ClientError(ShoalError):
     """The service refused a request or could not be reached.
 
     `status`: HTTP status, None without a response. `retry_after`: seconds to wait as requested by the
-    service, or 0. `errors`: reasons by field. `trace_id`: id of the request in the log of the service. `code`:
-    stable code of the problem (see `docs/errors.md`), None without one.
+    service, or 0. `errors`: reasons by field. `trace_id`: id of the request in the log of the service.
+    `code`: stable code of the problem (see `docs/errors.md`), None without one.
     """
 
     # An instance attribute, unlike that of the library's errors: the service says what is wrong.

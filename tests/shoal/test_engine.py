@@ -121,6 +121,9 @@ def test_ingest_many_returns_one_result_per_document_in_order(engine: Engine) ->
     assert [result.duplicate for result in results] == [None, None, 1, None, None, None, None]
     assert results[2].tags == ("sky", "wet")
     assert results[1].title == "Empty"
+    codes = [result.error_code for result in results]
+    invalid = "invalid_field"
+    assert codes == [None, "empty_document", None, invalid, invalid, invalid, None]
     for i, message in ((1, "no text"), (3, "colour"), (4, "content"), (5, "document")):
         assert message in (results[i].error or ""), results[i]
     assert engine.document(2).document.format is DocFormat.markdown

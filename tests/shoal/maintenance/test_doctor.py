@@ -440,7 +440,9 @@ def test_item_without_text_fails_with_a_reason(settings: Settings, open_job: int
     assert finish(settings, open_job) == ["succeeded"] * 3 + ["failed"]
     database = Database(settings.database_url)
     assert get_job(database, open_job).status is JobStatus.partial
-    assert "send the document again" in str(get_items(database, open_job)[3].error)
+    item = get_items(database, open_job)[3]
+    assert "send the document again" in str(item.error)
+    assert item.error_code == "text_lost"
     database.close()
 
 
