@@ -34,7 +34,7 @@ class Estimate:
     """Progress and speed of a job.
 
     `fraction` is the share of the work that is done, 0 to 1. Discovered documents that are not stored yet
-    count half, also in `bytes_per_second`. `items_per_second` leaves out items that the upload refused. A
+    count half, also in `bytes_per_second`. Both speeds leave out items that the upload refused. A
     value is None while it cannot be estimated: before the job starts or, for `seconds_left`, while the job
     makes no progress.
     """
@@ -87,12 +87,13 @@ class ProgressEstimator:
     def estimate(self, job: Job, waves: Sequence[WaveProgress]) -> Estimate:
         """Return the progress of a job and its recent speed."""
         fraction, items = fraction_done(job, waves), _items_processed(job, waves)
+        n_bytes = sum(wave.bytes for wave in waves)
         if job.started_at is None or job.status is JobStatus.enqueued:
             return Estimate(fraction)
         started = dt.datetime.fromisoformat(job.started_at).timestamp()
         if job.ended and job.finished_at is not None:
             seconds = max(0.001, dt.datetime.fromisoformat(job.finished_at).timestamp() - started)
-            return _estimate(fraction, 1.0, items, job.progress.bytes_total, seconds)
+            return _estimate(fraction, 1.0, items, n_bytes, seconds)
         now = self._clock()
         then, fraction_then, items_then = self._add_sample(job.id, now, fraction, items)
         if now - then < MIN_WINDOW_SECONDS:
@@ -101,7 +102,7 @@ class ProgressEstimator:
             fraction,
             fraction - fraction_then,
             items - items_then,
-            job.progress.bytes_total,
+            n_bytes,
             max(0.001, now - then),
         )
 
@@ -122,15 +123,13 @@ class ProgressEstimator:
             return samples[0]
 
 
-def _estimate(
-    fraction: float, fraction_gained: float, items: int, bytes_total: int, seconds: float
-) -> Estimate:
+def _estimate(fraction: float, fraction_gained: float, items: int, n_bytes: int, seconds: float) -> Estimate:
     """Return the estimate for a job that completed `fraction_gained` and `items` in the last `seconds`."""
     if fraction_gained <= 0:
         return Estimate(fraction, 0.0, 0.0)
     return Estimate(
         fraction=fraction,
         items_per_second=max(0, items) / seconds,
-        bytes_per_second=fraction_gained * bytes_total / seconds,
+        bytes_per_second=fraction_gained * n_bytes / seconds,
         seconds_left=(1 - fraction) * seconds / fraction_gained,
     )

@@ -15,7 +15,7 @@ from fake_scorer import FakeScorer
 from shoal.errors import SchemaError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
-from shoal.jobs.queue.queries import get_items
+from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
@@ -150,6 +150,30 @@ def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Databas
     assert items[0].document_id == 8
     assert (items[1].error, items[1].error_code) == ("is not text", None)
     assert newest(empty) == (0, None)
+
+
+def test_migrating_renames_counters_and_the_stages_of_open_rescores(empty: Database) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate.script_folder()))
+    with empty.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+        for statement in (
+            "INSERT INTO tallies (name, label, value) VALUES ('searches', 'lexical', 3)",
+            """INSERT INTO jobs (id, kind, status, plan, total, created_at, updated_at)
+               VALUES (4, 'rescore', 'processing', '["survey", "relearn", "rescore"]', 1, 'then', 'then')""",
+            """INSERT INTO waves (job_id, n, stage, total, pending, bytes, nudged_at)
+               VALUES (4, 0, 'survey', 1, 1, 4, 7.5)""",
+        ):
+            connection.exec_driver_sql(statement)
+    migrate.upgrade(empty)
+    with empty.snapshot() as snapshot:
+        assert snapshot.tuples("SELECT name, label, value FROM counters").fetchall() == [
+            ("searches", "lexical", 3.0)
+        ]
+        assert snapshot.tuples("SELECT stage, notified_at FROM waves").fetchall() == [("rediscover", 7.5)]
+    job = get_job(empty, 4)
+    assert job.plan == (Stage.rediscover, Stage.relearn, Stage.rescore)
 
 
 def newest(database: Database) -> tuple[int, str | None]:
