@@ -34,6 +34,7 @@ from shoal.storage.database import MAX_ID, Database
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
+    from shoal.charts.ribbon import Ribbon
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.service import Jobs
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from shoal.search.explain.explanation import Explanation
     from shoal.search.postings import PostingsCache
     from shoal.search.similar_chunks import SimilarChunk
+    from shoal.storage.catalog import Catalog
     from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
 
 SQLITE = "sqlite:///"
@@ -94,6 +96,13 @@ class Engine:
         return Jobs(self.database, self.settings)
 
     @functools.cached_property
+    def catalog(self) -> Catalog:
+        """Documents by reference, tags, and the chunks of a reef or word."""
+        from shoal.storage.catalog import Catalog
+
+        return Catalog(self.database)
+
+    @functools.cached_property
     def _audit(self) -> AuditLog | None:
         if self.settings.audit == "off":
             return None
@@ -102,7 +111,7 @@ class Engine:
         return AuditLog.of(self.settings)
 
     @property
-    def scorer(self) -> Any:
+    def scorer(self) -> Scorer:
         """The scorer, loaded on first use. Raises lagoon.LagoonError if its data cannot be used."""
         if self._scorer is None:
             with self._loading:
@@ -117,6 +126,10 @@ class Engine:
         cheap."""
         with self.database.snapshot(limited=False) as snapshot:
             self._postings.load(snapshot, self.scorer.n_reefs)
+
+    def limit_reads(self, seconds: float) -> None:
+        """Stop reads that take longer than `seconds`, with ReadTimeoutError; 0 removes the limit."""
+        self.database.read_timeout = seconds or None
 
     def close(self) -> None:
         """Close the database connections."""
@@ -489,6 +502,18 @@ class Engine:
         """Number of chunks whose postings this process keeps in memory, and their bytes."""
         return self._postings.in_memory
 
+    def check(self) -> None:
+        """Raise StorageError unless the database is usable and has this version's schema."""
+        migrate.check(self.database)
+        self.database.check_files()
+
+    def ribbon(self, document_id: int) -> Ribbon:
+        """A document as a strip of its topics. Raises NotFoundError."""
+        from shoal.charts.ribbon import read_ribbon
+
+        with self.database.snapshot() as snapshot:
+            return read_ribbon(snapshot, _checked_id(document_id), self.scorer)
+
     def reefs(self) -> dict[str, Any]:
         """The hierarchy of archipelagos, islands and reefs.
 
@@ -558,6 +583,27 @@ class Engine:
             document_writer.set_tags(connection, _checked_id(document_id), checked, now=timestamp())
         with self.database.snapshot() as snapshot:
             return document_queries.get_document(snapshot, document_id).tags
+
+    def change_tags(
+        self, document_id: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Add and remove tags of a document in one transaction; return the tags as stored.
+
+        Raises NotFoundError, InvalidFieldError.
+        """
+        from shoal.formats.drafts import checked_tags
+        from shoal.storage import document_writer
+
+        with self.database.write() as connection:
+            if not document_writer.exists(connection, _checked_id(document_id)):
+                raise NotFoundError(f"there is no document {document_id}")
+            _, _, before = document_writer.summary(connection, document_id)
+            kept = [tag for tag in before if tag not in remove]
+            after = checked_tags([*kept, *add], self.settings) if add else kept
+            if set(after) != set(before):
+                document_writer.set_tags(connection, document_id, after, now=timestamp())
+            _, _, stored = document_writer.summary(connection, document_id)
+        return stored
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
         """Learn again from all stored documents and update the scores of every chunk; chunks keep their ids.

@@ -53,7 +53,7 @@ def create_app(settings: Settings | None = None, *, engine: Engine | None = None
     share_heaps()
     settings = settings or (engine.settings if engine else Settings.from_environment())
     engine = engine or Engine(settings=settings)
-    engine.database.read_timeout = settings.search_timeout or None
+    engine.limit_reads(settings.search_timeout)
     app = flask.Flask("shoal_api", static_url_path="/static")
     app.json = ReadableJSON(app)
     app.config.update(openapi.configuration())

@@ -25,7 +25,7 @@ import shoal
 from shoal.engine import Engine
 from shoal.errors import StorageError
 from shoal.jobs.queue import counters
-from shoal.jobs.queue.metrics import Work, measure
+from shoal.jobs.queue.metrics import Work
 from shoal.models import JobStatus
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
@@ -94,8 +94,7 @@ class _DatabaseCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         try:
             status = self._engine.status()
-            with self._engine.database.snapshot() as snapshot:
-                work = measure(snapshot)
+            work = self._engine.jobs.work()
         except StorageError as error:
             log.warning("metrics without the database", reason=str(error))
             yield _gauge("shoal_database_up", "1 if the database can be read", 0)
@@ -106,7 +105,7 @@ class _DatabaseCollector(Collector):
         yield _gauge(
             "shoal_disk_free_bytes",
             "Free space on the disk of the database",
-            shutil.disk_usage(self._engine.database.path.parent).free,
+            shutil.disk_usage(self._engine.settings.database_path.parent).free,
         )
         yield from _job_metrics(work, status["jobs"])
         yield from _stage_metrics(work.counted)

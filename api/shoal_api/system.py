@@ -9,7 +9,6 @@ import structlog
 from werkzeug.wrappers import Response
 
 from shoal.errors import DatabaseReplacedError, ShoalError
-from shoal.storage import migrate
 from shoal_api import service
 from shoal_api.metrics import CONTENT_TYPE_LATEST
 from shoal_api.openapi import Blueprint
@@ -74,8 +73,7 @@ def get_readiness() -> dict[str, Any]:
 
 
 def _database(here: Service) -> None:
-    migrate.check(here.engine.database)
-    here.engine.database.check_files()
+    here.engine.check()
 
 
 def _scorer(here: Service) -> None:

@@ -9,7 +9,6 @@ import typer
 
 from shoal.cli.terminal import display_path, one_line, quantity
 from shoal.errors import NotFoundError
-from shoal.storage import document_lookup
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -26,13 +25,12 @@ def find_document(engine: Engine, reference: str) -> int:
 
     Raises NotFoundError if no document or several documents match; the message lists several matches.
     """
-    with engine.database.snapshot() as snapshot:
-        # `exists` is false for numbers beyond the range of ids; those can only be a title.
-        if reference.isascii() and reference.isdecimal() and document_lookup.exists(snapshot, int(reference)):
-            return int(reference)
-        # Source paths are stored as given or absolute.
-        absolute_path = os.path.abspath(reference)  # noqa: PTH100
-        matches = document_lookup.named(snapshot, reference, absolute_path)
+    # `has_document` is false for numbers beyond the range of ids; those can only be a title.
+    if reference.isascii() and reference.isdecimal() and engine.catalog.has_document(int(reference)):
+        return int(reference)
+    # Source paths are stored as given or absolute.
+    absolute_path = os.path.abspath(reference)  # noqa: PTH100
+    matches = engine.catalog.find_documents(reference, absolute_path)
     if len(matches) == 1:
         return matches[0].id
     if not matches:
@@ -52,8 +50,7 @@ def find_document(engine: Engine, reference: str) -> int:
 
 def find_passage(engine: Engine, document_id: int, chunk_index: int) -> int:
     """Return the chunk id of a document's passage, counted from #0. Raises NotFoundError."""
-    with engine.database.snapshot() as snapshot:
-        chunk_id = document_lookup.find_chunk_id(snapshot, document_id, chunk_index)
+    chunk_id = engine.catalog.chunk_id(document_id, chunk_index)
     if chunk_id is None:
         n_chunks = engine.document(document_id).document.n_chunks
         raise NotFoundError(no_passage(document_id, n_chunks, chunk_index))

@@ -12,7 +12,6 @@ from shoal.cli.reference import find_document, find_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import quantity
 from shoal.models import SearchMode
-from shoal.storage.document_lookup import chunk_positions
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -229,8 +228,7 @@ def explain(
 def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
     """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
     chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
-    with engine.database.snapshot() as snapshot:
-        indexes = chunk_positions(snapshot, (chunk["chunk_id"] for chunk in chunks))
+    indexes = engine.catalog.chunk_indexes(chunk["chunk_id"] for chunk in chunks)
     for chunk in chunks:
         # The passage may have been deleted since the explanation was made.
         chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)

@@ -14,10 +14,9 @@ from shoal.cli.reference import Document, find_document, no_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line
 from shoal.errors import NotFoundError
-from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
-    from shoal.engine import Engine
+    pass
 
 LIMIT = 50
 """Documents per page, as in GET /documents."""
@@ -108,11 +107,11 @@ def show(
 
 
 def _draw(session: Session, document: str, file: Path) -> None:
-    from shoal.charts.ribbon import read_ribbon, ribbon_svg
+    from shoal.charts.ribbon import ribbon_svg
 
-    with session.engine() as engine, engine.database.snapshot() as snapshot:
+    with session.engine() as engine:
         document_id = find_document(engine, document)
-        picture = ribbon_svg(read_ribbon(snapshot, document_id, engine.scorer))
+        picture = ribbon_svg(engine.ribbon(document_id))
     write_file([picture], file)
     if session.as_json:
         session.emit({"document_id": document_id, "svg": str(file)})
@@ -191,7 +190,9 @@ def tags(
         if new_tags is not None:
             stored = engine.set_tags(document_id, split_tags(new_tags))
         else:
-            stored, missing = _change_tags(engine, document_id, added, removed)
+            before = engine.document(document_id).document.tags
+            missing = tuple(tag for tag in removed if tag not in before)
+            stored = engine.change_tags(document_id, add=added, remove=removed)
     for tag in missing:
         session.warn(f"warning: document {document_id} has no tag {one_line(tag)!r}")
     if session.as_json:
@@ -202,29 +203,6 @@ def tags(
 def _split_all(values: list[str] | None) -> tuple[str, ...]:
     """The tags in the values of a repeated option, in one line each, without duplicates."""
     return tuple(dict.fromkeys(" ".join(tag.split()) for value in values or () for tag in split_tags(value)))
-
-
-def _change_tags(
-    engine: Engine, document_id: int, added: tuple[str, ...], removed: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Add and remove tags in one write transaction.
-
-    Returns the stored tags and those of `removed` that the document did not have. Raises NotFoundError,
-    InvalidFieldError.
-    """
-    from shoal.formats.drafts import checked_tags
-    from shoal.storage import document_writer
-
-    with engine.database.write() as connection:
-        if not document_writer.exists(connection, document_id):
-            raise NotFoundError(f"there is no document {document_id}")
-        _, _, before = document_writer.summary(connection, document_id)
-        kept = [tag for tag in before if tag not in removed]
-        after = checked_tags([*kept, *added], engine.settings) if added else kept
-        if set(after) != set(before):
-            document_writer.set_tags(connection, document_id, after, now=timestamp())
-        _, _, stored = document_writer.summary(connection, document_id)
-    return stored, tuple(tag for tag in removed if tag not in before)
 
 
 def _status_without_database(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from shoal.errors import JobStateError
 from shoal.jobs.queue import queries, retry, submission
 from shoal.jobs.queue.cancel import cancel
+from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
@@ -147,6 +148,11 @@ class Jobs:
     def by_key(self, idempotency_key: str) -> tuple[int, str | None] | None:
         """The id of the job accepted under this key, and the hash of its request; None if there is none."""
         return queries.find_by_key(self._database, idempotency_key)
+
+    def work(self) -> Work:
+        """Numbers of the work of all workers, for metrics."""
+        with self._database.snapshot() as snapshot:
+            return measure(snapshot)
 
     def backlog(self) -> Waiting:
         """Number and bytes of the items that wait for workers."""

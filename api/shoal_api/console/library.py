@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import flask
 from markupsafe import Markup
 
-from shoal.charts.ribbon import read_ribbon, row_svg, strip_svg
+from shoal.charts.ribbon import row_svg, strip_svg
 from shoal.search.similar_chunks import SimilarChunk
 from shoal.storage.records import StoredSection
-from shoal.storage.topic_statistics import frequent_tags, main_reefs
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
@@ -48,9 +47,8 @@ def library() -> tuple[str, Mapping[str, Any]]:
     number = query_params.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
     found = engine.documents(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
-    with engine.database.snapshot() as snapshot:
-        reefs = main_reefs(snapshot, [document.id for document in found.documents], MAIN_REEFS)
-        tags = frequent_tags(snapshot, TAGS)
+    reefs = engine.catalog.main_reefs([document.id for document in found.documents], MAIN_REEFS)
+    tags = engine.catalog.frequent_tags(TAGS)
     return "library.html", {
         "found": found,
         "reefs": reefs,
@@ -75,8 +73,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     wanted = min(query_params.whole("chunk", 0), last)
     first = max(0, wanted - BEFORE) if is_chosen else 0
     chunks = engine.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=REEFS_PER_CHUNK).chunks
-    with engine.database.snapshot() as snapshot:
-        ribbon = read_ribbon(snapshot, document_id, engine.scorer)
+    ribbon = engine.ribbon(document_id)
     chosen = next((chunk for chunk in chunks if is_chosen and chunk.chunk_index == wanted), None)
     alike: Sequence[SimilarChunk] = () if chosen is None else engine.similar(chosen.id, top_k=ALIKE)
     islands = [name for name, _, _ in ribbon.islands]
@@ -101,7 +98,10 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
         "pieces": {
             "starts": [piece.start_char for piece in ribbon.pieces],
             "islands": islands,
-            "island": [places.get(names.get(piece.island_id, ""), -1) for piece in ribbon.pieces],
+            "island": [
+                -1 if piece.island_id is None else places.get(names.get(piece.island_id, ""), -1)
+                for piece in ribbon.pieces
+            ],
         },
     }
 

@@ -13,7 +13,6 @@ from shoal.models import DocFormat, SearchMode
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
 from shoal.search.request import MAX_OFFSET, Preset
-from shoal.storage.topic_statistics import frequent_tags
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, here, page
@@ -65,8 +64,7 @@ class FeedbackDocuments(NamedTuple):
 def search() -> tuple[str, Mapping[str, Any]]:
     """Search and show the results with their explanation."""
     engine = service.current().engine
-    with engine.database.snapshot() as snapshot:
-        tags = frequent_tags(snapshot, TAGS)
+    tags = engine.catalog.frequent_tags(TAGS)
     shown: dict[str, Any] = {
         "asked": flask.request.args,
         "active": list(_active(engine)),

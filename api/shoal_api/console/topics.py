@@ -15,7 +15,6 @@ from shoal.learning.word_details import LearnedWord
 from shoal.models import SearchMode
 from shoal.search.highlights import Highlighter, find_highlights
 from shoal.search.query_language import stems_of
-from shoal.storage.topic_statistics import find_reef_chunks, find_word_chunks
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
@@ -64,8 +63,7 @@ def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
     shown = next((candidate for candidate in scorer.reefs if candidate.id == reef_id), None)
     if shown is None:
         raise NotFoundError(f"there is no reef {reef_id}")
-    with engine.database.snapshot() as snapshot:
-        best = find_reef_chunks(snapshot, reef_id, CHUNKS_OF_REEF)
+    best = engine.catalog.reef_chunks(reef_id, CHUNKS_OF_REEF)
     island = next(candidate for candidate in scorer.islands if candidate.id == shown.island_id)
     return "reef.html", {
         "reef": shown,
@@ -95,8 +93,7 @@ def word(word: str) -> tuple[str, Mapping[str, Any]]:
     """Show a learned word: its reefs and its evidence."""
     engine = service.current().engine
     learned = engine.learned_word(word)
-    with engine.database.snapshot() as snapshot:
-        passages = find_word_chunks(snapshot, learned.word, PASSAGES)
+    passages = engine.catalog.word_chunks(learned.word, PASSAGES)
     spans = find_highlights([passage.text for passage in passages], _highlighter(learned))
     return "word.html", {
         "word": learned,
