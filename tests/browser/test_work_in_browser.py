@@ -160,7 +160,7 @@ def test_skipped_files_of_an_upload_are_shown_on_its_job_page(page: Page, addres
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     status = page.locator("#uploads").get_by_role("status")
     expect(status).to_have_text("3 skipped: 2 .pdf, 1 .docx")
-    page.get_by_role("button", name="Dismiss 3 passed over").click()
+    page.get_by_role("button", name="Dismiss 3 skipped").click()
     expect(page.locator("#uploads")).to_be_hidden()
 
 
