@@ -1,4 +1,4 @@
-"""Shoal: retrieval that explains itself. `Engine` is the door; see `docs/` for a tour.
+"""Shoal: retrieval that explains itself. `Engine` is its interface; `docs/` has a tour.
 
 Names are imported on first use, so that a command that needs only one of them starts quickly.
 """

@@ -133,7 +133,7 @@ def ingest_dir(
         folder_ingest.FileOutcome.failed(entry.path, 0, entry.reason) for entry in listing.unreadable
     ]
     if not files and not unreadable:
-        raise NotFoundError(no_texts_line(folder, listing.passed_over))
+        raise NotFoundError(no_texts_line(folder, listing.skipped_files))
     from shoal.cli.progress import bar
 
     started = time.monotonic()
@@ -149,7 +149,7 @@ def ingest_dir(
     outcomes += unreadable
     for outcome in outcomes:
         _print_outcome(session, outcome, name_stored=False)
-    _print_totals(session, outcomes, time.monotonic() - started, listing.passed_over)
+    _print_totals(session, outcomes, time.monotonic() - started, listing.skipped_files)
 
 
 def rescore(
@@ -245,10 +245,10 @@ def _print_totals(
     session: Session,
     outcomes: Sequence[folder_ingest.FileOutcome],
     seconds: float,
-    passed_over: Mapping[str, int] | None = None,
+    skipped_files: Mapping[str, int] | None = None,
 ) -> None:
-    if passed_over:
-        session.warn(format_skipped(passed_over))
+    if skipped_files:
+        session.warn(format_skipped(skipped_files))
     failed = sum(outcome.error is not None for outcome in outcomes)
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates
@@ -262,7 +262,7 @@ def _print_totals(
                 "failed": failed,
                 "bytes": size,
                 "seconds": round(seconds, 3),
-                "passed_over": passed_over or {},
+                "skipped_files": skipped_files or {},
             }
         )
     megabytes = size / 1e6

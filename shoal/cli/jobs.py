@@ -110,8 +110,8 @@ def upload(
     """
     selection = select_files(session, paths)
     files = selection.files
-    if selection.passed_over:
-        session.warn(format_skipped(selection.passed_over))
+    if selection.skipped_files:
+        session.warn(format_skipped(selection.skipped_files))
     if not files:
         raise NotFoundError("nothing to upload: no file could be read")
     from shoal.cli.progress import bar
@@ -147,7 +147,9 @@ def upload(
                 with _interruptible_wait(job.id, client.server):
                     job = follow(session, client, job.id)
                 report = ItemReport.of(client, job)
-    _print_outcome(session, job, report, waited=wait, server=client.server, passed_over=selection.passed_over)
+    _print_outcome(
+        session, job, report, waited=wait, server=client.server, skipped_files=selection.skipped_files
+    )
     if selection.unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
@@ -368,11 +370,11 @@ def _print_outcome(
     *,
     waited: bool,
     server: str,
-    passed_over: Mapping[str, int] | None = None,
+    skipped_files: Mapping[str, int] | None = None,
 ) -> None:
     if session.as_json:
         items = {"failed_items": json_form(report.failed), "warned_items": json_form(report.warned)}
-        files = {} if passed_over is None else {"passed_over": passed_over}
+        files = {} if skipped_files is None else {"skipped_files": skipped_files}
         session.emit({**json_form(job), **(items if waited else {}), **files})
         return
     for item in report.warned[:WARNED_SHOWN]:

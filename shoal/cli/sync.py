@@ -137,9 +137,9 @@ def _warn(session: Session, folder: Path, result: SyncResult, *, force: bool) ->
             )
     files = (result.new, result.changed, result.renamed, result.same, result.unchanged, result.failed)
     if not any(files):
-        session.warn(f"warning: {no_texts_line(folder, result.passed_over)}")
-    elif result.passed_over:
-        session.warn(format_skipped(result.passed_over))
+        session.warn(f"warning: {no_texts_line(folder, result.skipped_files)}")
+    elif result.skipped_files:
+        session.warn(format_skipped(result.skipped_files))
 
 
 def _print_changes(session: Session, result: SyncResult) -> None:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class UploadSelection:
     """The files to send.
 
-    `unreadable` is the number of files and folders that cannot be read. `passed_over` counts the skipped
+    `unreadable` is the number of files and folders that cannot be read. `skipped_files` counts the skipped
     files of folders by extension, most frequent first.
     """
 
     files: tuple[UploadFile, ...]
     unreadable: int
-    passed_over: Mapping[str, int]
+    skipped_files: Mapping[str, int]
 
 
 def select_files(session: Session, paths: list[Path]) -> UploadSelection:
@@ -34,7 +34,7 @@ def select_files(session: Session, paths: list[Path]) -> UploadSelection:
     from shoal.client import UploadFile
 
     files: list[UploadFile] = []
-    passed_over: Counter[str] = Counter()
+    skipped_files: Counter[str] = Counter()
     unreadable = 0
 
     def report_unreadable(path: Path, reason: str) -> None:
@@ -49,7 +49,7 @@ def select_files(session: Session, paths: list[Path]) -> UploadSelection:
         if not listing.texts and not listing.unreadable:
             # Without the skipped files: the caller prints them once for all folders.
             session.warn(f"warning: {no_texts_line(folder, {})}")
-        passed_over.update(listing.passed_over)
+        skipped_files.update(listing.skipped_files)
         yield from listing.texts
 
     for path in paths:
@@ -59,4 +59,4 @@ def select_files(session: Session, paths: list[Path]) -> UploadSelection:
                 files.append(UploadFile.of(file, folder=folder))
             except OSError as error:
                 report_unreadable(file, reason_of(error))
-    return UploadSelection(tuple(files), unreadable, dict(passed_over.most_common()))
+    return UploadSelection(tuple(files), unreadable, dict(skipped_files.most_common()))

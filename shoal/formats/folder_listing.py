@@ -1,4 +1,4 @@
-"""Listing of a folder: text files by their names, and the files that are passed over, for reports."""
+"""Listing of a folder: text files by their names, and the files that are skipped, for reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Listing:
     empty: tuple[Path, ...] = ()
 
     @property
-    def passed_over(self) -> dict[str, int]:
+    def skipped_files(self) -> dict[str, int]:
         """Counts of passed-over files by extension, and of links; most frequent first."""
         counts = Counter(path.suffix.lower() or WITHOUT_SUFFIX for path in self.others)
         if self.links:
@@ -107,14 +107,14 @@ def is_listable(path: str, folder: str) -> bool:
 
 
 def format_skipped(counts: Mapping[str, int]) -> str:
-    """Format `7 passed over: 4 .pdf, 3 .docx`; empty without counts."""
+    """Format `7 skipped: 4 .pdf, 3 .docx`; empty without counts."""
     if not counts:
         return ""
     kinds = [f"{number:,} {kind}" for kind, number in list(counts.items())[:KINDS_NAMED]]
     n_others = sum(list(counts.values())[KINDS_NAMED:])
     if n_others:
         kinds.append(f"{n_others:,} of other kinds")
-    return f"{sum(counts.values()):,} passed over: {', '.join(kinds)}"
+    return f"{sum(counts.values()):,} skipped: {', '.join(kinds)}"
 
 
 def no_texts_line(folder: Path, counts: Mapping[str, int]) -> str:

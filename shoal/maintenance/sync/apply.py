@@ -80,7 +80,7 @@ class SyncResult:
 
     `vanished`: documents that stay although their files no longer exist, because deletion was not requested
     or because their folder is one of `empty`. `same`: files whose text another document has. `tagged`: number
-    of documents that got tags. `warnings`: warnings about stored texts. `passed_over`: number of skipped
+    of documents that got tags. `warnings`: warnings about stored texts. `skipped_files`: number of skipped
     files by extension.
     """
 
@@ -95,7 +95,7 @@ class SyncResult:
     tagged: int
     empty: tuple[str, ...] = ()
     warnings: tuple[Warned, ...] = ()
-    passed_over: Mapping[str, int] = field(default_factory=dict)
+    skipped_files: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool = False
 
 
@@ -175,7 +175,7 @@ def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> SyncRe
         unchanged=sum(not pair.is_renamed for pair in plan.kept),
         tagged=0,
         empty=content.empty,
-        passed_over=content.passed_over,
+        skipped_files=content.skipped_files,
         dry_run=True,
     )
 
@@ -220,7 +220,7 @@ def _apply(
         tagged=tagged,
         empty=content.empty,
         warnings=tuple(outcome.warnings),
-        passed_over=content.passed_over,
+        skipped_files=content.skipped_files,
     )
 
 

@@ -43,7 +43,7 @@ class Folder:
     """The content of a folder, sorted by name.
 
     `links`: names of symbolic links, which are not followed. `empty`: empty folders, such as mount points
-    without their disk. `passed_over`: number of skipped files by extension, and of links.
+    without their disk. `skipped_files`: number of skipped files by extension, and of links.
     """
 
     root: str
@@ -51,7 +51,7 @@ class Folder:
     failed: tuple[Failed, ...]
     links: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
-    passed_over: Mapping[str, int] = field(default_factory=dict)
+    skipped_files: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def unseen(self) -> frozenset[str]:
@@ -113,7 +113,7 @@ def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] =
         failed=tuple(failed),
         links=tuple(clean(str(path)) for path in listing.links),
         empty=tuple(clean(str(path)) for path in listing.empty),
-        passed_over=listing.passed_over,
+        skipped_files=listing.skipped_files,
     )
 
 

@@ -176,13 +176,13 @@ def test_upload_counts_skipped_files_of_folders(
     output = capsys.readouterr()
     assert output.err.splitlines() == [
         f"warning: there is no .md, .markdown or .txt file in {folders[1]}",
-        "5 passed over: 3 .pdf, 1 .docx, 1 .html",
+        "5 skipped: 3 .pdf, 1 .docx, 1 .html",
     ]
-    assert json.loads(output.out)["passed_over"] == {".pdf": 3, ".docx": 1, ".html": 1}
+    assert json.loads(output.out)["skipped_files"] == {".pdf": 3, ".docx": 1, ".html": 1}
     (request,) = server.asked
     assert request.body.count(b"filename=") == 1
     assert run(["upload", folders[1], "--server", server.url]) == 1
-    assert "2 passed over: 1 .html, 1 .pdf" in capsys.readouterr().err
+    assert "2 skipped: 1 .html, 1 .pdf" in capsys.readouterr().err
 
 
 def test_progress_of_a_job_is_printed_as_lines_without_a_terminal(

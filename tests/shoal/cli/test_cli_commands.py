@@ -192,8 +192,8 @@ def test_ingest_dir_stores_every_text_below_and_names_the_bad_file(
     assert by_name["bad.md"]["error"]
     assert by_name["0.txt"]["tags"] == ["a", "b"]
     assert f"failed: {folder / 'bad.md'}: " in result.err
-    assert "1 passed over: 1 .png" in result.err
-    assert result.json["passed_over"] == {".png": 1}
+    assert "1 skipped: 1 .png" in result.err
+    assert result.json["skipped_files"] == {".png": 1}
     again = shoal("ingest-dir", folder, "--workers", workers, "--no-recursive")
     assert again.code == 1
     assert "0 stored, 0 duplicates, 1 failed" in again.out
@@ -205,10 +205,7 @@ def test_folder_without_texts_is_an_error(shoal: Shoal) -> None:
         Path(name).write_bytes(b"not a text")
     result = shoal("ingest-dir", ".")
     assert result.code == 1
-    assert (
-        "there is no .md, .markdown or .txt file in .; 4 passed over: 2 .pdf, 1 .docx, 1 without"
-        in result.err
-    )
+    assert "there is no .md, .markdown or .txt file in .; 4 skipped: 2 .pdf, 1 .docx, 1 without" in result.err
 
 
 def test_results_show_document_headings_lines_and_reef(shoal: Shoal, library: Path) -> None:

@@ -95,7 +95,7 @@ def test_links_in_a_folder_are_counted_and_not_followed(
     os.link(folder / "rain.md", folder / "same rain.md")
     assert run(["--db", str(library), "--json", command, str(folder)]) == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["passed_over"] == {LINK: 6, ".key": 1}
+    assert json.loads(captured.out)["skipped_files"] == {LINK: 6, ".key": 1}
     assert f"6 {LINK}" in captured.err
     assert texts(library) == [RAIN]
 
@@ -105,7 +105,7 @@ def test_links_in_a_folder_are_not_uploaded(folder: Path) -> None:
     (folder / "out.md").symlink_to(folder.parent / "secret.md")
     chosen = select_files(Session(), [folder])
     assert [file.path.name for file in chosen.files] == ["rain.md"]
-    assert chosen.passed_over == {LINK: 1, ".key": 1}
+    assert chosen.skipped_files == {LINK: 1, ".key": 1}
     # A link that replaces a file after the choice is not sent either.
     from shoal.client.bodies import content_of
 

@@ -82,7 +82,7 @@ def test_files_of_other_types_are_counted_and_skipped(library: Path, folder: Pat
         (folder / name).write_bytes(b"not a text")
     result = follow(library, folder)
     assert [change.name for change in result.new] == [str(folder / "rain.md")]
-    assert result.passed_over == {".pdf": 2, ".docx": 1}
+    assert result.skipped_files == {".pdf": 2, ".docx": 1}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_files_replaced_by_links_keep_their_documents(library: Path, folder: Pat
     (folder / "far").symlink_to(tmp_path / "far")
     result = follow(library, folder, delete=True)
     assert (result.deleted, result.vanished, result.failed) == ((), (), ())
-    assert result.passed_over == {LINK: 2}
+    assert result.skipped_files == {LINK: 2}
     assert len(texts(library)) == 3
 
 
