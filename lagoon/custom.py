@@ -179,8 +179,7 @@ class CustomWords:
         self._longest[tokens[0]] = max(self._longest.get(tokens[0], 0), len(tokens))
 
     def find(self, tokens: Sequence[str]) -> int:
-        """Index of the learned word with these tokens, of which the last may be inflected; -1 if there is
-        none."""
+        """Index of the learned word with these tokens; -1 if there is none. The last may be inflected."""
         if len(tokens) == 1:
             return self.find_form(tokens[0])
         index = self._compounds.get(tuple(tokens), -1)

@@ -97,7 +97,7 @@ class Words(Protocol):
 
 @dataclass(frozen=True)
 class Model:
-    """The scorer's data: W words, of which the last `n_compounds` have several tokens, and R reefs.
+    """The scorer's data: W words and R reefs. The last `n_compounds` words have several tokens.
 
     words        normal forms by word id
     form_hashes  u64 sorted, form_words u32: hashes of lemmas and irregular forms -> word id

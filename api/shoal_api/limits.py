@@ -123,8 +123,7 @@ class QueueLimit:
         raise ProblemError(
             429,
             f"the queue is full: {waiting.items:,} documents wait for the workers; nothing of this request "
-            f"was "
-            "stored; send it again later",
+            "was stored; send it again later",
             code="queue_full",
             headers={"Retry-After": str(QUEUE_RETRY_SECONDS)},
         )

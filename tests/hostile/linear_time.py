@@ -14,7 +14,7 @@ SURE_SECONDS = 0.05
 """A measurement of this length is hardly noise. A pattern that reads at most 999 characters looks quadratic
 on shorter inputs, so inputs grow until the larger one takes this long."""
 TRIES = 3
-"""Number of measurements, of which one must pass."""
+"""Number of measurements. One of them must pass."""
 
 # Slower texts are measured precisely. Being slow is not a failure.
 _FIXED_SECONDS = 3e-4

@@ -76,10 +76,13 @@ class Discovery:
         """`scorer` has no learned words. `is_possible` is False for a scorer that cannot learn."""
         self.scorer = scorer
         self.settings = settings
-        self.is_possible = can_learn(scorer)
         self.learner = scorer if can_learn(scorer) else None
         self.basis = f"{scorer.data_checksum}/{DISCOVERY_VERSION}"
         self.observed_settings = {name: getattr(settings, name) for name in SETTINGS}
+
+    @property
+    def is_possible(self) -> bool:
+        return self.learner is not None
 
     def source_of(self, draft: DocumentDraft) -> Source:
         """Everything that the observations of a draft depend on."""

@@ -103,7 +103,7 @@ def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> b
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """New content for a document with the chunks `before`, of which `kept` keep their ids.
+    """New content for a document. Of its chunks `before`, those in `kept` keep their ids.
 
     `withdrawn`: observations of the old text that are in the sums but whose rows were not kept.
     """
