@@ -14,10 +14,12 @@ from lagoon.errors import LagoonError
 from lagoon.lazy import LazySequence
 from lagoon.observing import ObservedText, ReadContexts, observe
 from lagoon.reading import BaseReading, Context, read, with_learned
+from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
-from lagoon.scoring import ReefTable, ScoredTexts
+from lagoon.scoring import ScoredTexts
 from lagoon.segmentation import SegmentationOptions, cut_texts, gap_cosines, may_be_cut, segment_starts
 from lagoon.sentences import Sentence, sentence_spans
+from lagoon.tokens import TokenStream
 from lagoon.vocabulary import BaseVocabulary
 
 # Separator of texts that are read as one text: no token or compound crosses a paragraph break.
@@ -99,6 +101,10 @@ class DocumentAnalysis:
     def observed(self) -> ObservedText:
         texts = np.array([0, self.n_sentences], dtype=np.int64)
         return observe(self.by_sentence, self.topics, [0, *self.boundaries], texts, self.contexts)
+
+    @property
+    def tokens(self) -> TokenStream:
+        return self.by_sentence.reading.tokens
 
     @property
     def read(self) -> "ReadText | None":

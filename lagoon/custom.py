@@ -23,7 +23,7 @@ from lagoon.compounds import CompoundMatches
 from lagoon.errors import LagoonError
 from lagoon.hashing import fnv1a64
 from lagoon.learned_compounds import LearnedCompounds, base_form
-from lagoon.model import Model
+from lagoon.model import SUPPORT_STEPS, Model
 from lagoon.plurals import singular
 from lagoon.tokens import TokenStream, without_clitic
 from lagoon.vocabulary import WordInfo
@@ -133,7 +133,8 @@ class CustomWords:
         if public < self._n_base or public in self._by_id:
             raise LagoonError(f"word id {public} is taken")
         pairs = list(associations)
-        idf_q, reefs = custom_word_scores(self._model, len(pairs), pairs)
+        idf_q, scores = custom_word_scores(self._model, len(pairs), pairs)
+        order = sorted(range(len(scores)), key=lambda i: (-scores[i][1], scores[i][0]))
         info = WordInfo(
             word=word,
             word_id=public,
@@ -143,7 +144,8 @@ class CustomWords:
             weight=int(quantise_weights(np.array([weight]))[0]) / WEIGHT_SCALE,
             is_compound=len(tokens) > 1,
             is_custom=True,
-            reefs=sorted(reefs, key=lambda pair: (-pair[1], pair[0])),
+            reefs=[scores[i] for i in order],
+            support=[round(SUPPORT_STEPS * pairs[i][1]) for i in order],
         )
         self._insert(info)
         return info
@@ -205,6 +207,10 @@ class CustomWords:
         pairs = info.reefs
         return round(info.weight * WEIGHT_SCALE), [reef for reef, _ in pairs], [bm25_q for _, bm25_q in pairs]
 
+    def support(self, index: int) -> list[int]:
+        """Support of each reef of a learned word, in the order of `row`."""
+        return self.info(index).support
+
     def public_id(self, index: int) -> int:
         return index if index < self._n_base else self.info(index).word_id
 
@@ -256,20 +262,22 @@ class CustomWords:
 
 
 class CustomRows:
-    """Reefs of learned words, in the layout of the model: `starts` (n+1,), `reefs` and `bm25` (entries,),
-    `weights` (n,)."""
+    """Reefs of learned words, in the layout of the model: `starts` (n+1,), `reefs`, `bm25` and `support`
+    (entries,), `weights` (n,)."""
 
     def __init__(
         self,
         starts: NDArray[np.int64],
         reefs: NDArray[np.uint8],
         bm25: NDArray[np.uint16],
+        support: NDArray[np.uint8],
         weights: NDArray[np.uint16],
     ) -> None:
         self.count = len(weights)
         self.starts = starts
         self.reefs = reefs
         self.bm25 = bm25
+        self.support = support
         self.weights = weights
 
     def followed_by(self, more: "CustomRows") -> "CustomRows":
@@ -277,6 +285,7 @@ class CustomRows:
             np.concatenate((self.starts, more.starts[1:] + self.starts[-1])),
             np.concatenate((self.reefs, more.reefs)),
             np.concatenate((self.bm25, more.bm25)),
+            np.concatenate((self.support, more.support)),
             np.concatenate((self.weights, more.weights)),
         )
 
@@ -287,5 +296,6 @@ class CustomRows:
             np.cumsum(lengths, dtype=np.int64),
             np.array([reef for info in infos for reef, _ in info.reefs], dtype=np.uint8),
             np.array([bm25 for info in infos for _, bm25 in info.reefs], dtype=np.uint16),
+            np.array([level for info in infos for level in info.support], dtype=np.uint8),
             quantise_weights(np.array([info.weight for info in infos], dtype=np.float64)),
         )

@@ -29,7 +29,7 @@ from lagoon.compounds import CompoundTrie, PackedTrie
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
 from lagoon.words import StoredWords, encode_words
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 HIERARCHY = "hierarchy.json"
 WORDS = "words.txt"
@@ -48,11 +48,17 @@ ARRAYS: dict[str, str] = {
     "row_lengths": "|u1",
     "row_reefs": "|u1",
     "row_bm25": "<u2",
+    "row_support": "|u1",
     "weights": "<u2",
     "reef_words": "<u4",
     "background": "<f8",
     "dispersion": "<f8",
+    "label_background": "<f8",
+    "label_dispersion": "<f8",
 }
+
+SUPPORT_STEPS = 15
+"""Support is stored in 1/15, two associations in a byte."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +110,13 @@ class Model:
     stem_hashes  u64 sorted, stem_words u32: hashes of stems -> word id
     part_hashes, trie_keys, trie_words: see `compounds.CompoundTrie`
     row_starts   u32 (W+1,), row_reefs u8, row_bm25 u16: word -> its reefs (CSR), bm25 in 1/8192
+    row_support  u8: how far each association shows the subject of a text, in 1/SUPPORT_STEPS
     weights      u16 (W,) in 1/4096
     reef_words   u32 (R,): number of words of each reef
     background   f64 (2, R): mean and variance of weight * bm25 of a word of running text
     dispersion   f64 (2,): rate and exponent of the growth of the variance of running text beyond the number
                  of its words; see `scoring`
+    label_background, label_dispersion: the same for contributions times support; see `labels`
     """
 
     version: str
@@ -127,10 +135,13 @@ class Model:
     row_starts: NDArray[np.uint32]
     row_reefs: NDArray[np.uint8]
     row_bm25: NDArray[np.uint16]
+    row_support: NDArray[np.uint8]
     weights: NDArray[np.uint16]
     reef_words: NDArray[np.uint32]
     background: NDArray[np.float64]
     dispersion: NDArray[np.float64]
+    label_background: NDArray[np.float64]
+    label_dispersion: NDArray[np.float64]
 
     @property
     def n_words(self) -> int:
@@ -172,10 +183,13 @@ class Model:
             "trie_words": (len(self.trie_keys) + 1,),
             "row_starts": (n_words + 1,),
             "row_bm25": self.row_reefs.shape,
+            "row_support": self.row_reefs.shape,
             "weights": (n_words,),
             "reef_words": (n_reefs,),
             "background": (2, n_reefs),
             "dispersion": (2,),
+            "label_background": (2, n_reefs),
+            "label_dispersion": (2,),
         }
         for name, shape in shapes.items():
             actual = getattr(self, name).shape
@@ -183,10 +197,14 @@ class Model:
                 raise LagoonError(f"lagoon data: {name} has shape {actual}, expected {shape}")
         if int(self.row_starts[-1]) != len(self.row_reefs):
             raise LagoonError("lagoon data: row_starts does not end at the length of row_reefs")
-        if not (np.all(self.background[1] > 0) and np.all(np.isfinite(self.background))):
-            raise LagoonError("lagoon data: background variances must be positive and finite")
-        if not (np.all(self.dispersion >= 0) and np.all(np.isfinite(self.dispersion))):
-            raise LagoonError("lagoon data: dispersion must be finite and not negative")
+        if self.row_support.max(initial=0) > SUPPORT_STEPS:
+            raise LagoonError(f"lagoon data: support must be at most {SUPPORT_STEPS}")
+        for background in (self.background, self.label_background):
+            if not (np.all(background[1] > 0) and np.all(np.isfinite(background))):
+                raise LagoonError("lagoon data: background variances must be positive and finite")
+        for dispersion in (self.dispersion, self.label_dispersion):
+            if not (np.all(dispersion >= 0) and np.all(np.isfinite(dispersion))):
+                raise LagoonError("lagoon data: dispersion must be finite and not negative")
 
 
 def save_model(model: Model, directory: Path, manifest_fields: Mapping[str, Any]) -> str:
@@ -261,6 +279,7 @@ def _packed(model: Model) -> dict[str, NDArray[Any]]:
     trie = model.compounds.packed(first_word=model.n_words - model.n_compounds)
     derived = {
         "row_lengths": lengths,
+        "row_support": _pairs(model.row_support),
         "trie_shape": trie.shape,
         "trie_parts": trie.parts,
         "compound_nodes": trie.nodes,
@@ -280,7 +299,26 @@ def _unpacked(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     trie = CompoundTrie.unpacked(packed, stored["part_hashes"], first_word=len(lengths) - n_compounds)
     starts = np.zeros(len(lengths) + 1, dtype=np.uint32)
     np.cumsum(lengths, out=starts[1:])
-    return {**stored, "row_starts": starts, "trie_keys": trie.keys, "trie_words": trie.node_words}
+    support = _single(stored["row_support"], int(starts[-1]))
+    return {
+        **stored,
+        "row_starts": starts,
+        "row_support": support,
+        "trie_keys": trie.keys,
+        "trie_words": trie.node_words,
+    }
+
+
+def _pairs(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pack values of four bits, two in a byte."""
+    even = np.append(levels, np.zeros(len(levels) % 2, dtype=np.uint8)).reshape(-1, 2)
+    packed: NDArray[np.uint8] = even[:, 0] | even[:, 1] << np.uint8(4)
+    return packed
+
+
+def _single(pairs: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """Unpack the `n` values of `_pairs`."""
+    return np.stack((pairs & 0xF, pairs >> 4), axis=1).ravel()[:n]
 
 
 def _file_names() -> list[str]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
 from lagoon.reading import quantise_repetition, repetition
+from lagoon.reef_table import ReefTable
 from lagoon.results import Profiles, TopicResult
-from lagoon.scoring import ReefTable
 from lagoon.short import MOST_CHARS, ShortReading
 from lagoon.vocabulary import WORD, BaseVocabulary
 
@@ -27,14 +27,15 @@ class ScoredQuery:
     ) -> None:
         self.table = table
         self.top_k = top_k
+        self._base = base
         self._custom = custom
         self._reading = reading
         tf: dict[int, int] = {}
         for _, word, _ in reading.hits:
             tf[word] = tf.get(word, 0) + 1
-        n_base = base.model.n_words
+        self._n_base = base.model.n_words
         self._tf = tf
-        self._rows = [base.row(word) if word < n_base else custom.row(word) for word in tf]
+        self._rows = [base.row(word) if word < self._n_base else custom.row(word) for word in tf]
 
     def result(self) -> TopicResult:
         # The sums are integers. Floats convert to an array twice as fast and are exact below 2**53.
@@ -55,6 +56,15 @@ class ScoredQuery:
         reefs = [reef for _, row, _ in self._rows for reef in row]
         counts = np.bincount(np.array(reefs, dtype=np.int64), minlength=self.table.n_reefs)
         return counts.reshape(1, -1)
+
+    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        sums = np.zeros((1, self.table.n_reefs))
+        for (word, tf), (weight_q, reefs, bm25_q) in zip(self._tf.items(), self._rows, strict=True):
+            support = self._base.support(word) if word < self._n_base else self._custom.support(word)
+            sums[0, reefs] += float(weight_q * _REPETITION[tf]) * np.multiply(bm25_q, support, dtype=float)
+        repetition_q = np.array([_REPETITION[tf] for tf in self._tf.values()], dtype=np.int64)
+        total, squares = repetition_q.sum(keepdims=True), (repetition_q**2).sum(keepdims=True)
+        return self.table.label_z(sums, total, squares)
 
     def n_words(self, index: int) -> int:
         return self._reading.kinds.count(WORD)

@@ -1,16 +1,13 @@
 """Results of scoring: the strongest reefs and islands of a text, with confidence and coverage."""
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from lagoon.scoring import ReefTable
-
-# Scores are rounded, so that they compare equal for every way of computing them.
-DIGITS = 6
+from lagoon.labels import probabilities
+from lagoon.reef_table import DIGITS, ReefTable
 
 _STEPS = 10.0**DIGITS
 
@@ -68,13 +65,17 @@ class Texts(Protocol):
     """Texts as the results need them; texts are numbered from 0."""
 
     @property
-    def table(self) -> "ReefTable": ...
+    def table(self) -> ReefTable: ...
 
     @property
     def top_k(self) -> int: ...
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:
         """Number of distinct words of each of texts first..last-1 that are associated with each reef."""
+        ...
+
+    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum of the repetition weights (texts,) and label z (texts, reefs) of texts first..last-1."""
         ...
 
     def n_words(self, index: int) -> int: ...
@@ -113,6 +114,15 @@ class Profiles:
             self.raw.take(at).round(DIGITS).tolist(),
             counts.take(at).tolist(),
         )
+
+    @cached_property
+    def probabilities(self) -> list[list[float]]:
+        """Probability of each of `top_reefs`, by text; see `labels`."""
+        texts = self.texts
+        m1, label_z = texts.label_scores(self.first, self.first + len(self.z))
+        ids = np.array(self.top_reefs[0], dtype=np.int64).reshape(len(self.z), -1)
+        chances: list[list[float]] = probabilities(label_z, m1, ids, texts.table.islands.group_of).tolist()
+        return chances
 
     @cached_property
     def top_islands(self) -> tuple[list[list[int]], list[list[float]], list[list[int]]]:
@@ -172,6 +182,17 @@ class TopicResult:
         ids = all_ids[row][:n]
         names = self._profiles.texts.table.reef_names
         return ReefColumns(ids, z[row][:n], raw[row][:n], counts[row][:n], [names[reef] for reef in ids])
+
+    @property
+    def probabilities(self) -> list[float]:
+        """Probability that the text is about each of `top_reefs`, in their order; see `labels`."""
+        row = self._row
+        return self._profiles.probabilities[row][: _n_positive(self._profiles.top_reefs[1][row])]
+
+    @property
+    def label_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum of the repetition weights, (1,), and label z of every reef, (1, reefs); see `labels`."""
+        return self._profiles.texts.label_scores(self._index, self._index + 1)
 
     @cached_property
     def top_islands(self) -> list[ScoredIsland]:

@@ -1,6 +1,6 @@
 """The scorer: profiles of texts over reefs, and details of words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -30,9 +30,10 @@ from lagoon.custom import (
 from lagoon.errors import LagoonError
 from lagoon.model import Archipelago, Island, Model, Reef, load_model
 from lagoon.query import ScoredQuery
-from lagoon.reading import REPETITION_SCALE, Reading, count, read
+from lagoon.reading import REPETITION_SCALE, Reading, count, read, repetition
+from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
-from lagoon.scoring import ReefTable, ScoredTexts
+from lagoon.scoring import ScoredTexts
 from lagoon.segmentation import SegmentationOptions
 from lagoon.sentences import Sentence, sentence_spans, sentence_starts
 from lagoon.short import MOST_CHARS, read_short
@@ -183,6 +184,25 @@ class ReefScorer:
                 )
             )
         return sorted(matches, key=lambda match: (match.start, match.end))
+
+    def supporting_words(self, text: str, reefs: Collection[int]) -> dict[int, list[tuple[str, float]]]:
+        """Words of a text that show each of `reefs`, with their supported contributions (`labels`), largest
+        first; reefs that no word shows are missing. A word has the form of its first place, in lower case."""
+        reading, _ = self._read([text])
+        starts, ends = reading.tokens.starts, reading.tokens.ends
+        words, first, counts = np.unique(reading.hit_words, return_index=True, return_counts=True)
+        found: dict[int, list[tuple[str, float]]] = {}
+        for word, hit, n in zip(words.tolist(), first.tolist(), counts.tolist(), strict=True):
+            vocabulary = self._base if word < self._model.n_words else self._custom
+            weight_q, ids, bm25_q = vocabulary.row(word)
+            for reef, value, level in zip(ids, bm25_q, vocabulary.support(word), strict=True):
+                if level and reef in reefs:
+                    token = int(reading.hit_tokens[hit])
+                    last = token + int(reading.hit_lengths[hit]) - 1
+                    shown = text[int(starts[token]) : int(ends[last])].lower()
+                    contribution = float(repetition(np.array(n))) * weight_q * value * level
+                    found.setdefault(reef, []).append((shown, contribution))
+        return {reef: sorted(pairs, key=lambda pair: (-pair[1], pair[0])) for reef, pairs in found.items()}
 
     # -- vocabulary
 

@@ -12,142 +12,21 @@ D corrects for topics: a word makes related words more likely, so the variance g
 change. `benchmarks/lagoon_table.py` measures the quality of rankings by z.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.bm25 import BM25_SCALE, WEIGHT_SCALE
-from lagoon.custom import CustomRows, CustomWords
-from lagoon.model import Model
-from lagoon.reading import REPETITION_SCALE, Bags, Context, Reading, count
-from lagoon.results import DIGITS, Profiles, TopicResult
+from lagoon.custom import CustomWords
+from lagoon.reading import Bags, Context, Reading, count
+from lagoon.reef_table import ReefTable, Rows
+from lagoon.results import Profiles, TopicResult
 from lagoon.spans import expand_spans
 
 # Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
 BLOCK = 512
-
-# From this many words on, marking them in a table of all words is faster than sorting them.
-_MANY = 8192
-
-_UNIT = 1.0 / (REPETITION_SCALE * WEIGHT_SCALE * BM25_SCALE)
-
-
-class Groups:
-    """Islands or archipelagos as groups of reefs; `group_of` (reefs,) is the group of each reef."""
-
-    def __init__(self, group_of: Sequence[int], n_groups: int) -> None:
-        self._group_of = np.array(group_of, dtype=np.int64)
-        self._n_groups = n_groups
-        sizes = np.bincount(self._group_of, minlength=n_groups)
-        self._roots = np.sqrt(np.maximum(sizes, 1))
-
-    def aggregate(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Stouffer's z of each group, (texts, groups), from z (texts, reefs)."""
-        shape = (len(z), self._n_groups)
-        sums = np.bincount(self._cells(len(z)).ravel(), weights=z.ravel(), minlength=shape[0] * shape[1])
-        return (sums.reshape(shape) / self._roots).round(DIGITS)
-
-    def active(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of reefs with z above 0 in each group, (texts, groups)."""
-        shape = (len(z), self._n_groups)
-        return np.bincount(self._cells(len(z))[z > 0], minlength=shape[0] * shape[1]).reshape(shape)
-
-    def _cells(self, n_texts: int) -> NDArray[np.int64]:
-        """text * groups + group of each reef of each text."""
-        return np.add.outer(np.arange(n_texts) * self._n_groups, self._group_of)
-
-
-class ReefTable:
-    """Reefs of base and learned words, and the parameters of z-scores."""
-
-    def __init__(self, model: Model) -> None:
-        hierarchy = model.hierarchy
-        archipelago_of = [island.archipelago_id for island in hierarchy.islands]
-        self.model = model
-        self.n_reefs = model.n_reefs
-        self.islands = Groups([reef.island_id for reef in hierarchy.reefs], len(hierarchy.islands))
-        self.archipelagos = Groups(
-            [archipelago_of[reef.island_id] for reef in hierarchy.reefs], len(hierarchy.archipelagos)
-        )
-        self.reef_names = [reef.name for reef in hierarchy.reefs]
-        self.island_names = [island.name for island in hierarchy.islands]
-        self._mean = np.asarray(model.background[0])
-        self._deviation = np.sqrt(model.background[1])
-        self._rate, self._exponent = model.dispersion.tolist()
-        self.scale = _UNIT / self._deviation
-        self.scaled_mean = self._mean / self._deviation
-
-    def rows(self, words: NDArray[np.int64], custom: CustomRows) -> "Rows":
-        """Reefs of base and learned words."""
-        model = self.model
-        distinct, place = _distinct(words, model.n_words + custom.count)
-        split = int(np.searchsorted(distinct, model.n_words))
-        base, learned = distinct[:split], distinct[split:] - model.n_words
-        lengths, reefs, values = _rows(base, model.row_starts, model.row_reefs, model.row_bm25, model.weights)
-        if len(learned):
-            more = _rows(learned, custom.starts, custom.reefs, custom.bm25, custom.weights)
-            both = zip((lengths, reefs, values), more, strict=True)
-            lengths, reefs, values = (np.concatenate(pair) for pair in both)
-        return Rows(distinct, place, np.cumsum(lengths) - lengths, lengths, reefs, values)
-
-    def standardise(
-        self,
-        sums: NDArray[np.float64],
-        m1: NDArray[np.float64] | float,
-        text_deviation: NDArray[np.float64] | float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Compute (raw, z) from the sums of repetition_q * weight_q * bm25_q, all (texts, reefs), or (reefs,)
-        for one text.
-
-        `m1` and `text_deviation` as from `text_moments`. `sums` is overwritten with raw.
-        """
-        sums *= _UNIT
-        z = np.multiply.outer(m1, self._mean)
-        np.subtract(sums, z, out=z)
-        z /= np.multiply.outer(text_deviation, self._deviation)
-        return sums, z
-
-    def text_moments(
-        self, total: NDArray[np.int64], squares: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(M1, sqrt(M2 * D(M1))) of texts from the sums of their repetition_q and of its squares."""
-        m1, m2 = total / REPETITION_SCALE, squares / REPETITION_SCALE**2
-        dispersion = 1.0 + self._rate * np.power(np.maximum(m1 - 1.0, 0.0), self._exponent)
-        return m1, np.sqrt(np.where(m2 > 0, m2, 1.0) * dispersion)
-
-    def single_text_moments(self, total: int, squares: int) -> tuple[float, float]:
-        """Like `text_moments` for one text."""
-        m1, m2 = total / REPETITION_SCALE, squares / REPETITION_SCALE**2
-        # Python's power may differ from numpy's in the last bit.
-        dispersion = 1.0 + self._rate * float(np.power(max(m1 - 1.0, 0.0), self._exponent))
-        return m1, math.sqrt((m2 if m2 > 0 else 1.0) * dispersion)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Reefs of the words of a document.
-
-    words    i64 (rows,) ascending
-    place    i64 (all words,): row of each word; None for few words
-    starts, lengths   i64 (rows,): position of each row in `reefs` and `values`
-    reefs    i64;  values  f64: weight_q * bm25_q
-    """
-
-    words: NDArray[np.int64]
-    place: NDArray[np.int64] | None
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    reefs: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-    def of(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row of each word."""
-        return np.searchsorted(self.words, words) if self.place is None else self.place[words]
 
 
 class ScoredTexts(Sequence[TopicResult]):
@@ -274,10 +153,24 @@ class TextSums:
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
         return scaled
 
+    @cached_property
+    def _supported(self) -> NDArray[np.float64]:
+        """Values of the rows times their support."""
+        supported: NDArray[np.float64] = self._rows.values * self._rows.support
+        return supported
+
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         m1, text_deviation, repetition, _ = self._moments(first, last)
         sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
         return self.table.standardise(sums, m1, text_deviation)
+
+    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(M1, label z) of texts first..last-1, (texts,) and (texts, reefs)."""
+        starts = self._bags.starts[first : last + 1]
+        repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
+        borders = starts - starts[0]
+        sums = self._add_up(first, last, repetition.astype(np.float64), self._supported)
+        return self.table.label_z(sums, _sums(repetition, borders), _sums(repetition * repetition, borders))
 
     def _moments(
         self, first: int, last: int
@@ -340,34 +233,6 @@ class TextSums:
         """Ids of the words of one text, without its context."""
         words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
         return frozenset(map(self.custom.public_id, words.tolist()))
-
-
-def _distinct(words: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """(distinct words ascending, index among them by word id 0..n-1, None for few words)."""
-    if len(words) < _MANY:
-        return np.unique(words), None
-    seen = np.zeros(n, dtype=np.bool_)
-    seen[words] = True
-    distinct = np.flatnonzero(seen)
-    place = np.empty(n, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place
-
-
-def _rows(
-    words: NDArray[np.int64],
-    starts: NDArray[np.uint32] | NDArray[np.int64],
-    reefs: NDArray[np.uint8],
-    bm25: NDArray[np.uint16],
-    weights: NDArray[np.uint16],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(lengths, reefs, weight_q * bm25_q) of the CSR rows `words`."""
-    begins = starts[words].astype(np.int64)
-    lengths = starts[words + 1].astype(np.int64) - begins
-    at, _ = expand_spans(begins, lengths)
-    values = np.repeat(weights[words].astype(np.float64), lengths)
-    values *= bm25[at]
-    return lengths, reefs[at].astype(np.int64), values
 
 
 def _sums(values: NDArray[np.int64], borders: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """The base vocabulary: map tokens to words.
 
-A token is looked up in its full form, then without its clitic, then by its stem. Learned words are looked up
-last, so that adding one never changes the meaning of a known token.
+A token is looked up in its full form, then without its clitic, then by its stem. A form that is its own stem
+has no ending, so it is no inflection of another word: "william" is not "williams". Learned words are looked
+up last, so that adding one never changes the meaning of a known token.
 """
 
 from bisect import bisect_left
@@ -39,8 +40,9 @@ _MOST_CODES = 50_000
 
 @dataclass(frozen=True)
 class WordInfo:
-    """A word of the vocabulary. `idf_q` in 1/51, `reefs` (reef id, bm25 in 1/8192) strongest first,
-    `weight` the inverse document frequency in running text, `specificity` -2 (generic) to 2."""
+    """A word of the vocabulary. `idf_q` in 1/51, `reefs` (reef id, bm25 in 1/8192) strongest first, `support`
+    of each reef in 1/SUPPORT_STEPS, `weight` the inverse document frequency in running text, `specificity` -2
+    (generic) to 2."""
 
     word: str
     word_id: int
@@ -51,6 +53,7 @@ class WordInfo:
     is_compound: bool
     is_custom: bool
     reefs: list[tuple[int, int]]
+    support: list[int]
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,12 @@ class BaseVocabulary:
         row = slice(starts[word_id], starts[word_id + 1])
         return weights[word_id], reefs[row].tolist(), bm25[row].tolist()
 
+    def support(self, word_id: int) -> list[int]:
+        """Support of each reef of a word, in the order of `row`."""
+        starts = self.model.row_starts
+        levels: list[int] = self.model.row_support[int(starts[word_id]) : int(starts[word_id + 1])].tolist()
+        return levels
+
     @cached_property
     def _rows(self) -> tuple[memoryview, memoryview, memoryview, memoryview]:
         # Slices and single items of memoryviews are three times as fast as those of arrays.
@@ -136,8 +145,11 @@ class BaseVocabulary:
     def info(self, word_id: int) -> WordInfo:
         model = self.model
         row = slice(int(model.row_starts[word_id]), int(model.row_starts[word_id + 1]))
-        pairs = zip(model.row_reefs[row].tolist(), model.row_bm25[row].tolist(), strict=True)
-        reefs = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+        columns = model.row_reefs[row], model.row_bm25[row], model.row_support[row]
+        reefs = sorted(
+            zip(*(column.tolist() for column in columns), strict=True),
+            key=lambda entry: (-entry[1], entry[0]),
+        )
         word = model.words[word_id]
         return WordInfo(
             word=word,
@@ -148,7 +160,8 @@ class BaseVocabulary:
             weight=int(model.weights[word_id]) / WEIGHT_SCALE,
             is_compound=word_id >= model.n_words - model.n_compounds,
             is_custom=False,
-            reefs=reefs,
+            reefs=[(reef, bm25_q) for reef, bm25_q, _ in reefs],
+            support=[level for _, _, level in reefs],
         )
 
     def _look_up(self, forms: Sequence[str]) -> list[int]:
@@ -163,7 +176,7 @@ class BaseVocabulary:
             base = _short(without_clitic(form))
             word = self._forms.get(fnv1a64(base))
             if word < 0:
-                word = self._stems.get(fnv1a64(stem(base)))
+                word = self._stems.get(fnv1a64(_root(form, base, stem(base))))
         return kind | (word + 1) << _WORD_SHIFT | (self._parts.get(hashed) + 1) << _PART_SHIFT
 
     def _codes_of_many(self, forms: Sequence[str]) -> list[int]:
@@ -171,9 +184,11 @@ class BaseVocabulary:
         hashes = fnv1a64_many(list(map(_short, forms)))
         words = np.where(kinds == WORD, self._forms.find(hashes), -1)
         missing = np.flatnonzero((kinds == WORD) & (words < 0))
-        bases = [_short(without_clitic(forms[index])) for index in missing.tolist()]
+        unknown = [forms[index] for index in missing.tolist()]
+        bases = [_short(without_clitic(form)) for form in unknown]
         by_base = self._forms.find(fnv1a64_many(bases))
-        words[missing] = np.where(by_base >= 0, by_base, self._stems.find(fnv1a64_many(stem_many(bases))))
+        roots = list(map(_root, unknown, bases, stem_many(bases)))
+        words[missing] = np.where(by_base >= 0, by_base, self._stems.find(fnv1a64_many(roots)))
         parts = self._parts.find(hashes)
         codes: list[int] = (kinds | (words + 1) << _WORD_SHIFT | (parts + 1) << _PART_SHIFT).tolist()
         return codes
@@ -213,6 +228,12 @@ class _HashTable:
 
 def _short(form: str) -> str:
     return form if len(form) <= MAX_WORD_CHARS else ""
+
+
+def _root(form: str, base: str, stemmed: str) -> str:
+    """Stem by which a form without clitic is looked up; none if the stemmer took no ending off, because only
+    older spelling writes one as a clitic ("seiz'd")."""
+    return stemmed if stemmed != base or form.endswith("'d") else ""
 
 
 def _kind(form: str) -> int:

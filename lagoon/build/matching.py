@@ -48,10 +48,13 @@ def vocabulary_model(lexicon: Lexicon) -> Model:
         row_starts=np.zeros(n_words + 1, np.uint32),
         row_reefs=np.zeros(0, np.uint8),
         row_bm25=np.zeros(0, np.uint16),
+        row_support=np.zeros(0, np.uint8),
         weights=np.zeros(n_words, np.uint16),
         reef_words=np.zeros(0, np.uint32),
         background=np.zeros((2, 0)),
         dispersion=np.zeros(2),
+        label_background=np.zeros((2, 0)),
+        label_dispersion=np.zeros(2),
     )
 
 

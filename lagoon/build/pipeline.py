@@ -19,10 +19,11 @@ from lagoon.build.lexicon import Lexicon, build_lexicon, lemma_ids, misled_infle
 from lagoon.build.matching import count_texts, count_windows, sample_windows, vocabulary_model
 from lagoon.build.regression import fit_word_vectors, mean_rows
 from lagoon.build.spelling import largest_prefix_shares, spelling_directions, without
+from lagoon.build.support import support_levels
 from lagoon.build.taxonomy import ARCHIPELAGOS, REEFS_FILE, NamedReef, Taxonomy, TaxonomyError, read_taxonomy
 from lagoon.build.whitening import Whitening, fit_whitening
 from lagoon.build.wordnet import WordNet, read_wordnet
-from lagoon.model import Archipelago, Hierarchy, Island, Model, Reef
+from lagoon.model import SUPPORT_STEPS, Archipelago, Hierarchy, Island, Model, Reef
 from lagoon.tokens import tokenise
 from lagoon.vocabulary import BaseVocabulary
 
@@ -67,13 +68,17 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class RunningText:
-    """Statistics of running text: windows with each word, sum of each word's repetition weights, and word
-    counts of sampled windows of each of SAMPLE_SIZES."""
+    """Statistics of running text: word counts of its windows, windows with each word, sum of each word's
+    repetition weights, and word counts of sampled windows of each of SAMPLE_SIZES."""
 
-    n_windows: int
+    windows: sparse.csr_matrix
     document_frequencies: npt.NDArray[np.int64]
     mass: npt.NDArray[np.float64]
     samples: list[sparse.csr_matrix]
+
+    @property
+    def n_windows(self) -> int:
+        return int(self.windows.shape[0])
 
 
 def build_model(sources: Sources, parameters: Parameters, version: str) -> Model:
@@ -175,7 +180,7 @@ def read_running_text(vocabulary: BaseVocabulary, sources: Sources, parameters: 
     """Count the words of running text in windows of ``window_tokens`` tokens."""
     counts = count_windows(vocabulary, _texts(sources), parameters.window_tokens)
     return RunningText(
-        counts.shape[0],
+        counts,
         background.document_frequencies(counts),
         background.repetition_mass(counts),
         sample_windows(vocabulary, _texts(sources), SAMPLE_SIZES, parameters.sample_spacing),
@@ -277,8 +282,7 @@ def assemble(
     """Quantise the table, measure the background of the quantised table, and list typical words."""
     built = table.build_table(strengths)
     weights = quantise_weights(background.rarity(running.document_frequencies, running.n_windows))
-    contributions = sparse.csr_matrix(sparse.diags(weights / WEIGHT_SCALE) @ built.matrix(len(centroids)))
-    moments = background.contribution_moments(contributions, running.mass)
+    bm25 = built.matrix(len(centroids))
     typical = naming.typical_words(
         lexicon.words[: lexicon.n_singles],
         points[: lexicon.n_singles],
@@ -286,7 +290,7 @@ def assemble(
         np.asarray(strengths[: lexicon.n_singles].argmax(axis=1)).ravel(),
         running.document_frequencies[: lexicon.n_singles],
     )
-    return replace(
+    model = replace(
         base,
         version=version,
         hierarchy=_hierarchy(taxonomy, typical, built.reef_words),
@@ -296,8 +300,28 @@ def assemble(
         row_bm25=built.bm25_q,
         weights=weights,
         reef_words=built.reef_words,
+    )
+    return with_background(model, bm25, running)
+
+
+def with_background(model: Model, bm25: sparse.csr_matrix, running: RunningText) -> Model:
+    """Measure what running text says about the associations `bm25` (n_words, n_reefs) of a model: the
+    background of contributions, their support, and the background of supported contributions."""
+    contributions = sparse.csr_matrix(sparse.diags(model.weights / WEIGHT_SCALE) @ bm25)
+    contributions.sort_indices()
+    moments = background.contribution_moments(contributions, running.mass)
+    dispersion = background.dispersion(running.samples, contributions, moments)
+    levels = support_levels(bm25, contributions, running.windows, moments, dispersion)
+    supported = contributions.copy()
+    supported.data *= levels / SUPPORT_STEPS
+    label_moments = background.contribution_moments(supported, running.mass)
+    return replace(
+        model,
         background=moments,
-        dispersion=background.dispersion(running.samples, contributions, moments),
+        dispersion=dispersion,
+        row_support=levels,
+        label_background=label_moments,
+        label_dispersion=background.dispersion(running.samples, supported, label_moments),
     )
 
 

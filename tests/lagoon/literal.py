@@ -34,7 +34,8 @@ def lemma(form: str) -> str | None:
         if candidate in IRREGULAR:
             return IRREGULAR[candidate]
     stems = {stem(word): word for word in WORDS}
-    return stems.get(stem(without_clitic(form)))
+    base = without_clitic(form)
+    return stems.get(stem(base)) if stem(base) != base or form.endswith("'d") else None
 
 
 def read(text: str) -> Read:

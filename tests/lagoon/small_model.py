@@ -78,6 +78,9 @@ def build_model() -> Model:
 
     form_hashes, form_words = table(forms)
     stem_hashes, stem_words = table(stems)
+    n_entries = sum(len(reefs) for reefs, _ in rows)
+    weights = quantise_weights(rng.uniform(2.0, 12.0, len(names)))
+    background = np.stack((rng.uniform(0.2, 1.5, n_reefs), rng.uniform(0.5, 4.0, n_reefs)))
     return Model(
         version="test",
         checksum="",
@@ -102,8 +105,11 @@ def build_model() -> Model:
         row_starts=np.cumsum([0, *(len(reefs) for reefs, _ in rows)]).astype(np.uint32),
         row_reefs=np.concatenate([reefs for reefs, _ in rows]).astype(np.uint8),
         row_bm25=np.concatenate([values for _, values in rows]),
-        weights=quantise_weights(rng.uniform(2.0, 12.0, len(names))),
+        row_support=rng.integers(0, 16, n_entries).astype(np.uint8),
+        weights=weights,
         reef_words=reef_words,
-        background=np.stack((rng.uniform(0.2, 1.5, n_reefs), rng.uniform(0.5, 4.0, n_reefs))),
+        background=background,
         dispersion=np.array([0.1, 0.6]),
+        label_background=background / 2,
+        label_dispersion=np.array([0.05, 0.7]),
     )

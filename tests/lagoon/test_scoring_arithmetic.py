@@ -11,6 +11,7 @@ from lagoon import LagoonError, ReefScorer
 from lagoon.model import Model
 
 PIECES = [*WORDS, *" ".join(COMPOUNDS).split(), "attacks", "children", "leaves", "banks", "heart's"]
+PIECES += ["empties", "empti", "empti's", "empti'd"]
 PIECES += ["the", "of", "it's", "2", "1999", "blorg", "zzyzx", ",", ".", "-", "(", "Heart", "DAY"]
 TEXTS = st.lists(
     st.tuples(st.sampled_from(PIECES), st.sampled_from([" ", " ", " ", "-", ", "])), max_size=25

@@ -26,6 +26,7 @@ LEARNED = {
 PIECES = [*WORDS, *" ".join(COMPOUNDS).split(), "attacks", "children", "banks", "children's", "Heart", "DAY"]
 PIECES += ["blorg", "blorgs", "blorg's", "frob", "frobs", "zzyzx", "star", "stars", "the", "of", "it's"]
 PIECES += ["St", "mt", "u.s.", "a.b", "A.B.C.", "i", "o’clock", "2", "1999", "x1", "café", "ﬁ", "日", "'tis"]
+PIECES += ["empties", "Empti", "empti’s", "empti'd"]
 GAPS = [" ", " ", " ", "-", "_", "  ", ", ", ". ", ".", "! ", "", "\n", "\n\n", "\r", "\n- ", "’", "'", "\t"]
 GAPS += ["\u00a0", " “", "” ", "—", "\u2029", "\x1c", "\u00ad", "\u0301", "... ", ".) ", "\n# ", "º", "\x85"]
 TEXTS = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(GAPS)), max_size=30).map(

@@ -101,10 +101,19 @@ def test_compounds_are_found_under_their_own_tokens(model: Model) -> None:
         ("running", "running"),
         ("women", "woman"),
         ("largest", "large"),
+        ("kinematic", "kinematics"),
+        ("seiz'd", "seize"),
     ],
 )
 def test_inflections_reach_their_lemma(model: Model, form: str, lemma: str) -> None:
     assert model.words[BaseVocabulary(model).find([form])] == lemma
+
+
+@pytest.mark.parametrize("form", ["william", "william's", "richard", "weller", "henri", "amid", "seiz"])
+@pytest.mark.parametrize("others", [0, 20])
+def test_a_form_that_is_its_own_stem_is_no_inflection(model: Model, form: str, others: int) -> None:
+    forms = [form, *model.words[:others]]
+    assert BaseVocabulary(model).resolve(forms).words[0] == -1
 
 
 def test_names_are_unique_and_readable(model: Model) -> None:

@@ -1,0 +1,88 @@
+"""Probabilities that a text is about its reefs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import lagoon
+from lagoon import labels
+from lagoon.model import SUPPORT_STEPS
+from lagoon.scorer import ReefScorer
+
+EEL = "The electric eel can stun its prey with shocks of several hundred volts, produced by modified muscle cells."
+ISLANDS = np.array([0, 0, 1, 1])
+
+
+def probabilities_of(label_z: list[float], m1: float = 50.0) -> list[float]:
+    ids = np.arange(len(label_z))[None, :]
+    values = labels.probabilities(np.array([label_z]), np.array([m1]), ids, ISLANDS)
+    return [float(value) for value in values[0]]
+
+
+def test_larger_label_z_gives_a_larger_probability() -> None:
+    low, high = probabilities_of([2.0, 0.0, 0.0, 0.0])[0], probabilities_of([6.0, 0.0, 0.0, 0.0])[0]
+    assert 0 < low < high < 1
+
+
+def test_label_z_of_at_most_zero_gives_no_probability() -> None:
+    assert probabilities_of([3.0, 0.0, -1.0, 0.0])[1:] == [0.0, 0.0, 0.0]
+
+
+def test_later_rank_lowers_the_probability() -> None:
+    alone = probabilities_of([4.0, 0.0, 0.0, 0.0])[0]
+    second = probabilities_of([4.0, 0.0, 9.0, 0.0])[0]
+    assert second < alone
+
+
+def test_other_reef_of_the_island_raises_the_probability() -> None:
+    assert probabilities_of([4.0, 2.0, 0.0, 0.0])[0] > probabilities_of([4.0, 0.0, 2.0, 0.0])[0]
+
+
+def test_longer_text_raises_the_probability() -> None:
+    assert probabilities_of([4.0, 0.0, 0.0, 0.0], m1=80)[0] > probabilities_of([4.0, 0.0, 0.0, 0.0], m1=5)[0]
+
+
+@pytest.fixture(scope="module")
+def scorer() -> ReefScorer:
+    return lagoon.load()
+
+
+@pytest.mark.parametrize("text", [EEL, "", "of the and", "bank", "Tides and tides; the tide."])
+def test_short_and_long_ways_give_equal_probabilities(scorer: ReefScorer, text: str) -> None:
+    assert scorer.score(text).probabilities == scorer.score_batch([text, EEL])[0].probabilities
+
+
+def test_probabilities_belong_to_the_strongest_reefs(scorer: ReefScorer) -> None:
+    topic = scorer.score(EEL, top_k=38)
+    chances = dict(zip((reef.name for reef in topic.top_reefs), topic.probabilities, strict=True))
+    assert chances["fish and whales"] > 0.5
+    assert chances["number words"] < chances["electricity and magnetism"] < chances["fish and whales"]
+
+
+def test_word_without_support_adds_to_z_but_not_to_labels(scorer: ReefScorer) -> None:
+    word = scorer.add_custom_word("zorbling", [(0, 1.0)])
+    known = scorer.without_custom_words().with_custom_words([word])
+    silent = scorer.without_custom_words().with_custom_words([dataclasses.replace(word, support=[0])])
+    text = "zorbling zorbling"
+    assert silent.score(text).z_scores[0] == known.score(text).z_scores[0] > 0
+    assert known.score(text).probabilities[0] > 0
+    assert silent.score(text).probabilities[0] == 0
+
+
+def test_supporting_words_are_those_of_the_reef(scorer: ReefScorer) -> None:
+    reef_ids = {reef.name: reef.id for reef in scorer.reefs}
+    fish = reef_ids["fish and whales"]
+    words = scorer.supporting_words(EEL, {fish})
+    assert words[fish][0][0] == "electric eel"
+    assert [value for _, value in words[fish]] == sorted((v for _, v in words[fish]), reverse=True)
+    assert set(words) == {fish}
+
+
+def test_support_is_within_its_range(scorer: ReefScorer) -> None:
+    info = scorer.lookup_word("eel")
+    assert info is not None
+    assert len(info.support) == len(info.reefs)
+    assert all(0 <= level <= SUPPORT_STEPS for level in info.support)
