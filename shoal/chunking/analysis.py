@@ -8,21 +8,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
 
-from lagoon import ReadText, SectionStart, Sentence, TextSentences
+from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnalysis, TextSentences
 from shoal.chunking.profiles import SCORE_DIGITS, build_chunks
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
-from shoal.models import (
-    Chunk,
-    DocumentDraft,
-    LeftOut,
-    ParsedDocument,
-    ScoredDocument,
-    Section,
-)
-from shoal.scorer import LearningScorer, Scorer
+from shoal.models import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
+from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic
 from shoal.settings import Settings
 
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German,
@@ -30,7 +22,7 @@ from shoal.settings import Settings
 # on, hardly any English text and every German text falls below the limit.
 LOW_COVERAGE = 0.55
 MIN_WORDS_TO_JUDGE = 20
-NO_TEXT = "the document has no text besides headings, comments and rules"
+NO_TEXT = "the document has no text besides headings, comments, rules and boilerplate"
 LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this ends a chunk, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400
@@ -43,18 +35,38 @@ _LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyzedDraft:
-    """A draft, its structure, and lagoon's analysis of it.
+class AnalyzedDocument:
+    """A parsed draft, cut into segments that become chunks.
 
-    `contexts`: title and headings of each section, as the scorer counted them. `analysis`: a
-    DocumentAnalysis; a TextSegments where several drafts were analyzed at once; a CutAnalysis where the chunk
-    boundaries were given.
+    firsts    number of the first sentence of each segment
+    contexts  title and headings above each segment, as the scorer counts them
+    topics    profile of each segment; empty before they are scored
+    read      the tokens, with which `rescore` saves reading the text again; None for a short text
+    analysis  what lagoon found out besides, about a draft that was analyzed alone
     """
 
     draft: DocumentDraft
     parsed: ParsedDocument
-    contexts: tuple[str, ...]
-    analysis: Any
+    firsts: Sequence[int]
+    contexts: Sequence[str]
+    topics: Sequence[Topic] = ()
+    read: ReadText | None = None
+    analysis: DocumentAnalysis | None = None
+
+    @property
+    def cuts(self) -> list[int]:
+        """Start offsets of the chunks."""
+        return [self.parsed.sentences[first].start_char for first in self.firsts]
+
+    @property
+    def sections(self) -> list[SectionStart]:
+        """The segments as sections, which makes the scorer keep them."""
+        return list(map(SectionStart, self.firsts, self.contexts))
+
+    def without_topics(self) -> AnalyzedDocument:
+        """The same before it was scored: all that `rescore` needs, in a small part of the memory."""
+        parsed = self.parsed if self.read is None else dataclasses.replace(self.parsed, masked="")
+        return dataclasses.replace(self, parsed=parsed, topics=(), analysis=None)
 
 
 def score_document(
@@ -68,61 +80,116 @@ def score_document(
     return scored_document(analyzed, scorer, vocabulary_version=vocabulary_version)
 
 
-def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalyzedDraft:
-    """Parse a draft and segment it where the topic changes.
+def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> AnalyzedDocument:
+    """Parse a draft, segment it where the topic changes, and score the segments.
 
     Raises EmptyDocumentError if the draft has no sentence, and DocumentTooLargeError.
     """
-    parsed = parse(draft, max_block_chars=settings.max_chunk_chars)
+    parsed = _parse(draft, settings)
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
-    sections = _section_starts(draft.title, parsed, settings.heading_weight > 0)
+    contexts = _contexts(draft, parsed, settings)
+    sections = _section_starts(parsed, contexts)
     analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
-    if len(analysis.boundaries) >= MAX_CHUNKS:
-        raise DocumentTooLargeError(
-            f"the document has more than {MAX_CHUNKS:,} passages, which is the limit; split it into several"
-        )
-    return AnalyzedDraft(draft, parsed, tuple(section.context for section in sections), analysis)
-
-
-class AnalyzedDrafts(NamedTuple):
-    """Drafts that were analyzed at once, and lagoon's TextsAnalysis of them."""
-
-    drafts: list[AnalyzedDraft]
-    analysis: Any
+    document = _segmented(draft, parsed, contexts, analysis.boundaries, analysis.topics)
+    if not isinstance(analysis, DocumentAnalysis):
+        return document
+    return dataclasses.replace(document, read=analysis.read, analysis=analysis)
 
 
 def analyze_many(
     drafts: Sequence[DocumentDraft], scorer: LearningScorer, settings: Settings
-) -> AnalyzedDrafts:
-    """Analyze several drafts at once with a scorer of lagoon; drafts without a sentence are left out.
+) -> tuple[list[AnalyzedDocument], TextsAnalysis]:
+    """Analyze several drafts at once; drafts without a sentence are left out. Also returns lagoon's analysis.
 
     Gives the same segments as `analyze` of each draft, for notes in a fifth of the time.
     """
-    parsed = [(draft, parse(draft, max_block_chars=settings.max_chunk_chars)) for draft in drafts]
+    parsed = [(draft, _parse(draft, settings)) for draft in drafts]
     texts = [
-        (
-            draft,
-            document,
-            TextSentences(
-                _sentences(document), _section_starts(draft.title, document, settings.heading_weight > 0)
-            ),
-        )
+        (draft, document, _contexts(draft, document, settings))
         for draft, document in parsed
         if document.sentences
     ]
-    analysis = scorer.analyze_many([text for _, _, text in texts], **_options(settings))
-    return AnalyzedDrafts(
+    analysis = scorer.analyze_many(
         [
-            AnalyzedDraft(draft, document, tuple(section.context for section in text.sections), segments)
-            for (draft, document, text), segments in zip(texts, analysis, strict=True)
+            TextSentences(_sentences(document), _section_starts(document, contexts))
+            for _, document, contexts in texts
         ],
-        analysis,
+        **_options(settings),
     )
+    documents = [
+        _segmented(*text, segments.boundaries, segments.topics)
+        for text, segments in zip(texts, analysis, strict=True)
+    ]
+    return documents, analysis
 
 
-def _options(settings: Settings) -> dict[str, Any]:
-    """Segmentation options of the scorer."""
+def cut(
+    draft: DocumentDraft, cuts: Sequence[int], settings: Settings, *, keep_boilerplate: bool = False
+) -> AnalyzedDocument | None:
+    """Parse a draft whose chunks start at the offsets `cuts`; `rescore` scores them.
+
+    Returns None if an offset is not the start of a sentence, or the first is not that of the first sentence:
+    the text was parsed in another way then.
+    """
+    parsed = _parse(draft, settings, keep_boilerplate=keep_boilerplate)
+    numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
+    firsts = [numbers[offset] for offset in cuts if offset in numbers]
+    if not firsts or firsts[0] != 0 or len(firsts) < len(cuts):
+        return None
+    return _segmented(draft, parsed, _contexts(draft, parsed, settings), firsts[1:])
+
+
+def rescore(document: AnalyzedDocument, scorer: LearningScorer, settings: Settings) -> AnalyzedDocument:
+    """Score the segments of a document; learned words do not move their boundaries."""
+    if document.read is None:
+        return rescore_many([document], scorer, settings)[0]
+    topics = scorer.score_sections(
+        document.read,
+        document.sections,
+        context_weight=settings.heading_weight,
+        top_k=settings.reefs_per_chunk,
+    )
+    return dataclasses.replace(document, topics=topics, analysis=None)
+
+
+def rescore_many(
+    documents: Sequence[AnalyzedDocument], scorer: Scorer, settings: Settings
+) -> list[AnalyzedDocument]:
+    """Score the segments of several documents with their masked text; each result equals that of `rescore`.
+
+    The documents are scored as one text with a section border between them: for notes this takes a third of
+    the time.
+    """
+    if not documents:
+        return []
+    sentences = [sentence for document in documents for sentence in _sentences(document.parsed)]
+    starts = accumulate((len(document.parsed.sentences) for document in documents), initial=0)
+    sections = [
+        SectionStart(start + first, context)
+        for start, document in zip(starts, documents, strict=False)
+        for first, context in document.sections
+    ]
+    # All boundaries are given; these limits disable the search for more.
+    options: AnalysisOptions = {
+        **_options(settings),
+        "min_chunk_sentences": len(sentences) + 1,
+        "max_chunk_sentences": 0,
+        "max_chunk_chars": 0,
+    }
+    topics = iter(scorer.analyze(sentences, sections=sections, **options).topics)
+    return [
+        dataclasses.replace(document, topics=list(islice(topics, len(document.firsts))), analysis=None)
+        for document in documents
+    ]
+
+
+def _parse(draft: DocumentDraft, settings: Settings, *, keep_boilerplate: bool = False) -> ParsedDocument:
+    return parse(draft, max_block_chars=settings.max_chunk_chars, keep_boilerplate=keep_boilerplate)
+
+
+def _options(settings: Settings) -> AnalysisOptions:
+    """Options of the scorer."""
     return {
         "sensitivity": settings.sensitivity,
         "smooth_window": settings.smooth_window,
@@ -134,154 +201,31 @@ def _options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def chunk_starts(analyzed: AnalyzedDraft) -> list[int]:
-    """Start offsets of the chunks of an analyzed draft."""
-    sentences = analyzed.parsed.sentences
-    return [sentences[first].start_char for first in (0, *analyzed.analysis.boundaries)]
-
-
-def analyze_cut(
+def _segmented(
     draft: DocumentDraft,
-    cuts: Sequence[int],
-    scorer: LearningScorer,
-    settings: Settings,
-    *,
-    read: ReadDraft | None = None,
-) -> AnalyzedDraft | None:
-    """Score a draft with chunks that start at the offsets `cuts`; learned words do not move chunk boundaries.
-
-    `read`: the parsed and tokenized draft, if an earlier stage has it. Returns None if an offset is not the
-    start of
-    a sentence, or the first offset is not the start of the first sentence: the text was parsed in another way
-        then.
-    """
-    if read is None or read.text is None:
-        return analyze_cuts([CutDraft(draft, cuts, read and read.parsed)], scorer, settings)[0]
-    cut = _cut(CutDraft(draft, cuts, read.parsed), settings)
-    if cut is None:
-        return None
-    topics = scorer.score_sections(
-        read.text,
-        [SectionStart(first, context) for first, context in zip(cut.firsts, cut.contexts, strict=True)],
-        context_weight=settings.heading_weight,
-        top_k=settings.reefs_per_chunk,
-    )
-    ends = [*cut.firsts[1:], len(cut.parsed.sentences)]
-    segments = [Segment(*fields) for fields in zip(cut.firsts, ends, topics, strict=True)]
-    return AnalyzedDraft(draft, cut.parsed, tuple(cut.contexts), CutAnalysis(segments))
-
-
-class ReadDraft(NamedTuple):
-    """A parsed draft with its tokenized text, if there is one. `parsed.masked` is empty then: it is no longer
-    needed."""
-
-    parsed: ParsedDocument
-    text: ReadText | None
-
-    @staticmethod
-    def of(analyzed: AnalyzedDraft) -> ReadDraft:
-        """Take both from the analysis of a single draft by a scorer of lagoon."""
-        text = analyzed.analysis.read
-        parsed = analyzed.parsed if text is None else dataclasses.replace(analyzed.parsed, masked="")
-        return ReadDraft(parsed, text)
-
-
-class CutDraft(NamedTuple):
-    """A draft, the start offsets of its chunks, and the parsed document if an earlier stage has it."""
-
-    draft: DocumentDraft
-    cuts: Sequence[int]
-    parsed: ParsedDocument | None
-
-
-class CutAnalysis(NamedTuple):
-    """The segments of a draft whose chunk boundaries were given."""
-
-    segments: Sequence[Segment]
-
-
-class Segment(NamedTuple):
-    """Sentences start_idx..end_idx-1 of a draft and their topic, like lagoon's TopicSegment."""
-
-    start_idx: int
-    end_idx: int
-    topic: Any
-
-
-def analyze_cuts(
-    drafts: Sequence[CutDraft], scorer: Scorer, settings: Settings
-) -> list[AnalyzedDraft | None]:
-    """Analyze several drafts with given chunk boundaries; each result equals that of `analyze_cut`.
-
-    The drafts are scored as one text with a section border between them: for notes this takes a third of the
-        time.
-    """
-    cut = [_cut(draft, settings) for draft in drafts]
-    parsed_drafts = [draft for draft in cut if draft is not None]
-    if not parsed_drafts:
-        return [None] * len(drafts)
-    sentences = [sentence for draft in parsed_drafts for sentence in _sentences(draft.parsed)]
-    starts = list(accumulate((len(draft.parsed.sentences) for draft in parsed_drafts), initial=0))
-    analysis = scorer.analyze(
-        sentences,
-        sensitivity=settings.sensitivity,
-        smooth_window=settings.smooth_window,
-        # All boundaries are given; these values disable the search for more.
-        min_chunk_sentences=len(sentences) + 1,
-        max_chunk_sentences=0,
-        max_chunk_chars=0,
-        sections=[
-            SectionStart(start + first, context)
-            for start, draft in zip(starts, parsed_drafts, strict=False)
-            for first, context in zip(draft.firsts, draft.contexts, strict=True)
-        ],
-        context_weight=settings.heading_weight,
-        top_k=settings.reefs_per_chunk,
-    )
-    segments = iter(analysis.segments)
-    start_of = iter(starts)
-
-    def analyzed(draft: _CutDraft) -> AnalyzedDraft:
-        start = next(start_of)
-        own = [
-            Segment(segment.start_idx - start, segment.end_idx - start, segment.topic)
-            for segment in islice(segments, len(draft.firsts))
-        ]
-        return AnalyzedDraft(draft.draft, draft.parsed, tuple(draft.contexts), CutAnalysis(own))
-
-    return [None if draft is None else analyzed(draft) for draft in cut]
-
-
-class _CutDraft(NamedTuple):
-    """A parsed draft with the first sentences of its chunks and the context of each."""
-
-    draft: DocumentDraft
-    parsed: ParsedDocument
-    firsts: list[int]
-    contexts: list[str]
-
-
-def _cut(cut_draft: CutDraft, settings: Settings) -> _CutDraft | None:
-    draft, cuts, parsed = cut_draft
-    parsed = parsed or parse(draft, max_block_chars=settings.max_chunk_chars)
-    numbers = {sentence.start_char: i for i, sentence in enumerate(parsed.sentences)}
-    firsts = [numbers[cut] for cut in cuts if cut in numbers]
-    if not firsts or firsts[0] != 0 or len(firsts) < len(cuts):
-        return None
-    section_contexts = [_context(draft.title, section) for section in parsed.sections]
-    with_context = settings.heading_weight > 0
-    contexts = [section_contexts[parsed.sentences[i].section] if with_context else "" for i in firsts]
-    return _CutDraft(draft, parsed, firsts, contexts)
+    parsed: ParsedDocument,
+    contexts: Sequence[str],
+    boundaries: Sequence[int],
+    topics: Sequence[Topic] = (),
+) -> AnalyzedDocument:
+    """The document with its first segment and those that start at `boundaries`. `contexts`: by section."""
+    if len(boundaries) >= MAX_CHUNKS:
+        raise DocumentTooLargeError(
+            f"the document has more than {MAX_CHUNKS:,} passages, which is the limit; split it into several"
+        )
+    firsts = (0, *boundaries)
+    of_segments = [contexts[parsed.sentences[first].section] for first in firsts]
+    return AnalyzedDocument(draft, parsed, firsts, of_segments, topics)
 
 
 def scored_document(
-    analyzed: AnalyzedDraft, scorer: Scorer, *, vocabulary_version: int = 0
+    analyzed: AnalyzedDocument, scorer: Scorer, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
-    """Build the scored document of an analyzed draft; `scorer` supplies only the version of its data."""
-    draft, parsed, analysis = analyzed.draft, analyzed.parsed, analyzed.analysis
-    segments = analysis.segments
-    chunks = build_chunks(draft.content, parsed.sentences, segments)
-    topics = [segment.topic for segment in segments]
+    """Build the scored document of an analyzed one; `scorer` supplies only the version of its data."""
+    draft, parsed = analyzed.draft, analyzed.parsed
+    # lagoon computes profiles on access.
+    topics = list(analyzed.topics)
+    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
     coverage = round(matched / n_words, SCORE_DIGITS) if n_words else 0.0
@@ -305,7 +249,7 @@ def _sentences(parsed: ParsedDocument) -> list[Sentence]:
     return [Sentence(masked[s.start_char : s.end_char], s.start_char, s.end_char) for s in parsed.sentences]
 
 
-def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> list[SectionStart]:
+def _section_starts(parsed: ParsedDocument, contexts: Sequence[str]) -> list[SectionStart]:
     """Sentences where a chunk must begin: the first of a section, and the first after a long left-out
     span."""
     starts: list[SectionStart] = []
@@ -314,9 +258,16 @@ def _section_starts(title: str, parsed: ParsedDocument, with_context: bool) -> l
     for i, sentence in enumerate(parsed.sentences):
         if sentence.section != section or sentence.start_char - end > MAX_GAP_CHARS:
             section = sentence.section
-            starts.append(SectionStart(i, _context(title, parsed.sections[section]) if with_context else ""))
+            starts.append(SectionStart(i, contexts[section]))
         end = sentence.end_char
     return starts
+
+
+def _contexts(draft: DocumentDraft, parsed: ParsedDocument, settings: Settings) -> list[str]:
+    """The context of each section; all are empty if headings have no weight."""
+    if not settings.heading_weight > 0:
+        return [""] * len(parsed.sections)
+    return [_context(draft.title, section) for section in parsed.sections]
 
 
 def _context(title: str, section: Section) -> str:

@@ -7,12 +7,13 @@ import math
 import operator
 import re
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models import Chunk, IslandScore, ReefScore, SentenceSpan
+from shoal.scorer import Topic
 from shoal.support.columns import Columns
 
 # lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
@@ -25,19 +26,17 @@ _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def build_chunks(
-    content: str, sentences: Sequence[SentenceSpan], segments: Sequence[Any]
+    content: str, sentences: Sequence[SentenceSpan], firsts: Sequence[int], topics: Sequence[Topic]
 ) -> tuple[Chunk, ...]:
-    """Build one chunk from each segment of a draft, in order."""
-    starts = np.array([sentences[segment.start_idx].start_char for segment in segments], dtype=np.int64)
-    ends = np.array([sentences[segment.end_idx - 1].end_char for segment in segments], dtype=np.int64)
+    """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each."""
+    segments = [sentences[first:end] for first, end in pairwise([*firsts, len(sentences)])]
+    starts = np.array([segment[0].start_char for segment in segments], dtype=np.int64)
+    ends = np.array([segment[-1].end_char for segment in segments], dtype=np.int64)
     line_starts = _line_starts(content)
     first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
     last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
-    spans = zip(starts.tolist(), ends.tolist(), first_lines, last_lines, segments, strict=True)
-    return tuple(
-        _chunk(index, sentences[segment.start_idx].section, content[start:end], (start, end), lines, segment)
-        for index, (start, end, *lines, segment) in enumerate(spans)
-    )
+    parts = zip(segments, first_lines, last_lines, topics, strict=True)
+    return tuple(_chunk(content, index, *part) for index, part in enumerate(parts))
 
 
 def _line_starts(content: str) -> NDArray[np.int64]:
@@ -46,21 +45,21 @@ def _line_starts(content: str) -> NDArray[np.int64]:
 
 
 def _chunk(
-    index: int, section: int, text: str, span: tuple[int, int], lines: Sequence[int], segment: Any
+    content: str, index: int, segment: Sequence[SentenceSpan], first_line: int, last_line: int, topic: Topic
 ) -> Chunk:
-    topic = segment.topic
+    start, end = segment[0].start_char, segment[-1].end_char
     reefs, islands = _reefs(topic), _islands(topic)
     z_scores = reefs.fields[_Z_SCORE]
     natural, physical, abstract, social = topic.arch_scores
     return Chunk(
         chunk_index=index,
-        section=section,
-        text=text,
-        start_char=span[0],
-        end_char=span[1],
-        start_line=lines[0],
-        end_line=lines[1],
-        sentence_count=segment.end_idx - segment.start_idx,
+        section=segment[0].section,
+        text=content[start:end],
+        start_char=start,
+        end_char=end,
+        start_line=first_line,
+        end_line=last_line,
+        sentence_count=len(segment),
         confidence=topic.confidence,
         coverage=topic.coverage,
         matched_words=topic.matched_words,
@@ -74,14 +73,23 @@ def _chunk(
 _Z_SCORE = ReefScore._fields.index("z_score")
 
 
-def _reefs(topic: Any) -> Columns[ReefScore]:
+def _reefs(topic: Topic) -> Columns[ReefScore]:
     """The reefs of a chunk with z above 0, strongest first."""
     columns = topic.reef_columns
-    fields = columns.reef_ids, columns.names, columns.z_scores, columns.raw_bm25, columns.n_contributing_words
-    return Columns(ReefScore, fields)
+    return Columns(
+        ReefScore,
+        (
+            columns.reef_ids,
+            columns.names,
+            columns.z_scores,
+            columns.raw_bm25,
+            columns.n_contributing_words,
+            topic.probabilities,
+        ),
+    )
 
 
-def _islands(topic: Any) -> Columns[IslandScore]:
+def _islands(topic: Topic) -> Columns[IslandScore]:
     """The islands of a chunk with an aggregate above 0, strongest first."""
     columns = topic.island_columns(ISLANDS_PER_CHUNK)
     fields = columns.island_ids, columns.names, columns.aggregate_z, columns.n_contributing_reefs

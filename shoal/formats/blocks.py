@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lagoon.sentences import sentence_spans
 from shoal.errors import DocumentTooLargeError
+from shoal.formats.boilerplate import Boilerplate, find_boilerplate
 from shoal.formats.headings import HeadingPath
 from shoal.models import LeftOut, ParsedDocument, Section, SentenceSpan
 
@@ -23,6 +24,8 @@ MAX_SECTIONS = 65_536
 MAX_SENTENCES = 1_000_000
 """Limits per document. Books of 32 MiB have 48,000 chunks and 330,000 sentences; a document of nothing but
 headings would have millions of sections, at 12 KiB of memory each."""
+
+BOILERPLATE = "boilerplate"
 
 _SPACE = re.compile(r"\s")
 _NOT_SPACE = re.compile(r"\S")
@@ -49,13 +52,21 @@ class Block(NamedTuple):
 
 
 def assemble(
-    content: str, masked: str, blocks: Sequence[Block], *, max_block_chars: int = MAX_BLOCK_CHARS
+    content: str,
+    masked: str,
+    blocks: Sequence[Block],
+    *,
+    max_block_chars: int = MAX_BLOCK_CHARS,
+    keep_boilerplate: bool = False,
 ) -> ParsedDocument:
     """Build a document from blocks. They must be in order, disjoint, and contain everything but white space.
 
-    Text before the first heading is a separate section with level 0 and an empty path. Raises
-    DocumentTooLargeError beyond MAX_SECTIONS or MAX_SENTENCES.
+    Boilerplate in the blocks is left out unless `keep_boilerplate`. Text before the first heading is a
+    separate section with level 0 and an empty path. Raises DocumentTooLargeError beyond MAX_SECTIONS or
+    MAX_SENTENCES.
     """
+    if not keep_boilerplate:
+        blocks = _without_boilerplate(content, masked, blocks)
     sections: list[Section] = []
     sentences: list[SentenceSpan] = []
     left_out: list[LeftOut] = []
@@ -87,6 +98,53 @@ def assemble(
                 f"the document has more than {MAX_SENTENCES:,} sentences, which is the limit; split it"
             )
     return ParsedDocument(tuple(sections), tuple(sentences), tuple(left_out), masked)
+
+
+def _without_boilerplate(content: str, masked: str, blocks: Sequence[Block]) -> Sequence[Block]:
+    """Cut boilerplate out of the blocks, as blocks of its own."""
+    boilerplate = find_boilerplate(content, masked)
+    if not boilerplate:
+        return blocks
+    remaining: list[Block] = []
+    spans = iter(boilerplate)
+    span = next(spans, None)
+    for block in blocks:
+        at = block.start
+        while span is not None and span.start < block.end:
+            start, end = max(at, span.start), min(span.end, block.end)
+            if start < end and _can_cut(block, span, start, end):
+                remaining += _rest(block, at, start)
+                _leave_out(content, start, end, remaining)
+                at = end
+            if span.end > block.end:
+                break
+            span = next(spans, None)
+        remaining += _rest(block, at, block.end)
+    return remaining
+
+
+def _can_cut(block: Block, span: Boilerplate, start: int, end: int) -> bool:
+    """Whether boilerplate can be cut out of a block: lines from prose, passages also as whole blocks."""
+    if block.kind is BlockKind.prose:
+        return True
+    return span.is_passage and (block.kind is BlockKind.verbatim or (start, end) == (block.start, block.end))
+
+
+def _leave_out(content: str, start: int, end: int, blocks: list[Block]) -> None:
+    """Append a block of boilerplate without the white space at its ends, or extend the last one."""
+    text = content[start:end]
+    end = start + len(text.rstrip())
+    start += len(text) - len(text.lstrip())
+    if start >= end:
+        return
+    if blocks and blocks[-1].text == BOILERPLATE and not content[blocks[-1].end : start].strip():
+        start = blocks.pop().start
+    blocks.append(Block(BlockKind.left_out, start, end, text=BOILERPLATE))
+
+
+def _rest(block: Block, start: int, end: int) -> list[Block]:
+    """Return the remaining part of a block, if there is any."""
+    return [block._replace(start=start, end=end)] if start < end else []
 
 
 def _sentences(content: str, masked: str, block: Block, max_block_chars: int) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, Unpack
 
 from shoal.errors import (
     DocumentTooLargeError,
@@ -21,8 +21,8 @@ from shoal.errors import (
 from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.formats.file_types import format_of
 from shoal.formats.front_matter import FrontMatter, find_front_matter
-from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading
-from shoal.models import DocFormat, DocumentDraft
+from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
+from shoal.models import DocFormat, DocumentDraft, DocumentFields
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 
@@ -38,7 +38,6 @@ _SMALL_WORDS = frozenset(
 # that a line matches in only one way.
 _FIRST_ATX = re.compile(r"(?:\A|[\r\n]) {0,3}#{1,6}[ \t]++((?:[^\S\r\n]|#)*[^\s#][^\r\n]*)")
 _FIRST_LINE = re.compile(r"\S[^\r\n]*")
-_LABEL = re.compile(r"title:\s*(?=\S)", re.IGNORECASE)
 # Characters searched for the first heading: the title of a document is near its top.
 _TITLE_WINDOW = 20_000
 # A longer first line is a paragraph; its beginning is used as the title.
@@ -46,83 +45,50 @@ _MAX_LINE_TITLE = 120
 
 
 def make_draft(
-    *,
-    content: str,
-    settings: Settings,
-    title: str | None = None,
-    format: DocFormat | str | None = None,  # noqa: A002 - the name users know from the API
-    tags: Iterable[str] = (),
-    metadata: Mapping[str, Any] | None = None,
-    source_path: str | None = None,
-    encoding: str = UTF8,
+    *, content: str, settings: Settings, encoding: str = UTF8, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft:
     """Check the fields of a document and fill in the missing ones.
 
-    Default `format`: by the suffix of `source_path`, else plain text. Default `title`: from the front matter,
-    the file's name, the first heading or the first line. Default tags: from the front matter. Tags are
-    stripped and unique, in the given order. `encoding` is the encoding that the content was decoded from; a
-    guessed one adds a warning.
+    `encoding` is the encoding that the content was decoded from; a guessed one adds a warning.
 
     Raises InvalidFieldError, UnknownFormatError, EmptyDocumentError or DocumentTooLargeError.
     """
-    path = _checked_source_path(source_path, settings)
-    form = _checked_format(format, path)
+    if unknown := fields.keys() - DocumentFields.__annotations__:
+        raise TypeError(f"a document has no field {min(unknown)!r}")
+    path = _checked_source_path(fields.get("source_path"), settings)
+    form = _checked_format(fields.get("format"), path)
     text, n_bytes, content_hash = _checked_content(content, settings)
     matter = find_front_matter(text) if form is DocFormat.markdown else None
-    own_tags = checked_tags(tags, settings)
+    tags = fields.get("tags")
+    own_tags = () if tags is None else checked_tags(tags, settings)
     if matter is not None and not own_tags:
         own_tags = _usable_tags(matter, settings)
     return DocumentDraft(
-        title=_checked_title(title, settings) or _default_title(text, form, path, matter, settings),
+        title=_checked_title(fields.get("title"), settings)
+        or _default_title(text, form, path, matter, settings),
         content=text,
         format=form,
         content_hash=content_hash,
         n_bytes=n_bytes,
         tags=own_tags,
         source_path=path,
-        metadata=_checked_metadata(metadata, settings),
+        metadata=_checked_metadata(fields.get("metadata"), settings),
         warnings=_warnings(content, text, encoding),
     )
 
 
-def draft_from_bytes(
-    data: bytes,
-    *,
-    settings: Settings,
-    title: str | None = None,
-    format: DocFormat | str | None = None,  # noqa: A002
-    tags: Iterable[str] = (),
-    metadata: Mapping[str, Any] | None = None,
-    source_path: str | None = None,
-) -> DocumentDraft:
+def draft_from_bytes(data: bytes, *, settings: Settings, **fields: Unpack[DocumentFields]) -> DocumentDraft:
     """Like `make_draft`, from the bytes of a file. Raises also UndecodableDocumentError."""
     content, encoding = decode(
         data, max_bytes=settings.max_document_bytes, min_confidence=settings.min_charset_confidence
     )
-    return make_draft(
-        content=content,
-        encoding=encoding,
-        settings=settings,
-        title=title,
-        format=format,
-        tags=tags,
-        metadata=metadata,
-        source_path=source_path,
-    )
+    return make_draft(content=content, encoding=encoding, settings=settings, **fields)
 
 
 def draft_from_file(
-    path: str | Path,
-    *,
-    settings: Settings,
-    title: str | None = None,
-    format: DocFormat | str | None = None,  # noqa: A002
-    tags: Iterable[str] = (),
-    metadata: Mapping[str, Any] | None = None,
-    source_path: str | None = None,
-    folder: Path | None = None,
+    path: str | Path, *, settings: Settings, folder: Path | None = None, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft:
-    """Like `make_draft`, from a regular file; `source_path` defaults to `path`.
+    """Like `make_draft`, from a regular file.
 
     `folder`: an ancestor, below which no symbolic link is followed. A file over the limit is refused before
     it is read. Raises NotFoundError if the file does not exist, and UndecodableDocumentError if it cannot be
@@ -138,15 +104,9 @@ def draft_from_file(
         raise UndecodableDocumentError(str(error.strerror)) from None
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from None
-    return draft_from_bytes(
-        data,
-        settings=settings,
-        title=title,
-        format=format,
-        tags=tags,
-        metadata=metadata,
-        source_path=str(path) if source_path is None else source_path,
-    )
+    if fields.get("source_path") is None:
+        fields["source_path"] = str(path)
+    return draft_from_bytes(data, settings=settings, **fields)
 
 
 def _checked_content(content: object, settings: Settings) -> tuple[str, int, str]:
@@ -283,7 +243,7 @@ def _default_title(
     if line := _FIRST_LINE.search(content, matter.end_char if matter else 0):
         candidates.append(_shortened(plain_heading(line.group()[:MAX_HEADING_CHARS])))
     for candidate in candidates:
-        title = _LABEL.sub("", _one_line(candidate), count=1)
+        title = without_title_label(_one_line(candidate))
         if title:
             return title[: settings.max_title_chars].rstrip()
     return UNTITLED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # A longer line with the marks of a heading is treated as text, so that it stays searchable.
@@ -41,11 +42,22 @@ _USUAL_ORDER = {
     "section": 5,
 }
 _PART_OF_CHAPTER = 4
+_TITLE_LABEL = re.compile(r"\Atitle:\s*(?=\S)", re.IGNORECASE)
 _FIRST_NUMBERS = frozenset({"i", "1", "one", "first"})
 # Headings at the start of digital editions that describe the book; no section is inside them.
 _CATALOGUE = re.compile(
     r"(?:author|year|date|translator|editor|publisher|language|source|release date):", re.IGNORECASE
 )
+
+
+def without_title_label(text: str) -> str:
+    """Return a title without the label that catalogues put before it, as in "Title: Walden"."""
+    return _TITLE_LABEL.sub("", text)
+
+
+def headings_below(title: str, path: Sequence[str]) -> Sequence[str]:
+    """Return the headings of a section without a first one that repeats the document's title."""
+    return path[1:] if path and without_title_label(path[0]).casefold() == title.casefold() else path
 
 
 def atx_heading(source: str) -> str:

@@ -42,10 +42,18 @@ _RULE_MARKS = "-*_="
 _TABLE_ENDERS = "#`~><"
 
 
-def parse_markdown(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
+def parse_markdown(
+    content: str, *, max_block_chars: int = MAX_BLOCK_CHARS, keep_boilerplate: bool = False
+) -> ParsedDocument:
     """Parse any Markdown text into sections, sentences and left-out spans. Raises DocumentTooLargeError."""
     blocks, marks = read_blocks(content)
-    return assemble(content, mask(content, marks), blocks, max_block_chars=max_block_chars)
+    return assemble(
+        content,
+        mask(content, marks),
+        blocks,
+        max_block_chars=max_block_chars,
+        keep_boilerplate=keep_boilerplate,
+    )
 
 
 def read_blocks(content: str) -> tuple[list[Block], list[tuple[int, int]]]:

@@ -28,15 +28,12 @@ _MARK = re.compile(
     r"""\[(?:
         \d{1,4}(?:[,–-][ ]?\d{1,4})* | [a-z]{1,2} | \^[^\[\]\s]{1,64}
       | (?:note|nb|n|fn)[ ]\d{1,3}
-      | edit(?:[ ]source)? | (?:when|who|which|where|why|how|by[ ]whom|according[ ]to[ ]whom)\?
+      | edit(?:[ ](?:\|[ ]edit[ ])?source)? | pg\.?[ ]\d{1,4}
+      | (?:when|who|which|where|why|how|by[ ]whom|according[ ]to[ ]whom)\?
       | (?:[a-z-]{3,20}[ ]){1,3}needed | sic | dubious | verify | dead[ ]link | update | original[ ]research\?
     )\]""",
     re.VERBOSE | re.IGNORECASE,
 )
-_POINTER = re.compile(
-    r"[MFS](?<![^\r\n].)(?:ain articles?|urther information|ee also):[ \t][^\r\n]{1,300}(?=[\r\n]|\Z)"
-)
-_POINTER_WORDS = ("Main article", "Further information:", "See also:")
 _ADDRESS = re.compile(r"(?:https?|ftp)://[^\s<>\"“”]*[\w/]")
 _ENTITY = re.compile(r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 # A formula in copies of web pages: one symbol per line, between blank lines, perhaps followed by its source.
@@ -96,8 +93,6 @@ def mask_inline(text: str) -> str:
         text = _OUTER_TARGET.sub(_blank, text)
     if "://" in text:
         text = _ADDRESS.sub(_blank, text)
-    if any(words in text for words in _POINTER_WORDS):
-        text = _POINTER.sub(_blank, text)
     if "&" in text:
         text = _ENTITY.sub(_blank, text)
     for mark in _MARKS:

@@ -8,7 +8,9 @@ from shoal.formats.plaintext import parse_plaintext
 from shoal.models import DocFormat, DocumentDraft, ParsedDocument
 
 
-def parse(draft: DocumentDraft, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
+def parse(
+    draft: DocumentDraft, *, max_block_chars: int = MAX_BLOCK_CHARS, keep_boilerplate: bool = False
+) -> ParsedDocument:
     """Parse a draft according to its format. No sentence is longer than `max_block_chars`."""
     reader = parse_markdown if draft.format is DocFormat.markdown else parse_plaintext
-    return reader(draft.content, max_block_chars=max_block_chars)
+    return reader(draft.content, max_block_chars=max_block_chars, keep_boilerplate=keep_boilerplate)

@@ -52,13 +52,21 @@ _UNDERLINE_SLACK = 3
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
-def parse_plaintext(content: str, *, max_block_chars: int = MAX_BLOCK_CHARS) -> ParsedDocument:
+def parse_plaintext(
+    content: str, *, max_block_chars: int = MAX_BLOCK_CHARS, keep_boilerplate: bool = False
+) -> ParsedDocument:
     """Parse any plain text into sections, sentences and left-out spans. Raises DocumentTooLargeError."""
     masked = mask(mask_formulas(content))
     if _newline_ends_paragraph(content):
         # White space, like the newline that it replaces, but it ends a sentence.
         masked = masked.replace("\n", PARAGRAPH_SEPARATOR).replace("\r", PARAGRAPH_SEPARATOR)
-    return assemble(content, masked, read_blocks(content), max_block_chars=max_block_chars)
+    return assemble(
+        content,
+        masked,
+        read_blocks(content),
+        max_block_chars=max_block_chars,
+        keep_boilerplate=keep_boilerplate,
+    )
 
 
 def read_blocks(content: str) -> list[Block]:

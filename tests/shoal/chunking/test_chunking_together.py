@@ -12,12 +12,11 @@ from teaching_texts import about
 import lagoon
 from lagoon.scorer import ReefScorer
 from shoal.chunking.analysis import (
-    CutDraft,
-    ReadDraft,
+    AnalyzedDocument,
     analyze,
-    analyze_cut,
-    analyze_cuts,
-    chunk_starts,
+    cut,
+    rescore,
+    rescore_many,
     scored_document,
 )
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
@@ -53,7 +52,13 @@ def scorer() -> ReefScorer:
 @pytest.fixture(scope="module")
 def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
     base = scorer.without_custom_words()
-    return {text: chunk_starts(analyze(draft(text), base, OPTIONS)) for text in TEXTS}
+    return {text: analyze(draft(text), base, OPTIONS).cuts for text in TEXTS}
+
+
+def parsed(text: str, cuts: list[int]) -> AnalyzedDocument:
+    document = cut(draft(text), cuts, OPTIONS)
+    assert document is not None
+    return document
 
 
 @settings(deadline=None, max_examples=30)
@@ -61,12 +66,10 @@ def cuts(scorer: ReefScorer) -> dict[str, list[int]]:
 def test_drafts_analyzed_together_equal_drafts_analyzed_alone(
     scorer: ReefScorer, cuts: dict[str, list[int]], texts: list[str]
 ) -> None:
-    together = analyze_cuts([CutDraft(draft(text), cuts[text], None) for text in texts], scorer, OPTIONS)
-    for text, analyzed in zip(texts, together, strict=True):
-        alone = analyze_cut(draft(text), cuts[text], scorer, OPTIONS)
-        assert analyzed is not None
-        assert alone is not None
-        assert scored(analyzed, scorer) == scored(alone, scorer)
+    documents = [parsed(text, cuts[text]) for text in texts]
+    together = rescore_many(documents, scorer, OPTIONS)
+    for document, analyzed in zip(documents, together, strict=True):
+        assert scored(analyzed, scorer) == scored(rescore(document, scorer, OPTIONS), scorer)
 
 
 LONG = "\n\n".join(
@@ -83,44 +86,38 @@ def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
     learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
     learned.add_custom_word("frob tandle", [(5, 1.0)])
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
-    read = ReadDraft.of(first)
-    assert read.text is not None, "long enough to be worth it"
-    again = analyze_cut(draft(LONG), chunk_starts(first), learned, OPTIONS, read=read)
-    afresh = analyze_cut(draft(LONG), chunk_starts(first), learned, OPTIONS)
-    assert again is not None
-    assert afresh is not None
+    read = first.without_topics()
+    assert read.read is not None, "long enough to be worth it"
+    assert not read.parsed.masked, "the text is not read again"
+    again = rescore(read, learned, OPTIONS)
+    afresh = rescore(parsed(LONG, first.cuts), learned, OPTIONS)
     assert scored(again, learned) == scored(afresh, learned)
+    assert scored(rescore(first, learned, OPTIONS), learned) == scored(afresh, learned)
     before = scored_document(first, scorer, vocabulary_version=1)
     assert scored(again, learned).chunks[1].reefs != before.chunks[1].reefs, "learned words count"
-    assert analyze_cut(draft(LONG), [0, 7], learned, OPTIONS, read=read) is None
 
 
 def test_a_read_draft_can_be_reused_several_times(scorer: ReefScorer) -> None:
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
-    read = ReadDraft.of(first)
+    read = first.without_topics()
+    expected = scored(rescore(parsed(LONG, first.cuts), scorer, OPTIONS), scorer)
     for _ in range(2):
-        again = analyze_cut(draft(LONG), chunk_starts(first), scorer, OPTIONS, read=read)
-        expected = analyze_cut(draft(LONG), chunk_starts(first), scorer, OPTIONS)
-        assert again is not None
-        assert expected is not None
-        assert scored(again, scorer) == scored(expected, scorer)
+        assert scored(rescore(read, scorer, OPTIONS), scorer) == expected
 
 
-def scored(analyzed: object, scorer: ReefScorer) -> ScoredDocument:
-    return scored_document(analyzed, scorer, vocabulary_version=1)  # type: ignore[arg-type]
+def scored(analyzed: AnalyzedDocument, scorer: ReefScorer) -> ScoredDocument:
+    return scored_document(analyzed, scorer, vocabulary_version=1)
 
 
-def test_a_draft_with_mismatched_cuts_does_not_affect_the_others(
-    scorer: ReefScorer, cuts: dict[str, list[int]]
-) -> None:
+@pytest.mark.parametrize("wrong", [[0, 5], [5], [], [-1]])
+def test_mismatched_cuts_give_no_document(wrong: list[int]) -> None:
+    assert cut(draft(TEXTS[1]), wrong, OPTIONS) is None
+
+
+def test_each_document_keeps_its_own_text(scorer: ReefScorer, cuts: dict[str, list[int]]) -> None:
     texts = TEXTS[:3]
-    cut_drafts = [CutDraft(draft(text), cuts[text], None) for text in texts]
-    cut_drafts[1] = cut_drafts[1]._replace(cuts=[0, 5])
-    first, second, third = analyze_cuts(cut_drafts, scorer, OPTIONS)
-    assert second is None
-    for text, analyzed in ((texts[0], first), (texts[2], third)):
-        assert analyzed is not None
+    together = rescore_many([parsed(text, cuts[text]) for text in texts], scorer, OPTIONS)
+    for text, analyzed in zip(texts, together, strict=True):
         assert scored(analyzed, scorer).draft.content == text
         assert scored(analyzed, scorer).chunks[-1].end_char == len(text.rstrip())
-    assert analyze_cuts([cut_drafts[1]], scorer, OPTIONS) == [None]
-    assert analyze_cuts([], scorer, OPTIONS) == []
+    assert rescore_many([], scorer, OPTIONS) == []

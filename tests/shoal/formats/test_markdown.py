@@ -340,8 +340,10 @@ def test_markup_is_masked_for_the_scorer_only(text: str, read: str) -> None:
     assert len(parsed.masked) == len(text)
 
 
-def test_pointers_to_other_articles_are_masked() -> None:
-    assert scored("Main article: Coral reef\n\nReefs grow.\n") == ["", "Reefs grow."]
+def test_pointers_to_other_articles_are_left_out() -> None:
+    content = "Main article: Coral reef\n\nReefs grow.\n"
+    assert scored(content) == ["Reefs grow."]
+    assert left_out(content) == [("boilerplate", "Main article: Coral reef")]
 
 
 def test_marks_belong_to_the_sentence_they_touch() -> None:

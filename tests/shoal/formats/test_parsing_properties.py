@@ -28,7 +28,9 @@ PIECES = [
     "|---|---|\n", "[", "]", "(", ")", "[a](b)", "](", "![x](y)", "[1]: u\n", "[^1]", "[edit]", "[12]", "<!--", "-->",
     "<b>", "</b>", "<", ">", "&amp;", "http://x.org/y", "CHAPTER I\n", "CHAPTER II. Title\n", "I\n", "== H ==\n", "PREFACE\n",
     "+++\n", "---\ntitle: x\n---\n", "Main article: X\n", "\u2029", "\u2028", "\x0c", "\x1c", "\x85", "\u00a0", "é", "。", "\\",
-    "Mr. ", "?", "!", "Lead text here", "x" * 300, "• ",
+    "[edit]\n", "Back to top\n", "Home | About\n", "See also: Y\n", "Page 3\n", "12\n", "Contents\n", "A .... 1\n",
+    "*** START OF THE PROJECT GUTENBERG EBOOK X ***\n", "*** END OF THE PROJECT GUTENBERG EBOOK X ***\n",
+    "Project Gutenberg\n", "(c) 1999 X\n", "All rights reserved.\n", "Mr. ", "?", "!", "Lead text here", "x" * 300, "• ",
 ]  # fmt: skip
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=40).map("".join)
 
@@ -78,9 +80,9 @@ def test_every_character_of_cleaned_text_is_used_once(parse: Parser, content: st
 @given(content=TEXTS)
 @settings(max_examples=100, deadline=None)
 def test_only_known_kinds_of_spans_are_left_out(parse: Parser, content: str) -> None:
-    """Only comments, rules, link definitions, front matter and headings are left out."""
+    """Comments, rules, link definitions, front matter, headings and boilerplate are left out, nothing else."""
     reasons = {span.reason for span in parse(content).left_out}
-    assert reasons <= {"heading", "rule", "comment", "link definition", "front matter"}
+    assert reasons <= {"heading", "rule", "comment", "link definition", "front matter", "boilerplate"}
 
 
 HARD = [
@@ -88,6 +90,10 @@ HARD = [
     "\n---", "a\n---\n", "a\n===\n", "|", "|-", "| a |\n|---|\n", "> ", ">\n", "> ```\n", "1. ", "1986. a\n", "    a\n",
     "\n", " ", "\r", "\t", "a", "a ", "a. ", "[12]", "[[", "&a", "http://", "]( \"", "- ```\n", "CHAPTER I\n\n", "I\n\n", "== a ==\n",
     "x\n---|---\n", "[a]:" + " " * 50, "![", "Main article: ", "\u2029", "a\r", "1.", "1", "=", "\n=", "a\n\n\n", "**a** ", "`a` ",
+    "[edit", "[edit]", "[edit]\n", "[edit] ", "Main article: x\n", "Home | ", "Home | About\n", "Contents\n", "Contents\n\n", "x ... 1\n",
+    "Contents\nx ... 1\n", "Page 1\n\n", "1\n\f", "\f", "***", "*** START OF THE PROJECT GUTENBERG EBOOK", "For x(disambiguation) ",
+    "*** START OF THE PROJECT GUTENBERG EBOOK ***\n", "*** END OF THE PROJECT GUTENBERG EBOOK ***\nProject Gutenberg\n",
+    "(c) 1999 ", ">", "> : ", "this article incorporates text from ",
 ]  # fmt: skip
 
 
