@@ -7,9 +7,9 @@ lines count from 1, end inclusive.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from shoal.support.columns import Columns
 
@@ -36,6 +36,23 @@ class TagsMatch(enum.StrEnum):
     any = "any"
 
 
+class DocumentFields(TypedDict, total=False):
+    """What a document is given besides its content. A field that is missing or None gets the default.
+
+    title        by default from the front matter, the file's name, the first heading or the first line
+    format       by default from the suffix of `source_path`, else plain text
+    tags         stripped and unique, in the given order; by default from the front matter
+    metadata     an object that JSON can express; by default empty
+    source_path  where the text comes from, a label only; of a file, by default its path
+    """
+
+    title: str | None
+    format: DocFormat | str | None
+    tags: Iterable[str] | None
+    metadata: Mapping[str, Any] | None
+    source_path: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
     """A validated document that is not yet parsed.
@@ -58,7 +75,10 @@ class DocumentDraft:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A span of the content that is in no chunk. `reason`: `front matter`, `heading`, `rule` or `comment`."""
+    """A span of the content that is in no chunk.
+
+    `reason`: `heading`, `front matter`, `rule`, `comment`, `link definition` or `boilerplate`.
+    """
 
     start_char: int
     end_char: int
@@ -108,13 +128,23 @@ class ParsedDocument:
 
 
 class ReefScore(NamedTuple):
-    """One reef of a chunk. `z_score` and `raw_bm25` are rounded to six digits."""
+    """One reef of a chunk. `z_score` and `raw_bm25` are rounded to six digits; `probability`, 0..1, that a
+    reader would say that the chunk is about the reef (`lagoon.labels`), to three."""
 
     reef_id: int
     reef_name: str
     z_score: float
     raw_bm25: float
     n_contributing_words: int
+    probability: float
+
+
+class Label(NamedTuple):
+    """A reef that a text is about: its probability is at least `SHOAL_LABEL_THRESHOLD`."""
+
+    reef_id: int
+    reef_name: str
+    probability: float
 
 
 class IslandScore(NamedTuple):
@@ -122,6 +152,9 @@ class IslandScore(NamedTuple):
     island_name: str
     aggregate_z: float
     n_contributing_reefs: int
+
+
+_PROBABILITY = ReefScore._fields.index("probability")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +182,9 @@ class Chunk:
 
     @property
     def top_reef(self) -> ReefScore | None:
-        return self.reefs[0] if self.reefs else None
+        """The most probable reef; of equally probable ones the strongest."""
+        probabilities = self.reefs.fields[_PROBABILITY]
+        return self.reefs[probabilities.index(max(probabilities))] if probabilities else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +262,23 @@ class SearchFilters:
 
 @dataclass(frozen=True, slots=True)
 class SharedReef:
-    """A reef that the query and a chunk share. `share` is its part of the result's `match_score`, 0 in mode
-    `lexical`."""
+    """A reef that the query and a chunk share.
+
+    share          its part of the result's `match_score`, 0 in mode `lexical`
+    probability    that a person would accept the reef as a reason, 0..1 (`shoal.search.reasons`)
+    is_reason      whether the probability reaches the setting `label_threshold`; the others are background
+    query_words, passage_words   of a reason: the words that show it, strongest first
+    """
 
     reef_id: int
     reef_name: str
     chunk_z: float
     query_z: float
     share: float = 0.0
+    probability: float = 0.0
+    is_reason: bool = False
+    query_words: tuple[str, ...] = ()
+    passage_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,24 +336,46 @@ class Scores:
 class MatchedTerm:
     """A word, phrase or `title:` term of the query that a chunk contains.
 
-    `places`: `title`, `headings`, `text`, or `tag` if it is a tag of the document.
+    `places`: `title`, `headings`, `text`, or `tag` if it is a tag of the document. `same_stem`: the other
+    words that match only by their stem, such as "experience" for "experiments", if title, headings and text
+    have no form of the term itself; else None.
     """
 
     term: str
     places: tuple[str, ...]
+    same_stem: str | None = None
+
+
+class RelevancePart(NamedTuple):
+    """What one piece of evidence adds to the log odds of a relevance.
+
+    `name`: `start`, `term_coverage`, `adjacent_terms` or `reef_similarity`; `value`: 0..1; `description`: the
+    value in words.
+    """
+
+    name: str
+    value: float
+    contribution: float
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """A chunk found by a search, with its citation and scores.
 
+    `relevance`: the calibrated probability, 0..1, that the chunk answers the query, if half of all queries
+    have an answer. It uses the words and the reefs of the query in every mode, so it does not depend on the
+    mode; only a query without terms, or without reefs, is judged by the other evidence alone.
     `term_coverage`: the share of the query's terms in the chunk's title, headings or text, each weighted by
     its rarity in the library, 0..1; None for a query without terms. Unlike `match_score`, which is relative
     to the best match, it can be compared between queries.
+
+    `labels`: the reefs that the chunk is about, most probable first; `top_reef_name` is the first of them.
     """
 
     text: str
     match_score: float
+    relevance: float
     n_shared_reefs: int
     document_id: int
     document_title: str
@@ -324,6 +390,7 @@ class SearchResult:
     confidence: float
     coverage: float
     top_reef_name: str | None
+    labels: tuple[Label, ...]
     tags: tuple[str, ...]
     highlights: tuple[tuple[int, int], ...]
     scores: Scores

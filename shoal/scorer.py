@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, Unpack
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lagoon import ReadText, SectionStart, Sentence, TextSentences, WordInfo
+    from lagoon import (
+        IslandColumns,
+        ReadText,
+        ReefColumns,
+        SectionStart,
+        Sentence,
+        TextsAnalysis,
+        TextSentences,
+        WordInfo,
+    )
     from lagoon.tokens import TokenStream
 
 
@@ -46,6 +55,47 @@ class Archipelago(Protocol):
     def name(self) -> str: ...
 
 
+class Topic(Protocol):
+    """The profile of a text. See `lagoon.TopicResult`."""
+
+    @property
+    def reef_columns(self) -> ReefColumns: ...
+    @property
+    def probabilities(self) -> list[float]: ...
+    def island_columns(self, most: int) -> IslandColumns: ...
+    @property
+    def arch_scores(self) -> Sequence[float]: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def coverage(self) -> float: ...
+    @property
+    def n_words(self) -> int: ...
+    @property
+    def matched_words(self) -> int: ...
+
+
+class Analysis(Protocol):
+    """The segments of a text: the first sentence of each but the first segment, and their profiles."""
+
+    @property
+    def boundaries(self) -> Sequence[int]: ...
+    @property
+    def topics(self) -> Sequence[Topic]: ...
+
+
+class AnalysisOptions(TypedDict):
+    """Options of an analysis; `lagoon.ReefScorer.analyze` describes them."""
+
+    sensitivity: float
+    smooth_window: int
+    min_chunk_sentences: int
+    max_chunk_sentences: int
+    max_chunk_chars: int
+    context_weight: float
+    top_k: int
+
+
 class Scorer(Protocol):
     """Scores texts against reefs. See `lagoon.ReefScorer` for each member."""
 
@@ -72,21 +122,19 @@ class Scorer(Protocol):
 
     def explain_words(self, text: str) -> Sequence[Any]: ...
 
+    def supporting_words(
+        self, text: str, reefs: Collection[int]
+    ) -> Mapping[int, Sequence[tuple[str, float]]]: ...
+
     def filter_unknown(self, words: Iterable[str]) -> list[str]: ...
 
     def analyze(
         self,
         text: Sequence[str | Sentence],
         *,
-        sensitivity: float,
-        smooth_window: int,
-        min_chunk_sentences: int,
-        max_chunk_sentences: int,
-        max_chunk_chars: int,
         sections: Sequence[SectionStart],
-        context_weight: float,
-        top_k: int,
-    ) -> Any: ...
+        **options: Unpack[AnalysisOptions],
+    ) -> Analysis: ...
 
 
 class LearningScorer(Scorer, Protocol):
@@ -95,11 +143,13 @@ class LearningScorer(Scorer, Protocol):
     @property
     def n_custom_words(self) -> int: ...
 
-    def analyze_many(self, texts: Sequence[TextSentences], **options: Any) -> Any: ...
+    def analyze_many(
+        self, texts: Sequence[TextSentences], **options: Unpack[AnalysisOptions]
+    ) -> TextsAnalysis: ...
 
     def score_sections(
         self, text: ReadText, sections: Sequence[SectionStart], *, context_weight: float, top_k: int
-    ) -> Sequence[Any]: ...
+    ) -> Sequence[Topic]: ...
 
     def with_custom_words(self, words: Iterable[WordInfo]) -> LearningScorer: ...
 

@@ -198,6 +198,12 @@ class Settings:
         1.0, "weight of title and headings in the profiles of their chunks, 0 to 1", _between(0, 1)
     )
     reefs_per_chunk: int = _setting(38, "most reefs stored with a chunk (z > 0 only)", _between(1, 207))
+    label_threshold: float = _setting(
+        0.5,
+        "lowest probability at which a reef is a label of a passage, 0 to 1; a passage without labels has "
+        "no clear subject",
+        _between(0, 1),
+    )
     # nDCG@10 on scifact, with an earlier build of the data: 0.236 with 10, 0.306 with 20, 0.316 with 38.
     reefs_per_query: int = _setting(38, "most reefs of a query that a search uses", _between(1, 207))
     # benchmarks/hybrid.py: reefs alone gain 16 % with 0.25, 27 % with 0.5, 34 % with 1; with words, 0.5 is

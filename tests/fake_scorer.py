@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -144,6 +144,10 @@ class TopicResult:
             [reef.name for reef in reefs],
         )
 
+    @property
+    def probabilities(self) -> list[float]:
+        return [round(reef.z_score / (1 + reef.z_score), 3) for reef in self.top_reefs if reef.z_score > 0]
+
     def island_columns(self, most: int) -> IslandColumns:
         islands = [island for island in self.top_islands[:most] if island.aggregate_z > 0]
         return IslandColumns(
@@ -169,6 +173,10 @@ class DocumentAnalysis:
     boundaries: list[int]
     n_sentences: int
     n_segments: int
+
+    @property
+    def topics(self) -> list[TopicResult]:
+        return [segment.topic for segment in self.segments]
 
 
 def split_sentences(text: str) -> list[Sentence]:
@@ -306,6 +314,14 @@ class FakeScorer:
         idf_q, scores = self.compute_custom_word_scores(len(reefs), reefs)
         return WordInfo(word, word_id, fnv1a64(word), 2, idf_q, 1.0, " " in word, custom, tuple(scores))
 
+    def supporting_words(self, text: str, reefs: Collection[int]) -> dict[int, list[tuple[str, float]]]:
+        contributions: dict[int, Counter[str]] = {}
+        for match in self._matches(text):
+            for reef, contribution in match.reefs:
+                if reef in reefs:
+                    contributions.setdefault(reef, Counter())[match.token.lower()] += contribution
+        return {reef: words.most_common() for reef, words in contributions.items()}
+
     def _matches(self, text: str) -> list[WordMatch]:
         return [self._match(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text)]
 
@@ -319,7 +335,8 @@ class FakeScorer:
         if info is None:
             return WordMatch(token, start, end, None, "unknown", ())
         reefs = tuple((reef, info.weight * bm25_q / BM25_SCALE) for reef, bm25_q in info.reefs)
-        return WordMatch(token, start, end, info.word, "custom" if info.is_custom else "known", reefs)
+        status = "custom" if info.is_custom else "known"
+        return WordMatch(token, start, end, info.word, status, reefs)
 
     def _strongest(self, matches: Sequence[WordMatch]) -> int | None:
         z = self._profile(matches, ())[1]

@@ -63,8 +63,8 @@ def shoal(*arguments: str) -> dict[str, Any]:
         [PROGRAM, "--json", *arguments], stdout=subprocess.PIPE, timeout=STEP_SECONDS, check=False
     )
     expect(done.returncode == 0, f"{' '.join(arguments)} ended with {done.returncode}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 @contextlib.contextmanager
@@ -96,8 +96,8 @@ def fetch(url: str, body: object = None) -> str:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers if data else {})
     try:
-        with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:
-            return str(answer.read().decode())
+        with urllib.request.urlopen(request, timeout=STEP_SECONDS) as response:
+            return str(response.read().decode())
     except urllib.error.HTTPError as error:
         raise SystemExit(f"{PROGRAM}: {url} answered {error.code}: {error.read().decode()}") from None
 
@@ -155,7 +155,7 @@ def main() -> None:
         expect("Tides" in fetch(f"{root}/documents/{stored['id']}"), "the console does not show the document")
     expect(shoal("search", QUERY)["results"], "the command line finds nothing")
     expect(shoal("doctor")["findings"] == [], "the doctor has findings")
-    sys.stdout.write(f"{len(pages)} addresses answer; stored, searched, stopped\n")
+    sys.stdout.write(f"{len(pages)} addresses respond; stored, searched, stopped\n")
 
 
 if __name__ == "__main__":

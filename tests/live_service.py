@@ -27,7 +27,7 @@ class LiveService:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.app = create_app(engine.settings, engine=engine)
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         """Method and path of every request."""
         self.cuts = 0
         """Number of next requests whose connection is cut during the body or the response."""
@@ -57,7 +57,7 @@ class LiveService:
             self._server = None
 
     def _record_and_serve(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+        self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         if self.cuts:
             self.cuts -= 1
             environ["wsgi.input"].read(READ_OF_A_CUT)

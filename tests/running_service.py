@@ -97,8 +97,8 @@ class Service:
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/ready", timeout=DEADLINE_SECONDS) as answer:
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(f"{self.url}/ready", timeout=DEADLINE_SECONDS) as response:
+                return bool(response.status == 200)
         except (OSError, urllib.error.URLError):
             return False
 

@@ -27,6 +27,7 @@ def make_scored(
     texts: Sequence[str] = ("Rain falls on the plain.",),
     reefs: Sequence[Reefs] | None = None,
     *,
+    probabilities: Sequence[Mapping[int, float]] | None = None,
     title: str = "A title",
     heading: str = "Weather",
     tags: tuple[str, ...] = (),
@@ -39,7 +40,7 @@ def make_scored(
     format: DocFormat = DocFormat.markdown,  # noqa: A002
 ) -> ScoredDocument:
     """Make a document of one section: a heading, then one line per text. `reefs`: z-scores by reef id, per
-    chunk."""
+    chunk; `probabilities` grow with them by default."""
     head = f"# {heading}\n"
     content = head + "\n".join(texts) + "\n"
     reefs = reefs if reefs is not None else [{1: 3.0, 2: 1.5}] * len(texts)
@@ -52,6 +53,7 @@ def make_scored(
                 text,
                 start,
                 reefs[i],
+                probabilities[i] if probabilities else {reef: z / (1 + z) for reef, z in reefs[i].items()},
                 confidence[i] if confidence else 1.0,
                 archs[i] if archs else (0.0, 2.0, 1.0, -1.0),
                 coverage,
@@ -87,6 +89,7 @@ def _chunk(
     text: str,
     start: int,
     reefs: Reefs,
+    probabilities: Mapping[int, float],
     confidence: float,
     archs: tuple[float, float, float, float],
     coverage: float,
@@ -105,7 +108,13 @@ def _chunk(
         coverage=coverage,
         matched_words=3,
         arch_scores=archs,
-        reefs=Columns.of(ReefScore, (ReefScore(reef, f"reef {reef}", z, 2 * z, 2) for reef, z in strongest)),
+        reefs=Columns.of(
+            ReefScore,
+            (
+                ReefScore(reef, f"reef {reef}", z, 2 * z, 2, round(probabilities[reef], 3))
+                for reef, z in strongest
+            ),
+        ),
         islands=Columns.of(IslandScore, [IslandScore(0, "island 0", 2.5, 2)]),
         norm=math.sqrt(sum(z * z for z in reefs.values())),
     )

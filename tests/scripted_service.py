@@ -26,17 +26,17 @@ JOB: dict[str, Any] = {
     "finished_at": None,
 }
 
-Answer = tuple[int, dict[str, str], Any]
+Response = tuple[int, dict[str, str], Any]
 
 
-def problem(status: int, detail: str, **headers: str) -> Answer:
+def problem(status: int, detail: str, **headers: str) -> Response:
     """Make a problem response like those of the service."""
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return (status, names, {"title": "a problem", "detail": detail, "status": status})
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     method: str
@@ -52,12 +52,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     """Sends the prepared responses in order, and repeats the last one."""
 
     protocol_version = "HTTP/1.1"
-    prepared: list[Answer]
-    asked: list[Asked]
+    prepared: list[Response]
+    requests: list[ReceivedRequest]
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         body = self._body()
-        self.asked.append(Asked(self.command, self.path, dict(self.headers), body))
+        self.requests.append(ReceivedRequest(self.command, self.path, dict(self.headers), body))
         status, headers, content = self.prepared.pop(0) if len(self.prepared) > 1 else self.prepared[0]
         if status == BROKEN:
             self.close_connection = True
@@ -82,7 +82,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(parts)
 
-    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+    do_GET = do_POST = do_PUT = do_DELETE = _respond  # noqa: N815 - the names that http.server calls
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -90,18 +90,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 class ScriptedService:
     def __init__(self) -> None:
-        self._handler = type("Handler", (_Handler,), {"prepared": [], "asked": []})
+        self._handler = type("Handler", (_Handler,), {"prepared": [], "requests": []})
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
-    def will_answer(self, *answers: Answer) -> None:
-        self._handler.prepared[:] = answers
+    def will_respond(self, *responses: Response) -> None:
+        self._handler.prepared[:] = responses
 
     @property
-    def asked(self) -> list[Asked]:
-        return self._handler.asked
+    def requests(self) -> list[ReceivedRequest]:
+        return self._handler.requests
 
     def close(self) -> None:
         self._http.shutdown()

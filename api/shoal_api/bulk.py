@@ -83,7 +83,7 @@ QUERY = [
 
 
 @blueprint.post("/bulk")
-@blueprint.answers(202, AcceptedSchema, description="Accepted")
+@blueprint.responds(202, AcceptedSchema, description="Accepted")
 @blueprint.fails(400, 409, 413, 415, 422)
 @blueprint.describe(requestBody=BODY, parameters=[idempotency.PARAMETER, *QUERY])
 def add_documents() -> Response:

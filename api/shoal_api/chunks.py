@@ -14,7 +14,7 @@ blueprint = Blueprint("chunks", __name__, url_prefix=CHUNKS, description="Single
 
 @blueprint.get(f"/<{ID}:chunk_id>")
 @blueprint.parameters(NeighboursSchema)
-@blueprint.answers(200, ChunkDetailSchema)
+@blueprint.responds(200, ChunkDetailSchema)
 @blueprint.fails(404)
 def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
     """Get a chunk with its text, position, document and reefs
@@ -22,7 +22,7 @@ def get_chunk(query: dict[str, Any], chunk_id: int) -> dict[str, Any]:
     A `chunk_id` stays valid as long as its text is stored. It returns 404 once the document is deleted or its
     content is replaced by content without that text.
     """
-    detail = service.current().engine.chunk(chunk_id, context=query["context"])
+    detail = service.current().engine.documents.chunk(chunk_id, context=query["context"])
     chunk = detail.chunk
     return {
         **{name: getattr(chunk, name) for name in chunk.__slots__},

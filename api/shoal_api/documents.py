@@ -8,13 +8,13 @@ from typing import Any
 import flask
 from werkzeug.wrappers import Response
 
-from shoal.engine import MAX_PAGE
 from shoal.errors import INTERNAL_ERROR, NotFoundError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.queries import Job, JobItem
 from shoal.jobs.service import Duplicate
 from shoal.models import ItemStatus, JobKind
+from shoal.search.request import MAX_PAGE
 from shoal.storage.records import DocumentDetail
 from shoal_api import idempotency, jobs, service
 from shoal_api.limits import max_body_bytes
@@ -65,11 +65,11 @@ blueprint.before_request(_allow_documents)
 
 @blueprint.post("")
 @blueprint.body(DocumentInputSchema)
-@blueprint.answers(201, StoredSchema, description="Stored (with `Prefer: wait`)")
-@blueprint.also_answers(
+@blueprint.responds(201, StoredSchema, description="Stored (with `Prefer: wait`)")
+@blueprint.also_responds(
     200, schema=StoredSchema, description="The content was stored already; tags are merged", success=True
 )
-@blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
+@blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
 @blueprint.fails(400, 409, 413, 415)
 @blueprint.describe(parameters=[PREFER, idempotency.PARAMETER])
 def add_document(data: dict[str, Any]) -> Response:
@@ -166,12 +166,12 @@ def _stored(
     `given` holds the fields sent with a duplicate; those not taken over become warnings. Raises
     NotFoundError.
     """
-    detail = here.engine.document(document_id)
+    detail = here.engine.documents.get(document_id)
     warnings: tuple[str, ...] = ()
     if duplicate and given is not None:
         stored = {name: getattr(detail.document, name) for name in NOT_MERGED}
         warnings = duplicate_warnings(document_id, stored, **given)
-    answer = {
+    body = {
         "id": document_id,
         "title": detail.document.title,
         "n_chunks": detail.document.n_chunks,
@@ -179,7 +179,7 @@ def _stored(
         "duplicate": duplicate,
         "warnings": [*detail.report.warnings, *warnings],
     }
-    response = flask.jsonify(StoredSchema().dump(answer))
+    response = flask.jsonify(StoredSchema().dump(body))
     response.status_code = 200 if is_old else 201
     response.headers["Location"] = f"{DOCUMENTS}/{document_id}"
     return response
@@ -187,10 +187,10 @@ def _stored(
 
 @blueprint.get("")
 @blueprint.parameters(DocumentQuerySchema)
-@blueprint.answers(200, DocumentListSchema)
+@blueprint.responds(200, DocumentListSchema)
 def list_documents(query: dict[str, Any]) -> Any:
     """List documents"""
-    return service.current().engine.documents(
+    return service.current().engine.documents.list(
         tag=query.get("tag") or None,
         q=query.get("q") or None,
         source_path=query.get("source_path") or None,
@@ -201,12 +201,12 @@ def list_documents(query: dict[str, Any]) -> Any:
 
 @blueprint.delete("")
 @blueprint.parameters(TagQuerySchema)
-@blueprint.answers(202, AcceptedSchema, description="Accepted")
+@blueprint.responds(202, AcceptedSchema, description="Accepted")
 @blueprint.fails(404)
 def delete_documents(query: dict[str, Any]) -> Response:
     """Delete every document with a tag"""
     here = service.current()
-    tagged = here.engine.documents(tag=query["tag"], limit=MAX_PAGE).documents
+    tagged = here.engine.documents.list(tag=query["tag"], limit=MAX_PAGE).documents
     if not tagged:
         raise ProblemError(404, "there is no document with this tag")
     job = here.engine.jobs.submit_delete([document.id for document in tagged])
@@ -215,42 +215,44 @@ def delete_documents(query: dict[str, Any]) -> Response:
 
 
 @blueprint.get(f"/<{ID}:document_id>")
-@blueprint.answers(200, DocumentDetailSchema)
+@blueprint.responds(200, DocumentDetailSchema)
 @blueprint.fails(404)
 def get_document(document_id: int) -> dict[str, Any]:
     """Get a document with its sections, its report and summaries of its chunks"""
     engine = service.current().engine
-    detail: DocumentDetail = engine.document(document_id)
+    detail: DocumentDetail = engine.documents.get(document_id)
     document = detail.document
     address = f"{DOCUMENTS}/{document_id}"
     return {
         **{name: getattr(document, name) for name in document.__slots__},
         "sections": detail.sections,
         "report": detail.report,
-        "chunks": engine.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
+        "chunks": engine.documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
         "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
     }
 
 
 @blueprint.get(f"/<{ID}:document_id>/chunks")
 @blueprint.parameters(PageSchema)
-@blueprint.answers(200, ChunkListSchema)
+@blueprint.responds(200, ChunkListSchema)
 @blueprint.fails(404)
 def get_document_chunks(query: dict[str, Any], document_id: int) -> Any:
     """List the chunks of a document with their reefs"""
-    return service.current().engine.chunks(document_id, limit=query["limit"], offset=query["offset"])
+    return service.current().engine.documents.chunks(
+        document_id, limit=query["limit"], offset=query["offset"]
+    )
 
 
 @blueprint.get(f"/<{ID}:document_id>/content")
-@blueprint.answers(200, ContentSchema)
-@blueprint.also_answers(200, schema={"type": "string"}, content_type="text/plain")
+@blueprint.responds(200, ContentSchema)
+@blueprint.also_responds(200, schema={"type": "string"}, content_type="text/plain")
 @blueprint.fails(404)
 def get_document_content(document_id: int) -> Response:
     """Get the stored text of a document
 
     Returns plain text, or JSON if `Accept` prefers it. Offsets of chunks and results count its code points.
     """
-    content = service.current().engine.content(document_id)
+    content = service.current().engine.documents.content(document_id)
     accepts = flask.request.accept_mimetypes
     if accepts["application/json"] > accepts["text/plain"]:
         return flask.jsonify({"id": document_id, "content": content})
@@ -258,21 +260,21 @@ def get_document_content(document_id: int) -> Response:
 
 
 @blueprint.delete(f"/<{ID}:document_id>")
-@blueprint.answers(204)
+@blueprint.responds(204)
 @blueprint.fails(404)
 def delete_document(document_id: int) -> Response:
     """Delete a document and everything derived from it"""
-    if not service.current().engine.delete_document(document_id):
+    if not service.current().engine.documents.delete(document_id):
         raise ProblemError(404, f"there is no document {document_id}")
     return Response(status=204)
 
 
 @blueprint.put(f"/<{ID}:document_id>")
 @blueprint.body(NewContentSchema)
-@blueprint.answers(200, StoredSchema, description="Replaced (with `Prefer: wait`), or unchanged")
-@blueprint.also_answers(202, schema=AcceptedSchema, description="Accepted", success=True)
+@blueprint.responds(200, StoredSchema, description="Replaced (with `Prefer: wait`), or unchanged")
+@blueprint.also_responds(202, schema=AcceptedSchema, description="Accepted", success=True)
 @blueprint.fails(400, 404, 413, 415)
-@blueprint.also_answers(
+@blueprint.also_responds(
     409, ProblemSchema, content_type=CONTENT_TYPE, description="Another document has this content"
 )
 @blueprint.describe(parameters=[PREFER])
@@ -294,8 +296,8 @@ def replace_document(data: dict[str, Any], document_id: int) -> Response:
 
 @blueprint.put(f"/<{ID}:document_id>/tags")
 @blueprint.body(TagsSchema)
-@blueprint.answers(200, TagsSchema)
+@blueprint.responds(200, TagsSchema)
 @blueprint.fails(400, 404, 413, 415)
 def set_document_tags(data: dict[str, Any], document_id: int) -> dict[str, Any]:
     """Replace the tags of a document"""
-    return {"tags": service.current().engine.set_tags(document_id, data["tags"])}
+    return {"tags": service.current().engine.documents.set_tags(document_id, data["tags"])}

@@ -20,7 +20,7 @@ blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore
 
 @blueprint.post("")
 @blueprint.body(NewJobSchema)
-@blueprint.answers(202, AcceptedSchema)
+@blueprint.responds(202, AcceptedSchema)
 @blueprint.fails(400, 409, 413, 415)
 @blueprint.describe(parameters=[idempotency.PARAMETER])
 def add_job(data: dict[str, Any]) -> Response:
@@ -39,9 +39,9 @@ def add_job(data: dict[str, Any]) -> Response:
 
 
 @blueprint.post(f"/<{ID}:job_id>/cancel")
-@blueprint.answers(202, AcceptedSchema, description="The job is canceled")
+@blueprint.responds(202, AcceptedSchema, description="The job is canceled")
 @blueprint.fails(404)
-@blueprint.also_answers(
+@blueprint.also_responds(
     409, ProblemSchema, content_type=CONTENT_TYPE, description="The job has ended: there is nothing to cancel"
 )
 def cancel_job(job_id: int) -> Response:
@@ -54,9 +54,9 @@ def cancel_job(job_id: int) -> Response:
 
 
 @blueprint.post(f"/<{ID}:job_id>/retry")
-@blueprint.answers(202, AcceptedSchema, description="The failed items are enqueued again")
+@blueprint.responds(202, AcceptedSchema, description="The failed items are enqueued again")
 @blueprint.fails(404)
-@blueprint.also_answers(
+@blueprint.also_responds(
     409,
     ProblemSchema,
     content_type=CONTENT_TYPE,

@@ -47,7 +47,7 @@ blueprint = Blueprint("jobs", __name__, url_prefix=JOBS, description="The progre
 
 @blueprint.get("")
 @blueprint.parameters(JobQuerySchema)
-@blueprint.answers(200, JobListSchema)
+@blueprint.responds(200, JobListSchema)
 def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
     """List jobs, newest first"""
     here = service.current()
@@ -62,8 +62,8 @@ def list_jobs(query: dict[str, Any]) -> dict[str, Any]:
 
 @blueprint.get(f"/<{ID}:job_id>")
 @blueprint.parameters(WaitQuerySchema)
-@blueprint.answers(200, JobSchema, headers={"ETag": {"schema": {"type": "string"}}})
-@blueprint.also_answers(304, description="Unchanged since the `ETag` of `If-None-Match`")
+@blueprint.responds(200, JobSchema, headers={"ETag": {"schema": {"type": "string"}}})
+@blueprint.also_responds(304, description="Unchanged since the `ETag` of `If-None-Match`")
 @blueprint.fails(404)
 @blueprint.describe(parameters=[IF_NONE_MATCH])
 def get_job(query: dict[str, Any], job_id: int) -> Response:
@@ -93,10 +93,10 @@ def get_job(query: dict[str, Any], job_id: int) -> Response:
 
 
 @blueprint.get(f"/<{ID}:job_id>/events")
-@blueprint.answers(
+@blueprint.responds(
     200, {"type": "string"}, content_type="text/event-stream", description="Events until the job has ended"
 )
-@blueprint.also_answers(
+@blueprint.also_responds(
     204,
     description="The job has ended and `Last-Event-ID` is its last event, so nothing follows",
 )
@@ -133,7 +133,7 @@ def get_job_events(job_id: int) -> Response:
 
 @blueprint.get(f"/<{ID}:job_id>/items")
 @blueprint.parameters(ItemQuerySchema)
-@blueprint.answers(200, ItemListSchema)
+@blueprint.responds(200, ItemListSchema)
 @blueprint.fails(404)
 def get_job_items(query: dict[str, Any], job_id: int) -> dict[str, Any]:
     """List the items of a job, in upload order"""

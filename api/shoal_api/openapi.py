@@ -19,7 +19,7 @@ from shoal_api import access, limits, problems, service, strict_json
 from shoal_api.schemas.common import CommaList, ProblemSchema
 
 View = TypeVar("View", bound=Callable[..., Any])
-Answer = type[ma.Schema] | dict[str, Any] | None
+ResponseSchema = type[ma.Schema] | dict[str, Any] | None
 
 DESCRIPTION = """\
 Shoal stores documents, splits them into topic-coherent chunks and finds the chunks that answer a query, with
@@ -156,12 +156,14 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         decorator: Callable[[View], View] = self.arguments(schema, location="query", **options)
         return decorator
 
-    def answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
+    def responds(self, status: int, schema: ResponseSchema = None, **options: Any) -> Callable[[View], View]:
         """Serialize the return value of the view with `schema`."""
         decorator: Callable[[View], View] = self.response(status, schema, **options)
         return decorator
 
-    def also_answers(self, status: int, schema: Answer = None, **options: Any) -> Callable[[View], View]:
+    def also_responds(
+        self, status: int, schema: ResponseSchema = None, **options: Any
+    ) -> Callable[[View], View]:
         """Document a response that the view builds itself."""
         decorator: Callable[[View], View] = self.alt_response(status, schema=schema, **options)
         return decorator

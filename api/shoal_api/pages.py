@@ -23,7 +23,7 @@ METHODS = ("get", "post", "put", "delete")
 
 
 @dataclass(frozen=True)
-class Answer:
+class SuccessResponse:
     """The response for one status. `examples` are pairs of (summary, JSON)."""
 
     status: str
@@ -36,8 +36,8 @@ class Answer:
 class Operation:
     """One entry of the page.
 
-    `body` holds pairs of (content type, shape as text); `answers` the successful responses; `errors` pairs of
-    (status, meaning). Both are ordered by status.
+    `body` holds pairs of (content type, shape as text); `responses` the successful responses; `errors` pairs
+    of (status, meaning). Both are ordered by status.
     """
 
     method: str
@@ -46,7 +46,7 @@ class Operation:
     description: str
     parameters: tuple[Mapping[str, Any], ...]
     body: tuple[tuple[str, str], ...]
-    answers: tuple[Answer, ...]
+    responses: tuple[SuccessResponse, ...]
     errors: tuple[tuple[str, str], ...]
 
 
@@ -113,7 +113,7 @@ def _operation(
             (kind, _shape(spec, content["schema"]))
             for kind, content in operation.get("requestBody", {}).get("content", {}).items()
         ),
-        answers=tuple(_answer(spec, status, response) for status, response in responses if status < "4"),
+        responses=tuple(_response(spec, status, response) for status, response in responses if status < "4"),
         errors=tuple(
             (status, response.get("description", "")) for status, response in responses if status >= "4"
         ),
@@ -137,11 +137,11 @@ def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _answer(spec: dict[str, Any], status: str, response: dict[str, Any]) -> Answer:
+def _response(spec: dict[str, Any], status: str, response: dict[str, Any]) -> SuccessResponse:
     contents = response.get("content", {}).values()
     shapes = [_shape(spec, content["schema"]) for content in contents if "schema" in content]
     description = response.get("description", "")
-    return Answer(
+    return SuccessResponse(
         status=status,
         description=description,
         shape=shapes[0] if shapes else "",

@@ -10,10 +10,10 @@ from shoal.models import SearchResponse, SearchResult
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
-from shoal_api.schemas.examples import SEARCH_ANSWERS
+from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
 from shoal_api.schemas.filters import address_filters
-from shoal_api.schemas.search import SearchAnswerSchema, SearchQuerySchema, SearchSchema
+from shoal_api.schemas.search import SearchQuerySchema, SearchResponseSchema, SearchSchema
 from shoal_api.trace import trace_id
 
 blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, cited, explained results")
@@ -21,7 +21,7 @@ blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, c
 
 @blueprint.post("/search")
 @blueprint.body(SearchSchema)
-@blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
+@blueprint.responds(200, SearchResponseSchema, examples=SEARCH_EXAMPLES)
 @blueprint.fails(400, 413, 415, 503)
 def search(data: dict[str, Any]) -> dict[str, Any]:
     """Search"""
@@ -31,7 +31,7 @@ def search(data: dict[str, Any]) -> dict[str, Any]:
 
 @blueprint.get("/search")
 @blueprint.parameters(SearchQuerySchema)
-@blueprint.answers(200, SearchAnswerSchema, examples=SEARCH_ANSWERS)
+@blueprint.responds(200, SearchResponseSchema, examples=SEARCH_EXAMPLES)
 @blueprint.fails(503)
 def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
     """Search by query parameters"""
@@ -48,7 +48,7 @@ def search_by_address(data: dict[str, Any]) -> dict[str, Any]:
 
 @blueprint.post("/explain")
 @blueprint.body(ExplainSchema)
-@blueprint.answers(200, ExplanationSchema)
+@blueprint.responds(200, ExplanationSchema)
 @blueprint.fails(400, 404, 413, 415, 503)
 def explain(data: dict[str, Any]) -> Any:
     """Explain how a query is analyzed, and where a document or chunk ranks and why"""

@@ -23,28 +23,28 @@ blueprint = Blueprint("system", __name__, description="State of the service")
 
 
 @blueprint.get(f"{API}/status")
-@blueprint.answers(200, StatusSchema)
+@blueprint.responds(200, StatusSchema)
 def get_status() -> dict[str, Any]:
     """Get counts, versions, jobs and workers"""
     return service.current().engine.status()
 
 
 @blueprint.get(f"{API}/reefs")
-@blueprint.answers(200, ReefsSchema)
+@blueprint.responds(200, ReefsSchema)
 def get_reefs() -> dict[str, Any]:
     """Get the hierarchy of reefs, with typical words and the number of chunks led by each reef"""
-    return service.current().engine.reefs()
+    return service.current().engine.vocabulary.reefs()
 
 
 @blueprint.get("/health")
-@blueprint.answers(200, HealthSchema)
+@blueprint.responds(200, HealthSchema)
 def get_health() -> dict[str, str]:
     """Check that the process is alive"""
     return {"status": "ok"}
 
 
 @blueprint.get("/ready")
-@blueprint.answers(200, ReadySchema)
+@blueprint.responds(200, ReadySchema)
 @blueprint.fails(503)
 def get_readiness() -> dict[str, Any]:
     """Check that the service can accept uploads and searches
@@ -110,7 +110,7 @@ def _run(name: str, check: Callable[[Service], None], here: Service) -> str | No
 
 
 @blueprint.get("/metrics")
-@blueprint.answers(200, {"type": "string"}, content_type="text/plain")
+@blueprint.responds(200, {"type": "string"}, content_type="text/plain")
 def get_metrics() -> Response:
     """Get metrics for Prometheus"""
     return Response(service.current().metrics.text(), content_type=CONTENT_TYPE_LATEST)

@@ -14,7 +14,7 @@ blueprint = Blueprint("vocabulary", __name__, url_prefix=API, description="Words
 
 @blueprint.get("/vocabulary")
 @blueprint.parameters(VocabularyQuerySchema)
-@blueprint.answers(200, VocabularySchema)
+@blueprint.responds(200, VocabularySchema)
 def get_vocabulary(query: dict[str, Any]) -> Any:
     """List learned words with their reefs and evidence, most frequent first"""
-    return service.current().engine.vocabulary(**query)
+    return service.current().engine.vocabulary.list(**query)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 UNKNOWN = "#8a8f98"
-"""Colour of text without any known word."""
+"""Colour of passages without a clear subject."""
+OTHER = "#5f646d"
+"""Colour of islands that a legend has no room for."""
 
 _HUES = ((75, 165), (15, 60), (190, 265), (285, 355))
 """Hue range in degrees, first to last island, of the archipelagos natural, physical, abstract and social."""

@@ -1,7 +1,7 @@
 """Treemap of a library: archipelagos are columns, islands are rows of a column, reefs are boxes within an
 island.
 
-The area of a reef is its share of the chunks whose strongest reef it is.
+The area of a reef is its share of the chunks whose first label it is.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ReefMap:
 
 
 def lay_out(scorer: Scorer, n_chunks: Mapping[int, int]) -> ReefMap:
-    """Lay out all reefs of lagoon's hierarchy. `n_chunks`: chunks by the id of their strongest reef."""
+    """Lay out all reefs of lagoon's hierarchy. `n_chunks`: chunks by the reef of their first label."""
     colours = island_colours(scorer.islands)
     reefs_of: dict[int, list[Any]] = {island.id: [] for island in scorer.islands}
     for reef in scorer.reefs:

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from shoal.charts.palette import UNKNOWN, island_colours
+from shoal.charts.palette import OTHER, UNKNOWN, island_colours
 from shoal.errors import NotFoundError
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
@@ -23,26 +23,30 @@ N_BINS = 120
 """Bins of equal length in which the presence of a reef is shown."""
 N_ROWS = 8
 """Reefs shown below the strip."""
+N_ISLANDS = 12
+"""Largest islands with a colour of their own, beside those of the rows. A long book has dozens of islands,
+whose colours nobody could tell apart."""
+GAP_OPACITY = 0.25
+"""Opacity of `UNKNOWN` where no passage is."""
 N_LEVELS = 5
 """Shades of presence in a row."""
-REEFS_PER_CHUNK = 6
-"""Strongest reefs of a chunk that count for the rows; weaker reefs do not locate a topic."""
 
 DOCUMENT = "SELECT title, LENGTH(content) AS n_chars FROM documents WHERE id = :document_id"
 CHUNKS = """
-    SELECT chunk_index, start_char, end_char, top_reef_id FROM chunks
-    WHERE document_id = :document_id ORDER BY chunk_index
+    SELECT chunk_index, start_char, end_char,
+           CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END
+    FROM chunks WHERE document_id = :document_id ORDER BY chunk_index
 """
-STRONGEST = """
-    SELECT c.chunk_index, r.reef_id, r.z_score
+LABELS = """
+    SELECT c.chunk_index, r.reef_id, r.probability
     FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
-    WHERE c.document_id = :document_id AND r.rank < :n_reefs
+    WHERE c.document_id = :document_id AND r.probability >= :label_threshold
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk on the strip: its span in characters, and the island of its strongest reef."""
+    """A chunk on the strip: its span in characters, and the island of its first label."""
 
     start_char: int
     end_char: int
@@ -60,30 +64,50 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A colour of the strip: its meaning, and its share of the document, 0..1."""
+
+    name: str
+    share: float
+    colour: str
+    opacity: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """The name with the share."""
+        percent = f"{self.share:.0%}" if self.share >= 0.005 else "under 1%"
+        return f"{self.name} {percent.replace('%', ' %')}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ribbon:
-    """Chart data of a document. `islands`: (name, colour, share of the text), largest first."""
+    """Chart data of a document. `colours` maps islands to colours, and `legend` names every colour of the
+    strip."""
 
     title: str
     n_chars: int
     pieces: tuple[Piece, ...]
     colours: Mapping[int, str]
     rows: tuple[Row, ...]
-    islands: tuple[tuple[str, str, float], ...]
+    legend: tuple[LegendEntry, ...]
 
 
-def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer) -> Ribbon:
+def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_threshold: float) -> Ribbon:
     """Read the ribbon of a document. Raises NotFoundError."""
     document = snapshot.first(DOCUMENT, {"document_id": document_id})
     if document is None:
         raise NotFoundError(f"there is no document {document_id}")
     island_of = {reef.id: reef.island_id for reef in scorer.reefs}
-    chunks = list(snapshot.tuples(CHUNKS, {"document_id": document_id}))
+    parameters = {"document_id": document_id, "label_threshold": label_threshold}
+    chunks = list(snapshot.tuples(CHUNKS, parameters))
     pieces = tuple(
         Piece(start, end, None if reef is None else island_of.get(reef)) for _, start, end, reef in chunks
     )
     spans = {index: (start, end) for index, start, end, _ in chunks}
-    strongest = snapshot.tuples(STRONGEST, {"document_id": document_id, "n_reefs": REEFS_PER_CHUNK})
-    presences = presence_by_reef(((spans[i], reef, z) for i, reef, z in strongest), document["n_chars"])
+    labels = snapshot.tuples(LABELS, parameters)
+    presences = presence_by_reef(
+        ((spans[i], reef, chance) for i, reef, chance in labels), document["n_chars"]
+    )
     colours = island_colours(scorer.islands)
     names = {reef.id: reef.name for reef in scorer.reefs}
     strongest_reefs = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]
@@ -92,22 +116,25 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer) -> Ribbon:
         for reef in strongest_reefs
         if reef in names
     )
-    return Ribbon(
-        document["title"], document["n_chars"], pieces, colours, rows, _islands(pieces, colours, scorer)
-    )
+    lengths = _lengths(pieces)
+    shown = {*list(lengths)[:N_ISLANDS], *(island_of[row.reef_id] for row in rows)}
+    colours = {island: colours[island] if island in shown else OTHER for island in lengths}
+    legend = tuple(_legend(lengths, colours, pieces, scorer, document["n_chars"]))
+    return Ribbon(document["title"], document["n_chars"], pieces, colours, rows, legend)
 
 
 def presence_by_reef(
-    scored: Iterable[tuple[tuple[int, int], int, float]], n_chars: int
+    labels: Iterable[tuple[tuple[int, int], int, float]], n_chars: int
 ) -> dict[int, list[float]]:
-    """Sum z times characters for each reef and bin. `scored`: ((start, end), reef id, z) of chunks."""
+    """Sum probability times characters for each reef and bin. `labels`: ((start, end), reef id, probability)
+    of chunks."""
     presences: defaultdict[int, list[float]] = defaultdict(lambda: [0.0] * N_BINS)
     length = max(1, n_chars) / N_BINS
-    for (start, end), reef_id, z in scored:
+    for (start, end), reef_id, probability in labels:
         bins = presences[reef_id]
         for place in range(int(start / length), min(N_BINS, int((end - 1) / length) + 1)):
             overlap = min(end, (place + 1) * length) - max(start, place * length)
-            bins[place] += z * max(0.0, overlap)
+            bins[place] += probability * max(0.0, overlap)
     return dict(presences)
 
 
@@ -144,8 +171,7 @@ def ribbon_svg(ribbon: Ribbon) -> str:
     top = 40
     rows_top = top + STRIP_HEIGHT + 14
     legend_top = rows_top + (ROW_HEIGHT + 4) * len(ribbon.rows) + 22
-    shown = ribbon.islands[:12]
-    height = legend_top + 22 * ((len(shown) + 2) // 3) + margin
+    height = legend_top + 22 * ((len(ribbon.legend) + 2) // 3) + margin
     width = label_width + WIDTH + 2 * margin
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
@@ -159,23 +185,38 @@ def ribbon_svg(ribbon: Ribbon) -> str:
         y = rows_top + i * (ROW_HEIGHT + 4)
         parts.append(f'<text x="{margin}" y="{y + 14}">{escape(row.reef_name)}</text>')
         parts.append(f'<g transform="translate({margin + label_width} {y})">{_row(row, 0)}</g>')
-    for i, (name, colour, share) in enumerate(shown):
+    for i, entry in enumerate(ribbon.legend):
         x = margin + label_width + (i % 3) * (WIDTH // 3)
         y = legend_top + 22 * (i // 3)
-        parts.append(f'<rect x="{x}" y="{y}" width="14" height="14" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 20}" y="{y + 12}">{escape(name)} ({share:.0%})</text>')
+        fill = f'fill="{entry.colour}" fill-opacity="{entry.opacity}"'
+        parts.append(f'<rect x="{x}" y="{y}" width="14" height="14" {fill}/>')
+        parts.append(f'<text x="{x + 20}" y="{y + 12}">{escape(entry.label)}</text>')
     return "".join([*parts, "</svg>\n"])
 
 
 def _strip(ribbon: Ribbon) -> str:
-    """Render one path for each island, so that thousands of chunks need a few dozen elements."""
+    """Render one path for each colour, so that thousands of chunks need a few elements."""
     scale = WIDTH / max(1, ribbon.n_chars)
     paths: defaultdict[str, list[str]] = defaultdict(list)
     for piece in ribbon.pieces:
-        colour = UNKNOWN if piece.island_id is None else ribbon.colours.get(piece.island_id, UNKNOWN)
+        colour = UNKNOWN if piece.island_id is None else ribbon.colours[piece.island_id]
         left, right = piece.start_char * scale, piece.end_char * scale
         paths[colour].append(f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z")
-    return "".join(f'<path fill="{colour}" d="{"".join(d)}"/>' for colour, d in sorted(paths.items()))
+    gaps = "".join(
+        f"M{start * scale:.2f} 0H{end * scale:.2f}v{STRIP_HEIGHT}H{start * scale:.2f}z"
+        for start, end in _gaps(ribbon.pieces, ribbon.n_chars)
+    )
+    background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{gaps}"/>' if gaps else ""
+    return background + "".join(
+        f'<path fill="{colour}" d="{"".join(d)}"/>' for colour, d in sorted(paths.items())
+    )
+
+
+def _gaps(pieces: Sequence[Piece], n_chars: int) -> list[tuple[int, int]]:
+    """The spans of a document that no chunk covers."""
+    starts = [0, *(piece.end_char for piece in pieces)]
+    ends = [*(piece.start_char for piece in pieces), n_chars]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
 
 
 def _row(row: Row, y: int) -> str:
@@ -192,14 +233,31 @@ def _row(row: Row, y: int) -> str:
     return "".join(parts)
 
 
-def _islands(
-    pieces: Sequence[Piece], colours: Mapping[int, str], scorer: Scorer
-) -> tuple[tuple[str, str, float], ...]:
-    names = {island.id: island.name for island in scorer.islands}
+def _lengths(pieces: Iterable[Piece]) -> dict[int, int]:
+    """Characters by island, longest first."""
     lengths: defaultdict[int, int] = defaultdict(int)
     for piece in pieces:
         if piece.island_id is not None:
             lengths[piece.island_id] += piece.end_char - piece.start_char
-    total = sum(piece.end_char - piece.start_char for piece in pieces) or 1
-    largest = sorted(lengths, key=lambda island: (-lengths[island], island))
-    return tuple((names[island], colours[island], lengths[island] / total) for island in largest)
+    return dict(sorted(lengths.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _legend(
+    lengths: Mapping[int, int],
+    colours: Mapping[int, str],
+    pieces: Sequence[Piece],
+    scorer: Scorer,
+    n_chars: int,
+) -> Iterator[LegendEntry]:
+    names = {island.id: island.name for island in scorer.islands}
+    others = [island for island in lengths if colours[island] == OTHER]
+    for island, length in lengths.items():
+        if island not in others:
+            yield LegendEntry(names[island], length / n_chars, colours[island])
+    if others:
+        name = "1 other island" if len(others) == 1 else f"{len(others)} other islands"
+        yield LegendEntry(name, sum(lengths[island] for island in others) / n_chars, OTHER)
+    if unknown := sum(piece.end_char - piece.start_char for piece in pieces if piece.island_id is None):
+        yield LegendEntry("no clear subject", unknown / n_chars, UNKNOWN)
+    if gaps := sum(end - start for start, end in _gaps(pieces, n_chars)):
+        yield LegendEntry("headings and space between passages", gaps / n_chars, UNKNOWN, GAP_OPACITY)

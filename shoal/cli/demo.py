@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from shoal.client import Client
 
 QUERIES = (
-    "how insects help plants to reproduce",
+    "why do plants need insects",
     "why workers join forces to ask for better pay",
     "protecting children from infectious disease",
 )
 """Each query is about one article, in other words than its title."""
 RESULTS_SHOWN = 2
-BARS_SHOWN = 4
 LOG_TAIL_LINES = 30
 STOP_SECONDS = 60.0
 
@@ -94,7 +93,7 @@ def _search(session: Session, client: Client, query: str) -> dict[str, Any]:
 
         session.out.print()
         session.out.print(Rule(f"“{query}”", align="left", style="dim"))
-        print_search(session.out, answer, with_scores=True, query=query, limit=RESULTS_SHOWN, bars=BARS_SHOWN)
+        print_search(session.out, answer, with_scores=True, query=query, limit=RESULTS_SHOWN)
     if not answer["results"]:
         raise ShoalError(f"nothing was found for {query!r}")
     return {"query": query, **answer}

@@ -91,7 +91,7 @@ def ingest(
                     )
                 else:
                     new_tags = None if tags is None else split_tags(tags)
-                    result = engine.replace_file(
+                    result = engine.documents.replace_file(
                         replace,
                         folder_ingest.absolute_path(path),
                         title=title,
@@ -181,7 +181,7 @@ def rescore(
     reduce_collections()
     with session.engine() as engine:
         with bar(session.err, "rescore", bytes_total=0) as progress_bar:
-            result = engine.rescore(progress_bar.follow)
+            result = engine.maintenance.rescore(progress_bar.follow)
         stale = engine.status()["n_stale_chunks"]
     for title, reason in result.failed:
         session.warn(f"failed: {title}: {reason}")
@@ -189,7 +189,7 @@ def rescore(
         session.emit({**json_form(result), "n_stale_chunks": stale})
     seconds = time.monotonic() - started
     session.say(
-        f"{quantity(result.n_documents, 'document')} up to date with vocabulary version "
+        f"{quantity(result.n_documents - len(result.failed), 'document')} up to date with vocabulary version "
         f"{result.vocabulary_version}, {len(result.failed):,} failed ({seconds:.1f} s)"
     )
     if result.failed:
@@ -216,7 +216,7 @@ def export(
     FILE is replaced only when the export is complete. With --json and no FILE, the output is one JSON array.
     """
     with session.engine() as engine:
-        lines = engine.export(canonical=canonical)
+        lines = engine.maintenance.export(canonical=canonical)
         if file is None:
             _write_stdout(lines, as_array=session.as_json)
             return

@@ -73,7 +73,6 @@ def evaluate(
         shoal evaluate queries.jsonl --way balanced --way lexical=0.6,reef=0.4 --show 5
         SHOAL_FEEDBACK_WEIGHT=0 shoal evaluate queries.jsonl --way balanced
     """
-    from shoal.maintenance.evaluation import evaluate as run_evaluation
     from shoal.maintenance.evaluation import read_judged_queries
 
     ways = [parse_way(text) for text in dict.fromkeys(way or DEFAULT_WAYS)]
@@ -81,7 +80,7 @@ def evaluate(
         judged = read_judged_queries(lines)
     with session.engine() as engine:
         try:
-            evaluation = run_evaluation(engine, judged, ways, depth=depth)
+            evaluation = engine.maintenance.evaluate(judged, ways, depth=depth)
         except QueryError as error:
             if error.field == "top_k":
                 raise typer.BadParameter(str(error), param_hint="--depth") from None

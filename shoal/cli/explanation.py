@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shoal.cli.results import bar, passage_reference, reef_bars, score_parts, term_coverage
+from shoal.cli.results import bar, passage_reference, reasons, score_parts, term_coverage
 from shoal.cli.terminal import one_line
 from shoal.cli.vocabulary import evidence_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 REEFS_PER_WORD = 3
@@ -167,6 +168,18 @@ def _print_feedback(console: Console, feedback: Sequence[Mapping[str, Any]]) -> 
         console.print(Text(line, style="dim"))
 
 
+def _relevance_parts(parts: Sequence[Mapping[str, Any]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False, pad_edge=False)
+    table.add_column("adds", no_wrap=True, justify="right")
+    table.add_column("reason", overflow="fold")
+    for part in parts:
+        table.add_row(f"{part['contribution']:+.2f}", Text(one_line(part["description"]), style="dim"))
+    return table
+
+
 def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[str, float]) -> None:
     from rich.text import Text
 
@@ -181,8 +194,11 @@ def _print_target(console: Console, target: Mapping[str, Any], weights: Mapping[
         console.print(f"Without that it would be number {target['would_rank']:,}.")
     if coverage := term_coverage(target.get("term_coverage")):
         console.print(f"It {coverage}.")
+    if target["relevance_parts"]:
+        console.print(f"Its relevance is {target['relevance']:.0%}, by these log odds:")
+        console.print(_relevance_parts(target["relevance_parts"]))
     parts = score_parts(target["scores"], weights, target["matched_terms"])
     if parts.row_count:
         console.print(parts)
     if target["shared_reefs"]:
-        console.print(reef_bars(target["shared_reefs"]))
+        console.print(reasons(target["shared_reefs"]))

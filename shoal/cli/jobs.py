@@ -20,6 +20,7 @@ from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import select_files
 from shoal.errors import NotFoundError
 from shoal.formats.folder_listing import format_skipped
+from shoal.models import ItemStatus, JobKind
 
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job
@@ -33,19 +34,9 @@ WARNED_SHOWN = 50
 """Items printed with their warnings after an upload; `shoal jobs ID` has all of them."""
 PROGRESS_LINE_SECONDS = 10.0
 """Time between two progress lines of a job if stderr is not a terminal."""
-KINDS_WITH_TEXT = ("ingest", "replace")
+KINDS_WITH_TEXT = (JobKind.ingest, JobKind.replacing)
 """Kinds of jobs whose items have a text. Only these items can have warnings."""
 PAGE = 500
-STATUSES = (
-    "enqueued",
-    "discovering",
-    "discovered",
-    "scoring",
-    "succeeded",
-    "duplicate",
-    "failed",
-    "canceled",
-)
 
 Server = Annotated[str, typer.Option("--server", metavar="URL", help="Address of the service.")]
 Key = Annotated[
@@ -69,10 +60,10 @@ class ItemReport:
 
     @classmethod
     def of(cls, client: Client, job: Job) -> ItemReport:
-        failed = client.items(job, status="failed", limit=PAGE).items if job.progress.failed else ()
+        failed = client.items(job, status=ItemStatus.failed, limit=PAGE).items if job.progress.failed else ()
         has_texts = job.kind in KINDS_WITH_TEXT and job.progress.done > job.progress.failed
         items = client.each_item(job) if has_texts else ()
-        warned = (item for item in items if item.warnings and item.status != "failed")
+        warned = (item for item in items if item.warnings and item.status != ItemStatus.failed)
         return cls(failed, tuple(islice(warned, PAGE)))
 
 

@@ -178,7 +178,6 @@ def import_file(
     from contextlib import nullcontext
 
     from shoal.cli.progress import bar
-    from shoal.maintenance.import_export import import_export
     from shoal.service.garbage_collection import reduce_collections
 
     reduce_collections()
@@ -188,7 +187,9 @@ def import_file(
         session.engine(must_exist=False) as engine,
         bar(session.err, "import", bytes_total=0) as progress_bar,
     ):
-        result = import_export(engine, lines, rescore=rescore, processes=workers, watch=progress_bar.follow)
+        result = engine.maintenance.import_export(
+            lines, rescore=rescore, processes=workers, watch=progress_bar.follow
+        )
     for bad_line in result.bad[:BAD_LINES_SHOWN]:
         session.warn(f"failed: line {bad_line.line}: {one_line(bad_line.reason)}")
     if result.n_bad > BAD_LINES_SHOWN:

@@ -26,11 +26,11 @@ def find_document(engine: Engine, reference: str) -> int:
     Raises NotFoundError if no document or several documents match; the message lists several matches.
     """
     # `has_document` is false for numbers beyond the range of ids; those can only be a title.
-    if reference.isascii() and reference.isdecimal() and engine.catalog.has_document(int(reference)):
+    if reference.isascii() and reference.isdecimal() and engine.documents.exists(int(reference)):
         return int(reference)
     # Source paths are stored as given or absolute.
     absolute_path = os.path.abspath(reference)  # noqa: PTH100
-    matches = engine.catalog.find_documents(reference, absolute_path)
+    matches = engine.documents.find(reference, absolute_path)
     if len(matches) == 1:
         return matches[0].id
     if not matches:
@@ -50,9 +50,9 @@ def find_document(engine: Engine, reference: str) -> int:
 
 def find_passage(engine: Engine, document_id: int, chunk_index: int) -> int:
     """Return the chunk id of a document's passage, counted from #0. Raises NotFoundError."""
-    chunk_id = engine.catalog.chunk_id(document_id, chunk_index)
+    chunk_id = engine.documents.chunk_id(document_id, chunk_index)
     if chunk_id is None:
-        n_chunks = engine.document(document_id).document.n_chunks
+        n_chunks = engine.documents.get(document_id).document.n_chunks
         raise NotFoundError(no_passage(document_id, n_chunks, chunk_index))
     return chunk_id
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, one_line, quantity
+from shoal.formats.headings import headings_below
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 SNIPPET_CHARS = 320
 """Three or four lines of a terminal."""
-REEFS_SHOWN = 6
 """Reefs drawn per result. Of up to 38 shared reefs, the first few carry nearly all of the score."""
 BAR_CELLS = 16
 INDENT = 3
+NO_SUBJECT = "no clear subject"
+"""Said of a passage without labels."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -32,18 +34,15 @@ def print_search(
     with_scores: bool,
     query: str,
     limit: int | None = None,
-    bars: int = REEFS_SHOWN,
     note: str | None = None,
 ) -> None:
     """Print the first `limit` results of a search, best first, and how the query was analyzed.
 
-    `note` says why there are no more results. `bars` is the number of shared reefs drawn per result.
+    `note` says why there are no more results.
     """
     results = answer["results"][:limit]
     for number, result in enumerate(results, start=1):
-        print_result(
-            console, number, result, bars=bars if with_scores else 0, weights=answer.get("weights") or {}
-        )
+        print_result(console, number, result, with_scores=with_scores, weights=answer.get("weights") or {})
     if not results:
         console.print(f"Nothing found for “{one_line(query)}”.")
     print_query_info(console, answer["query_info"])
@@ -58,24 +57,24 @@ def print_result(
     number: int,
     result: Mapping[str, Any],
     *,
-    bars: int,
+    with_scores: bool,
     weights: Mapping[str, float] | None = None,
 ) -> None:
-    """Print one result; if `bars` is not 0, also the parts of its score and up to `bars` shared reefs."""
+    """Print one result; `with_scores` adds the parts of its score and the reasons among the shared reefs."""
     from rich.text import Text
 
     head = Text(f"{number}. ", style="bold")
     head.append(one_line(result["document_title"]), style="bold cyan")
-    head.append(f"  {result['match_score']:.3f}", style="bold green")
+    head.append(f"  {result['relevance']:.0%} relevant", style="bold green")
     console.print(head)
     console.print(_indented(Text(_location(result), style="dim")))
     console.print(_indented(_summary(result)))
-    if bars:
+    if with_scores:
         parts = score_parts(result["scores"], weights or {}, result.get("matched_terms") or ())
         if parts.row_count:
             console.print(_indented(parts))
-    if bars and result.get("shared_reefs"):
-        console.print(_indented(reef_bars(result["shared_reefs"], limit=bars)))
+    if with_scores and result.get("shared_reefs"):
+        console.print(_indented(reasons(result["shared_reefs"])))
     pieces = snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS)
     console.print(_indented(highlighted(pieces)))
     console.print()
@@ -154,35 +153,43 @@ def _terms_with_places(
     terms: Sequence[Mapping[str, Any]], select: Callable[[Sequence[str]], Sequence[str]]
 ) -> str:
     """The matched terms that have selected places, each with these places."""
-    matches = ((one_line(term["term"]), select(term["places"])) for term in terms)
-    return ", ".join(f"{term} ({', '.join(places)})" for term, places in matches if places)
+    matches = ((term, select(term["places"])) for term in terms)
+    return ", ".join(
+        f"{one_line(term['term'])} ({', '.join([*places, *_stem_note(term)])})"
+        for term, places in matches
+        if places
+    )
 
 
-def reef_bars(shared: Sequence[Mapping[str, Any]], *, limit: int = REEFS_SHOWN) -> Table:
-    """A table of the `limit` strongest shared reefs with the z-scores of passage and query, on one scale."""
+def _stem_note(term: Mapping[str, Any]) -> list[str]:
+    return [f"only its stem: {one_line(term['same_stem'])}"] if term.get("same_stem") else []
+
+
+def reasons(shared: Sequence[Mapping[str, Any]]) -> Table:
+    """A table of the shared reefs that are reasons, with the words that show them; the others in one line."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 1, 0, 0), show_header=True, header_style="dim")
-    table.add_column("shared reef", overflow="fold", max_width=44)
-    table.add_column("passage z", no_wrap=True)
-    table.add_column("query z", no_wrap=True)
-    # Only if reefs are part of the score.
-    has_shares = any(reef.get("share") for reef in shared)
-    if has_shares:
-        table.add_column("adds", no_wrap=True, justify="right")
-    ranked = sorted(shared, key=lambda reef: -reef["chunk_z"] * reef["query_z"])
-    top = max((max(reef["chunk_z"], reef["query_z"]) for reef in ranked), default=0.0)
-    for reef in ranked[:limit]:
-        table.add_row(
-            Text(one_line(reef["reef_name"])),
-            Text(f"{bar(reef['chunk_z'], top)} {reef['chunk_z']:5.1f}", style="green"),
-            Text(f"{bar(reef['query_z'], top)} {reef['query_z']:5.1f}", style="blue"),
-            *([f"{reef['share']:.2f}"] if has_shares else []),
-        )
-    if len(ranked) > limit:
-        table.add_row(Text(f"and {len(ranked) - limit} more", style="dim"), "", "")
+    named = [reef for reef in shared if reef["is_reason"]]
+    background = [reef for reef in shared if not reef["is_reason"]]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(named), header_style="dim")
+    table.add_column("both are about", overflow="fold", max_width=36)
+    table.add_column("query", overflow="fold", style="blue")
+    table.add_column("passage", overflow="fold", style="green")
+    table.add_column("adds", no_wrap=True, justify="right")
+    for reef in named:
+        words = (", ".join(map(one_line, reef[field])) for field in ("query_words", "passage_words"))
+        table.add_row(Text(one_line(reef["reef_name"])), *map(Text, words), _part(reef["share"]))
+    if background:
+        title = "in the background" if named else "in the background only"
+        total = sum(reef["share"] for reef in background)
+        table.add_row(Text(title, style="dim"), "", quantity(len(background), "shared reef"), _part(total))
     return table
+
+
+def _part(share: float) -> str:
+    """A part of the score; empty where reefs are no part of it."""
+    return f"{share:.2f}" if share else ""
 
 
 def bar(value: float, top: float, cells: int = BAR_CELLS) -> str:
@@ -206,20 +213,26 @@ def highlighted(pieces: Iterable[Piece]) -> Text:
 
 def _location(result: Mapping[str, Any]) -> str:
     """The headings below the title, then the file, the lines and the number of the passage."""
-    path = [one_line(heading) for heading in result["section_path"]]
-    if path and path[0] == one_line(result["document_title"]):
-        path = path[1:]
+    path = headings_below(result["document_title"], result["section_path"])
     first, last = result["start_line"], result["end_line"]
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
     source = display_path(result["source_path"] or "")
     passage = passage_reference(result["document_id"], result["chunk_index"])
     citation = ", ".join(part for part in (source, lines, passage) if part)
-    return "\n".join(part for part in (" › ".join(path), citation) if part)
+    return "\n".join(part for part in (" › ".join(map(one_line, path)), citation) if part)
 
 
 def passage_reference(document_id: int, chunk_index: int) -> str:
     """The numbers of a passage, for `shoal show DOC --chunk N` and `shoal explain --document DOC`."""
     return f"document {document_id}, passage #{chunk_index}"
+
+
+def subject(labels: Sequence[Mapping[str, Any]]) -> Text:
+    """The names of the labels, or that there are none."""
+    from rich.text import Text
+
+    names = ", ".join(one_line(label["reef_name"]) for label in labels)
+    return Text(names or NO_SUBJECT, style="magenta" if names else "dim")
 
 
 def _indented(part: Text | Table) -> Padding:
@@ -231,12 +244,13 @@ def _indented(part: Text | Table) -> Padding:
 def _summary(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
-    parts = []
-    if result["top_reef_name"]:
-        name = Text("about ").append(one_line(result["top_reef_name"]), style="magenta")
-        parts += [name, Text(quantity(result["n_shared_reefs"], "shared reef"))]
+    parts = [
+        Text("about ").append(subject(result["labels"])) if result["labels"] else subject(()),
+        Text(quantity(result["n_shared_reefs"], "shared reef")),
+    ]
     if coverage := term_coverage(result.get("term_coverage")):
         parts.append(Text(coverage))
+    parts.append(Text(f"score {result['match_score']:.3f}"))
     if result["tags"]:
         parts.append(Text(f"tags {', '.join(one_line(tag) for tag in result['tags'])}"))
     return Text(" · ").join(parts)

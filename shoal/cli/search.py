@@ -64,6 +64,15 @@ MinConfidence = Annotated[
 MaxPerDocument = Annotated[
     int, typer.Option(min=0, help="Maximum number of passages per document; 0: no limit.")
 ]
+MinRelevance = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="Only passages with this relevance or more: the probability, 0 to 1, that a passage answers "
+        "the query.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -83,6 +92,7 @@ def search(
     preset: PresetName = "balanced",
     weights: Weights = None,
     fusion: FusionName = "blend",
+    min_relevance: MinRelevance = 0.0,
     scores: Annotated[
         bool,
         typer.Option(
@@ -94,13 +104,14 @@ def search(
     """Find passages about a query.
 
     The best come first: passages that hold the query's words, are about the same reefs, or both. Every result
-    names its document, headings, lines and strongest reef, so that it can be cited. --scores shows why a
+    names its document, headings, lines and subject, so that it can be cited. --scores shows why a
     passage matched: the words it holds and the reefs it shares with the query. A z-score says how far a reef
     stands out from ordinary text of the same length; above 3 is clear, above 6 strong.
 
-    A score compares a result with the best of the library for the same query. It is not a grade: a query
-    without a good answer has high scores, too. The term coverage next to the score is the share of the
-    query's words in the passage; rare words count more. A warning names words that occur nowhere.
+    The number after a title is the relevance: the probability that the passage answers the query. It can be
+    compared between queries. The score, which orders the results, compares a result with the best of the
+    library for the same query, so it is high for a query without an answer, too. Warnings say when nothing
+    seems to answer the query, and name words that occur nowhere, with spellings that do occur.
 
     In QUERY, "a phrase" in quotation marks must occur as it is, -word excludes passages with the word, and
     title:word requires the word in the title. Everything else is plain text.
@@ -121,6 +132,7 @@ def search(
             preset=preset,
             weights=parse_weights(weights),
             fusion=fusion,
+            min_relevance=min_relevance,
         )
         response = run_search(
             top_k=top_k,
@@ -136,6 +148,9 @@ def search(
             and len(run_search(top_k=n_results + 1, max_per_document=None).results) > n_results
         )
         is_empty = not response.results and not engine.status()["n_documents"]
+        info = response.query_info
+        has_typo = not session.as_json and info.unknown_words and info.missing_terms
+        words = engine.explain(query).words if has_typo else ()
     answer = json_form(response)
     if session.as_json:
         session.emit(answer)
@@ -145,6 +160,9 @@ def search(
     _warn(session, answer)
     if is_empty:
         session.warn("warning: the database holds no documents; `shoal ingest` stores some")
+    for word in words:
+        if word.suggestions:
+            session.warn(f"did you mean {' or '.join(word.suggestions)} instead of {word.text}?")
     passages = quantity(max_per_document, "passage")
     note = f"at most {passages} per document; --max-per-document 0 removes the limit" if is_limited else None
     print_search(session.out, answer, with_scores=scores, query=query, note=note)
@@ -228,7 +246,7 @@ def explain(
 def _add_chunk_indexes(engine: Engine, answer: dict[str, Any]) -> None:
     """Add `chunk_index`, the number of the passage in its document, to the target and the feedback chunks."""
     chunks = [*answer["feedback"], *([answer["target"]] if answer["target"] else [])]
-    indexes = engine.catalog.chunk_indexes(chunk["chunk_id"] for chunk in chunks)
+    indexes = engine.documents.chunk_indexes(chunk["chunk_id"] for chunk in chunks)
     for chunk in chunks:
         # The passage may have been deleted since the explanation was made.
         chunk["chunk_index"] = indexes.get(chunk["chunk_id"], 0)

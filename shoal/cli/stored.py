@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from shoal.cli.reference import Document, find_document, no_passage
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line
 from shoal.errors import NotFoundError
-
-if TYPE_CHECKING:
-    pass
 
 LIMIT = 50
 """Documents per page, as in GET /documents."""
@@ -53,7 +50,7 @@ def list_documents(
         shoal list --tag biology    documents with a tag
     """
     with session.engine() as engine:
-        page = json_form(engine.documents(tag=tag, q=text, limit=limit, offset=offset))
+        page = json_form(engine.documents.list(tag=tag, q=text, limit=limit, offset=offset))
     if session.as_json:
         session.emit({**page, "limit": limit, "offset": offset})
         return
@@ -65,7 +62,7 @@ def list_documents(
 def show(
     session: Session,
     document: Document,
-    reefs: Annotated[int, typer.Option(min=0, help="How many reefs to show per passage.")] = 3,
+    reefs: Annotated[int, typer.Option(min=0, help="How many reefs with z-scores to show per passage.")] = 0,
     text: Annotated[bool, typer.Option("--text", help="Also print the text of every passage.")] = False,
     chunk: Annotated[
         int | None,
@@ -80,10 +77,11 @@ def show(
 ) -> None:
     """Show one document, passage by passage.
 
-    Shows its sections, the lines and strongest reefs of each passage, and what is in no passage.
+    Shows its sections, the lines and subject of each passage, and what is in no passage.
 
     \b
-        shoal show 1              the lines and reefs of its passages
+        shoal show 1              the lines of its passages, and what they are about
+        shoal show 1 --reefs 3    also the strongest reefs, with z-scores
         shoal show 1 --text       also their text
         shoal show 1 --chunk 4    only passage #4
         shoal show 1 --svg a.svg  a picture of its topics
@@ -93,9 +91,9 @@ def show(
         return
     with session.engine() as engine:
         document_id = find_document(engine, document)
-        detail = json_form(engine.document(document_id))
+        detail = json_form(engine.documents.get(document_id))
         page = {} if chunk is None else {"limit": 1, "offset": chunk}
-        chunks = json_form(engine.chunks(document_id, **page))["chunks"]
+        chunks = json_form(engine.documents.chunks(document_id, **page))["chunks"]
     if chunk is not None and not chunks:
         raise NotFoundError(no_passage(document_id, detail["document"]["n_chunks"], chunk))
     if session.as_json:
@@ -111,7 +109,7 @@ def _draw(session: Session, document: str, file: Path) -> None:
 
     with session.engine() as engine:
         document_id = find_document(engine, document)
-        picture = ribbon_svg(engine.ribbon(document_id))
+        picture = ribbon_svg(engine.documents.ribbon(document_id))
     write_file([picture], file)
     if session.as_json:
         session.emit({"document_id": document_id, "svg": str(file)})
@@ -146,7 +144,7 @@ def delete(session: Session, document: Document) -> None:
     """
     with session.engine() as engine:
         document_id = find_document(engine, document)
-        if not engine.delete_document(document_id):
+        if not engine.documents.delete(document_id):
             raise NotFoundError(f"there is no document {document_id}")
     if session.as_json:
         session.emit({"id": document_id, "deleted": True})
@@ -188,11 +186,11 @@ def tags(
     with session.engine() as engine:
         document_id = find_document(engine, document)
         if new_tags is not None:
-            stored = engine.set_tags(document_id, split_tags(new_tags))
+            stored = engine.documents.set_tags(document_id, split_tags(new_tags))
         else:
-            before = engine.document(document_id).document.tags
+            before = engine.documents.get(document_id).document.tags
             missing = tuple(tag for tag in removed if tag not in before)
-            stored = engine.change_tags(document_id, add=added, remove=removed)
+            stored = engine.documents.change_tags(document_id, add=added, remove=removed)
     for tag in missing:
         session.warn(f"warning: document {document_id} has no tag {one_line(tag)!r}")
     if session.as_json:

@@ -35,9 +35,12 @@ def sync(
     tags: Annotated[
         str | None,
         typer.Option(
-            "--tags", metavar="A,B", help="Tags for every document of the folder, separated by commas."
+            "--tags", metavar="A,B", help="Tags for the documents that this run adds, separated by commas."
         ),
     ] = None,
+    tag_all: Annotated[
+        bool, typer.Option("--tag-all", help="With --tags: also for documents that are stored already.")
+    ] = False,
     delete: Annotated[
         bool, typer.Option("--delete", help="Also delete documents whose files are gone.")
     ] = False,
@@ -64,6 +67,10 @@ def sync(
     it cannot be read or is no longer text. Without --force, nothing is deleted for an empty folder, whose
     disk may not be mounted, and never all documents.
 
+    Tags that were removed from a document stay away, although its front matter or --tags still names them.
+    Front matter adds a tag to a stored document when it names the tag for the first time. --tag-all gives the
+    tags of --tags to every document of the folder.
+
     Files are identified by absolute path. A document with a relative path gets the absolute path of the file
     that has the same text and a path with this ending. Exit code 1 if a file could not be read or stored; all
     other files are stored. A file that is empty or not text is reported and fails the command only with
@@ -75,7 +82,6 @@ def sync(
         shoal sync notes --delete          also delete documents of missing files
     """
     from shoal.cli.progress import bar
-    from shoal.maintenance.sync import sync as sync_folder
     from shoal.service.garbage_collection import reduce_collections
 
     reduce_collections()
@@ -84,10 +90,10 @@ def sync(
         session.engine(must_exist=False) as engine,
         bar(session.err, "sync", bytes_total=0) as progress_bar,
     ):
-        result = sync_folder(
-            engine,
+        result = engine.maintenance.sync(
             folder,
             tags=split_tags(tags),
+            tag_all=tag_all,
             delete=delete,
             force=force,
             dry_run=dry_run,

@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shoal.cli.job_lines import pace, summary, with_reason
+from shoal.cli.results import subject
 from shoal.cli.terminal import display_path, one_line, plain, quantity
+from shoal.models import ItemStatus, JobStatus
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 STATUS_STYLES = {
-    "succeeded": "green",
-    "duplicate": "cyan",
-    "partial": "yellow",
-    "failed": "red",
-    "canceled": "dim",
-    "processing": "blue",
-    "scoring": "blue",
+    JobStatus.succeeded: "green",
+    ItemStatus.duplicate: "cyan",
+    JobStatus.partial: "yellow",
+    JobStatus.failed: "red",
+    JobStatus.canceled: "dim",
+    JobStatus.processing: "blue",
+    ItemStatus.scoring: "blue",
 }
 
 
@@ -96,13 +98,14 @@ def _print_passages(
             section, table = chunk["section_index"], _passage_table()
             path = " › ".join(one_line(heading) for heading in chunk["section_path"])
             console.print(Text(f"\n{path or '(before the first heading)'}", style="bold"))
-        names = " · ".join(
-            f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in chunk["reefs"][:reefs]
-        )
+        about = subject(chunk["labels"])
+        if strongest := chunk["reefs"][:reefs]:
+            names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in strongest)
+            about.append(f"\n{names}", style="dim")
         table.add_row(
             Text(f"#{chunk['chunk_index']}", style="dim"),
             f"{chunk['start_line']}-{chunk['end_line']}",
-            Text(names or "no known word", style="magenta" if names else "dim"),
+            about,
         )
         if with_text:
             console.print(table)
@@ -117,7 +120,7 @@ def _passage_table() -> Table:
     table = _table(header=False)
     table.add_column("passage", min_width=5)
     table.add_column("lines", min_width=9, justify="right", no_wrap=True)
-    table.add_column("reefs", overflow="fold")
+    table.add_column("about", overflow="fold")
     return table
 
 

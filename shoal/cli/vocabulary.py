@@ -46,9 +46,9 @@ def vocabulary(
     """
     with session.engine() as engine:
         if word is not None:
-            answer = json_form(engine.learned_word(word))
+            answer = json_form(engine.vocabulary.get(word))
         else:
-            answer = json_form(engine.vocabulary(q=containing, limit=limit, offset=offset))
+            answer = json_form(engine.vocabulary.list(q=containing, limit=limit, offset=offset))
     if session.as_json:
         session.emit(answer)
     elif word is not None:

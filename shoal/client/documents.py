@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import httpx
 
@@ -23,7 +23,7 @@ from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
 from shoal.client.requests import API, accepted_job, new_key, pages, parse, without_none
 from shoal.client.responses import Chunk, Document, ItemPage, Job, Stored, Tags
-from shoal.models import DocFormat
+from shoal.models import DocFormat, DocumentFields, ItemStatus
 from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 STORED_WAIT_SECONDS = 20
@@ -44,22 +44,19 @@ class DocumentOperations(JobOperations):
         self,
         content: str,
         *,
-        title: str | None = None,
-        format: DocFormat | str | None = None,  # noqa: A002 - the name in the API
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-        source_path: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
+        **fields: Unpack[DocumentFields],
     ) -> Flow[Stored]:
         """Add a document and wait until it is stored, without limit or for `timeout` seconds.
 
-        Content that is stored already is a `duplicate`; the tags are added to the stored document. Raises
-        InvalidError or JobFailedError if it cannot be stored, JobTimeoutError.
+        `DocumentFields` describes the fields. Content that is stored already is a `duplicate`; the tags are
+        added to the stored document. Raises InvalidError or JobFailedError if it cannot be stored,
+        JobTimeoutError.
         """
-        fields = _fields(content, title, format, tags or None, metadata, source_path)
+        body = _body(content, **fields)
         outcome = yield from self._submit(
-            "POST", "/documents", fields, idempotency_key or new_key(), wait=_wait_seconds(timeout)
+            "POST", "/documents", body, idempotency_key or new_key(), wait=_wait_seconds(timeout)
         )
         return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
 
@@ -68,19 +65,15 @@ class DocumentOperations(JobOperations):
         self,
         content: str,
         *,
-        title: str | None = None,
-        format: DocFormat | str | None = None,  # noqa: A002
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-        source_path: str | None = None,
         idempotency_key: str | None = None,
+        **fields: Unpack[DocumentFields],
     ) -> Flow[Job | Stored]:
         """Add a document without waiting.
 
         Returns its job, or the document if its content is stored already.
         """
-        fields = _fields(content, title, format, tags or None, metadata, source_path)
-        return (yield from self._submit("POST", "/documents", fields, idempotency_key or new_key()))
+        body = _body(content, **fields)
+        return (yield from self._submit("POST", "/documents", body, idempotency_key or new_key()))
 
     @operation
     def replace_document(
@@ -88,12 +81,8 @@ class DocumentOperations(JobOperations):
         document_id: int,
         content: str,
         *,
-        title: str | None = None,
-        format: DocFormat | str | None = None,  # noqa: A002
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source_path: str | None = None,
         timeout: float | None = None,
+        **fields: Unpack[DocumentFields],
     ) -> Flow[Stored]:
         """Replace the content of a document, keep its id, and wait until it is stored. Omitted fields stay
         unchanged.
@@ -101,30 +90,22 @@ class DocumentOperations(JobOperations):
         Raises the errors of add_document, NotFoundError, and ConflictError if another document has the
         content.
         """
-        fields = _fields(content, title, format, tags, metadata, source_path)
+        body = _body(content, **fields)
         outcome = yield from self._submit(
-            "PUT", f"/documents/{document_id}", fields, wait=_wait_seconds(timeout)
+            "PUT", f"/documents/{document_id}", body, wait=_wait_seconds(timeout)
         )
         return outcome if isinstance(outcome, Stored) else (yield from self._stored_by(outcome, timeout))
 
     @operation
     def submit_replacement(
-        self,
-        document_id: int,
-        content: str,
-        *,
-        title: str | None = None,
-        format: DocFormat | str | None = None,  # noqa: A002
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        source_path: str | None = None,
+        self, document_id: int, content: str, **fields: Unpack[DocumentFields]
     ) -> Flow[Job | Stored]:
         """Replace the content of a document without waiting.
 
         Returns the job, or the document if nothing changes.
         """
-        fields = _fields(content, title, format, tags, metadata, source_path)
-        return (yield from self._submit("PUT", f"/documents/{document_id}", fields))
+        body = _body(content, **fields)
+        return (yield from self._submit("PUT", f"/documents/{document_id}", body))
 
     @operation
     def upload(
@@ -294,14 +275,14 @@ class DocumentOperations(JobOperations):
         return accepted_job((yield from self._send(request)))
 
     def _submit(
-        self, method: str, path: str, fields: Mapping[str, Any], key: str | None = None, *, wait: int = 0
+        self, method: str, path: str, body: Mapping[str, Any], key: str | None = None, *, wait: int = 0
     ) -> Flow[Job | Stored]:
         """Submit a document. Returns it if it is stored within `wait` seconds, else the job."""
         headers = {"Idempotency-Key": key} if key else {}
         if wait:
             headers["Prefer"] = f"wait={wait}"
         response = yield from self._send(
-            Request(method, API + path, json=fields, headers=headers, slow=float(wait))
+            Request(method, API + path, json=body, headers=headers, slow=float(wait))
         )
         if response.status_code == httpx.codes.ACCEPTED:
             return accepted_job(response)
@@ -336,26 +317,23 @@ class DocumentOperations(JobOperations):
             document.title,
             document.n_chunks,
             document.tags,
-            item.status == "duplicate",
+            item.status == ItemStatus.duplicate,
             (*document.report.warnings, *item.warnings),
         )
 
 
-def _fields(
-    content: str,
-    title: str | None,
-    format: DocFormat | str | None,  # noqa: A002
-    tags: Sequence[str] | None,
-    metadata: Mapping[str, Any] | None,
-    source_path: str | None,
-) -> dict[str, Any]:
+def _body(content: str, **fields: Unpack[DocumentFields]) -> dict[str, Any]:
+    """The JSON of a document. Raises TypeError for a field that documents do not have."""
+    if unknown := fields.keys() - DocumentFields.__annotations__:
+        raise TypeError(f"a document has no field {min(unknown)!r}")
+    tags, metadata = fields.get("tags"), fields.get("metadata")
     return without_none(
-        content=content,
-        title=title,
-        format=None if format is None else str(format),
-        tags=None if tags is None else list(tags),
-        metadata=None if metadata is None else dict(metadata),
-        source_path=source_path,
+        **fields
+        | {
+            "content": content,
+            "tags": None if tags is None else list(tags),
+            "metadata": None if metadata is None else dict(metadata),
+        }
     )
 
 

@@ -20,6 +20,7 @@ from shoal.client.requests import (
     parse,
 )
 from shoal.client.responses import Item, ItemPage, Job, JobPage
+from shoal.models import ItemStatus
 
 LONG_POLL_SECONDS = 10.0
 """How long the server may hold a request for the state of a job until it changes."""
@@ -180,7 +181,7 @@ class JobOperations(Requester):
         items: tuple[Item, ...] = ()
         if job.progress.failed:
             path = f"/jobs/{job.id}/items"
-            items = (yield from self._page(ItemPage, path, SHOWN_FAILURES, 0, status="failed")).items
+            items = (yield from self._page(ItemPage, path, SHOWN_FAILURES, 0, status=ItemStatus.failed)).items
         reasons = [f"{item.source_path or item.title}: {item.error}" for item in items]
         if (more := job.progress.failed - len(items)) > 0:
             reasons.append(f"and {more:,} more")

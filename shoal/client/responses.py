@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.models import ContextChunk
+from shoal.models import ContextChunk, JobStatus, Label
 from shoal.storage.records import DocumentReport, StoredChunk, StoredDocument, StoredSection
 
-ENDED = frozenset({"succeeded", "partial", "failed", "canceled"})
+ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 """States of a job that has ended."""
 
 
@@ -60,7 +60,7 @@ class Job:
     @property
     def succeeded(self) -> bool:
         """Whether every item is stored, or a duplicate of a stored document."""
-        return self.status == "succeeded"
+        return self.status == JobStatus.succeeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,7 @@ class ChunkSummary:
     confidence: float
     coverage: float
     top_reef_name: str | None
+    labels: tuple[Label, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Reef:
-    """A reef. `n_chunks`: number of chunks whose strongest reef it is."""
+    """A reef. `n_chunks`: number of chunks whose first label it is."""
 
     id: int
     name: str

@@ -52,6 +52,7 @@ class SearchOperations(Requester):
         preset: str | None = None,
         weights: Mapping[str, float] | None = None,
         fusion: str | None = None,
+        min_relevance: float | None = None,
     ) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
@@ -68,6 +69,7 @@ class SearchOperations(Requester):
             preset=preset,
             weights=None if weights is None else dict(weights),
             fusion=fusion,
+            min_relevance=min_relevance,
         )
         if max_per_document is not DEFAULT:
             body["max_per_document"] = max_per_document

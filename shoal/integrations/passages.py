@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.client import AsyncClient, Client
+from shoal.formats.headings import headings_below
 from shoal.integrations.quotations import lines
 from shoal.models import ContextChunk, SearchResponse, SearchResult
 
@@ -45,10 +46,10 @@ class Passage:
     """A result with its neighbours, if requested. `id` is unique within the library.
 
     `metadata` can be serialized as JSON. It has the citation of the result, with `start_line` and `end_line`
-    of `text`; `score`, and `scores` by signal; `reefs`, the names of the reefs shared with the query, largest
-    share first; `matched_terms` and `term_coverage`; `spans`, the `[start_char, end_char)` of the document
-    that `text` consists of; `document_metadata`, the metadata of the document; and the `trace_id` of the
-    search.
+    of `text`; `score`, and `scores` by signal; `labels`, the names of the reefs that it is about; `reefs`,
+    those of the shared reefs that are reasons; `relevance`, `matched_terms` and `term_coverage`;
+    `spans`, the `[start_char, end_char)` of the document that `text` consists of; `document_metadata`, the
+    metadata of the document; and the `trace_id` of the search.
     """
 
     id: str
@@ -57,11 +58,15 @@ class Passage:
     metadata: Mapping[str, Any]
 
     @property
+    def relevance(self) -> float:
+        """The probability that the passage answers the query, 0..1; comparable between queries."""
+        return float(self.metadata["relevance"])
+
+    @property
     def place(self) -> str:
         """The citation as one line for people and models."""
         title, sections = self.metadata["document_title"], self.metadata["section_path"]
-        # The first heading of many documents is their title.
-        names = sections if sections[:1] == [title] else [title, *sections]
+        names = [title, *headings_below(title, sections)]
         return f"{' > '.join(names)}, {lines(self.metadata['start_line'], self.metadata['end_line'])}"
 
 
@@ -76,7 +81,8 @@ def find_passages(
     """Return the results of a search as passages, best first. `arguments` are those of the searcher's
     `search`.
 
-    Results below `min_score` are left out; scores are comparable within one query only. With `merge`, results
+    Results below `min_score` are left out; scores are comparable within one query only, so prefer
+    `min_relevance` in `arguments`. With `merge`, results
     that adjoin or share a neighbour become one passage with the citation of the best. A query of only white
     space has no results. Raises the errors of the searcher, and TypeError for an AsyncClient.
     """
@@ -160,14 +166,20 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     chunks = [by_index[index] for index in sorted(by_index)]
     metadata = {name: _as_json(getattr(best, name)) for name in CITATION}
     metadata |= {
+        "relevance": max(result.relevance for result in group),
         "term_coverage": _best_coverage(group),
         "document_metadata": dict(best.metadata),
         "start_line": min(chunk.start_line for chunk in chunks),
         "end_line": max(chunk.end_line for chunk in chunks),
         "score": best.match_score,
         "scores": dataclasses.asdict(best.scores),
-        "reefs": _distinct(reef.reef_name for result in group for reef in result.shared_reefs or ()),
-        "matched_terms": _distinct(term.term for result in group for term in result.matched_terms or ()),
+        "labels": _distinct(label.reef_name for result in group for label in result.labels),
+        "reefs": _distinct(
+            reef.reef_name for result in group for reef in result.shared_reefs or () if reef.is_reason
+        ),
+        "matched_terms": _distinct(
+            term.term for result in group for term in result.matched_terms or () if not term.same_stem
+        ),
         "spans": [[chunk.start_char, chunk.end_char] for chunk in chunks],
         "trace_id": trace_id,
     }

@@ -21,8 +21,7 @@ from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.settings import MIB, Settings
-from shoal.storage.database import FREE_PAGES as COUNT_FREE_PAGES
-from shoal.storage.database import Database
+from shoal.storage.database import COUNT_FREE_PAGES, Database
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -170,15 +169,15 @@ def run_job_in_processes(
 
 def progress(database: Database, job_id: int) -> LocalProgress:
     """The progress of a job; all zeros if it is deleted."""
-    with database.read() as connection:
-        row = connection.execute(statements.LOCAL_PROGRESS, {"job_id": job_id}).one()
+    with database.snapshot() as snapshot:
+        row = snapshot.first(statements.LOCAL_PROGRESS, {"job_id": job_id})
     return LocalProgress(*(int(value or 0) for value in row))
 
 
 def drop(database: Database, job_id: int) -> None:
     """Delete an embedded job with all its rows, ended or not."""
-    with database.write() as connection:
-        connection.execute(statements.DROP_LOCAL_JOB, {"job_id": job_id})
+    with database.write() as transaction:
+        transaction.execute(statements.DROP_LOCAL_JOB, {"job_id": job_id})
     remove_dropped(database, ALL_SLICES)
     with database.snapshot() as snapshot:
         free = snapshot.value(COUNT_FREE_PAGES)

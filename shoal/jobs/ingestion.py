@@ -6,14 +6,11 @@ in the service."""
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
-
-import sqlalchemy as sa
 
 from shoal.errors import DocumentError, DocumentGoneError, InvalidFieldError, refusal_code
 from shoal.formats.drafts import make_draft
@@ -23,15 +20,15 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
-from shoal.models import DocumentDraft, IngestResult, ItemStatus
+from shoal.models import DocumentDraft, DocumentFields, IngestResult, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Row, Snapshot, Transaction
 
-COUNT_STORED = sa.text("SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND status = 'succeeded'")
+COUNT_STORED = "SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND status = 'succeeded'"
 
-FIELDS = frozenset(inspect.signature(make_draft).parameters) - {"settings"}
-"""The fields of a document."""
+FIELDS = {"content", "encoding", *DocumentFields.__annotations__}
+"""The fields of a document that is given as a mapping."""
 
 
 class IngestInterrupted(KeyboardInterrupt):
@@ -116,8 +113,8 @@ class IngestSession:
             try:
                 self._run_job(self._job_id, processes, watch)
             except KeyboardInterrupt:
-                with self._database.read() as connection:
-                    n_stored = connection.execute(COUNT_STORED, {"job_id": self._job_id}).scalar_one()
+                with self._database.snapshot() as snapshot:
+                    n_stored = snapshot.value(COUNT_STORED, {"job_id": self._job_id})
                 raise IngestInterrupted(n_stored, self._n) from None
         results = iter(self._results())
         return [self._refused[n] if n in self._refused else next(results) for n in range(self._n)]
@@ -139,9 +136,9 @@ class IngestSession:
     def _results(self) -> list[IngestResult]:
         if self._job_id is None:
             return []
-        with self._database.read() as connection:
-            rows = connection.execute(statements.LOCAL_RESULTS, {"job_id": self._job_id}).mappings().all()
-            return [_result(connection, row) for row in rows]
+        with self._database.snapshot() as snapshot:
+            rows = snapshot.rows(statements.LOCAL_RESULTS, {"job_id": self._job_id})
+            return [_result(snapshot, row) for row in rows]
 
 
 class _LastError(ItemHandler):
@@ -161,12 +158,12 @@ class _LastError(ItemHandler):
             self.error = error
             raise
 
-    def store_many(self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
-        return self._handler.store_many(connection, group)
+    def store_many(self, transaction: Transaction, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
+        return self._handler.store_many(transaction, group)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
         try:
-            return self._handler.store(connection, item, prepared)
+            return self._handler.store(transaction, item, prepared)
         except NotPreparedError:
             raise
         except Exception as error:
@@ -186,10 +183,10 @@ def _draft(document: Mapping[str, Any], settings: Settings) -> DocumentDraft:
     return make_draft(settings=settings, **fields)
 
 
-def _result(connection: sa.Connection, row: sa.RowMapping) -> IngestResult:
+def _result(snapshot: Snapshot, row: Row) -> IngestResult:
     status = ItemStatus(row["status"])
     if status is ItemStatus.duplicate and row["n_chunks"] is not None:
-        title, n_chunks, tags = document_writer.summary(connection, row["document_id"])
+        title, n_chunks, tags = document_writer.summary(snapshot, row["document_id"])
         return IngestResult(row["document_id"], title, n_chunks, tags, duplicate=row["document_id"])
     if status is ItemStatus.succeeded:
         report = json.loads(row["report"]) if row["report"] else {"warnings": []}

@@ -17,7 +17,9 @@ MOST_FAILED = 1000
 """Maximum number of failed documents that a result names; normally there are none."""
 
 
-def rescore(database: Database, handlers: Handlers, settings: Settings, watch: Watcher) -> RescoreResult:
+def rescore(
+    database: Database, handlers: Handlers, settings: Settings, watch: Watcher | None = None
+) -> RescoreResult:
     """Rescore every stored document."""
     embedded.drop_abandoned_jobs(database, settings)
     job_id = submit_rescore(database, settings, local_owner=lease.new_owner())

@@ -65,16 +65,16 @@ class Jobs:
 
         None if there is no such document, or if it is about to get other content.
         """
-        with self._database.read() as connection:
-            document_id = document_writer.find_by_hash(connection, draft.content_hash)
+        with self._database.snapshot() as snapshot:
+            document_id = document_writer.find_by_hash(snapshot, draft.content_hash)
         if document_id is None or is_being_replaced(self._database, document_id):
             return None
         if draft.tags:
-            with self._database.write() as connection:
+            with self._database.write() as transaction:
                 # The document may have been deleted since.
-                if not document_writer.exists(connection, document_id):
+                if not document_writer.exists(transaction, document_id):
                     return None
-                document_writer.merge_tags(connection, document_id, draft.tags, now=timestamp())
+                document_writer.merge_tags(transaction, document_id, draft.tags, now=timestamp())
         return document_id
 
     def open_upload(self, *, idempotency_key: str | None = None, request_hash: str | None = None) -> Upload:

@@ -15,15 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.learning.evidence import Evidence
-from shoal.learning.observations import CONTEXT_UNIT
+from shoal.learning.observations import CONTEXT_UNIT, document_share
 from shoal.storage.vocabulary_records import Kind
 
 # The average of a small corpus is that of its few topics, and no word would exceed it. So the average
 # includes this many words of imaginary text that is about all reefs alike.
 PRIOR_WORDS = 2000.0
 
-# Strengths are stored and compared with this many digits.
+# Strengths and probabilities are stored and compared with this many digits.
 STRENGTH_DIGITS = 4
+PROBABILITY_DIGITS = 3
+
+# Logistic regression on words of the dictionary that were hidden and learned again
+# (`benchmarks/masked_words.py`): of the excess, occurrences, rank and strength of an association.
+INTERCEPT, EXCESS, OCCURRENCES, RANK, STRENGTH = -1.906, 1.105, 0.443, -0.203, 0.425
 
 # Words whose contexts are expanded to dense arrays at a time.
 _BLOCK = 8192
@@ -52,11 +57,13 @@ class Associations:
 
     lengths           (words,): number of reefs of each word, 0 if none exceeds the bounds
     reefs, strengths  (entries,): word after word, strongest first; the strongest has strength 1
+    probabilities     (entries,): expected agreement with a dictionary, 0..1
     """
 
     lengths: Ints
     reefs: Ints
     strengths: Doubles
+    probabilities: Doubles
 
 
 def average_context(evidence: Evidence, n_reefs: int) -> Doubles:
@@ -78,11 +85,12 @@ def associate(sums: Evidence, indices: Ints, average: Doubles, options: Associat
     ]
     if not blocks:
         empty = np.empty(0, dtype=np.int64)
-        return Associations(empty, empty, np.empty(0))
+        return Associations(empty, empty, np.empty(0), np.empty(0))
     return Associations(
         np.concatenate([block.lengths for block in blocks]),
         np.concatenate([block.reefs for block in blocks]),
         np.concatenate([block.strengths for block in blocks]),
+        np.concatenate([block.probabilities for block in blocks]),
     )
 
 
@@ -93,7 +101,24 @@ def _strongest(sums: Evidence, indices: Ints, average: Doubles, options: Associa
     largest = excess.max(axis=1)
     order = np.argsort(-excess, axis=1, kind="stable")[:, : options.max_reefs]
     leading = np.take_along_axis(excess, order, axis=1)
-    bound = np.maximum(options.minimum, options.relative * largest)
+    # Without its document's share, less of a context is left to exceed the average.
+    minimum = options.minimum * (1.0 - document_share(n / sums.counts[indices, 2]))
+    bound = np.maximum(minimum, options.relative * largest)
     is_kept = (leading >= bound[:, None]) & (leading > 0)
     strengths = np.round(leading / np.where(largest > 0, largest, 1.0)[:, None], STRENGTH_DIGITS)
-    return Associations(is_kept.sum(axis=1), order[is_kept], strengths[is_kept])
+    chances = _agreement(leading, n[:, None], strengths)
+    return Associations(is_kept.sum(axis=1), order[is_kept], strengths[is_kept], chances[is_kept])
+
+
+def _agreement(excess: Doubles, n_occurrences: Ints, strengths: Doubles) -> Doubles:
+    """Probability that a dictionary would give a word each of its reefs, (words, reefs), strongest first."""
+    rank = np.arange(excess.shape[1])
+    logit = (
+        INTERCEPT
+        + EXCESS * np.log(np.maximum(excess, 1e-9))
+        + OCCURRENCES * np.log(n_occurrences)
+        + RANK * np.log1p(rank)
+        + STRENGTH * strengths
+    )
+    chances: Doubles = np.round(1.0 / (1.0 + np.exp(-logit)), PROBABILITY_DIGITS)
+    return chances

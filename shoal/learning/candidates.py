@@ -20,18 +20,19 @@ MAX_WORD_CHARS = 48
 # Words of closed classes and of web markup that are neither in WordNet nor in the stop words. They occur in
 # every context, or only in text that was not cleaned.
 _FUNCTION_WORDS = """
-    'tis 'twas ah albeit alongside although amid amidst among amongst anybody anyhow anyone anything anytime
-    anyway anywhere aught aye because beneath beside besides beyond could've couldn't couldst despite didst
-    dost doth e'er eh ere everybody everyone everything everywhere hadst hast hath hee hence hereafter hereby
-    herein hereof hereto heretofore hereupon himselfe hither hitherto howbeit howsoever inasmuch insofar
-    insomuch lest lo might've mine moreover must've nary naught ne'er nevertheless nobody nonetheless nothing
-    notwithstanding nought o'er oh oneself onto ought oughtn't ours ourself quoth saith seldom self selfe
-    shalt shee should've shouldst since somebody someone something sometime somewhere thee theirs themselves
-    thence thereafter thereat thereby therefrom therein thereof thereon thereto theretofore thereunto
-    thereupon therewith thine thither thou though thy thyself till tis toward towards twas underneath unless
-    unlike unto upwards versus via vis whatever whatsoever whence whenever whensoever whereas whereat whereby
-    wherefore wherein whereof whereon wheresoever whereto whereupon wherever wherewith whether whichever
-    whilst whither whoever whomever whomsoever whosoever wilt would've wouldst y'all ye yon yours
+    'tis 'twas ah albeit alongside although alway amid amidst among amongst anybody anyhow anyone anything
+    anytime anyway anywhere aught aye because beneath beside besides beyond could've couldn't couldst despite
+    didst dost doth e'er eh ere everybody everyone everything everywhere hadst hast hath hee hence hereafter
+    hereby herein hereof hereto heretofore hereupon himselfe hither hitherto howbeit howsoever inasmuch
+    insofar insomuch lest lo might've mine moreover must've nary naught ne'er nevertheless nobody nonetheless
+    nothing notwithstanding nought o'er oh oneself onto ought oughtn't ours ourself quoth saith seldom self
+    selfe shalt shee should've shouldst since somebody someone something sometime somewhere thee theirs
+    themselves thence thereafter thereat thereby therefrom therein thereof thereon thereto theretofore
+    thereunto thereupon therewith thine thither thou though thy thyself till tis toward towards twas
+    underneath unless unlike unto upwards versus via vis wast whatever whatsoever whence whenever whensoever
+    whereas whereat whereby wherefore wherein whereof whereon wheresoever whereto whereupon wherever wherewith
+    whether whichever whilst whither whoever whomever whomsoever whosoever wilt would've wouldst y'all ye yon
+    yours
 """
 _MARKUP = "amp com edu gov gt href html htm http https img lt nbsp org pdf php quot src url utf www xml"
 _EXCLUDED = frozenset((_FUNCTION_WORDS + _MARKUP).split())

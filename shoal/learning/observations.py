@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon import TextsAnalysis
 from lagoon.observing import ObservedText
-from shoal.chunking.analysis import AnalyzedDraft, AnalyzedDrafts
+from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.candidates import candidate_words
 from shoal.learning.compounds import repeated_sequences
 from shoal.learning.contexts import (
@@ -32,13 +33,18 @@ from shoal.learning.headings import words_of_headings
 from shoal.settings import Settings
 from shoal.storage.vocabulary_records import EvidenceRow, Kind
 
-DISCOVERY_VERSION = 1
+DISCOVERY_VERSION = 2
 """Increases whenever the same document would give other rows; rows of different versions must not be
 mixed."""
 
 CONTEXT_UNIT = 64
 """Sums of contexts over a document are stored in 1/64: two digits for most entries of a word that occurs
 once."""
+
+TYPICAL_OCCURRENCES = 120
+"""A word with so many occurrences in a document is compared with the document for one half."""
+# Rarer words are not compared with the document: it would change little, and needs their sums in memory.
+_LEAST_COMPARED = 10
 
 # Contexts in memory at once: 207 float64 each.
 _MOST_AT_ONCE = 4096
@@ -68,15 +74,15 @@ class DiscoveryOptions:
         )
 
 
-def discover(analyzed: AnalyzedDraft, settings: Settings) -> list[EvidenceRow]:
-    """Observations of one document, in the order of (kind, word). `analyzed`: by a scorer without learned
-    words."""
+def discover(analyzed: AnalyzedDocument, settings: Settings) -> list[EvidenceRow]:
+    """Observations of a draft that was analyzed alone, without learned words, in order of (kind, word)."""
+    assert analyzed.analysis is not None, "lagoon has analyzed the draft"
     return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))[0]
 
 
-def discover_many(analyzed: AnalyzedDrafts, settings: Settings) -> list[list[EvidenceRow]]:
+def discover_many(analysis: TextsAnalysis, settings: Settings) -> list[list[EvidenceRow]]:
     """Observations of each of several documents that were analyzed at once."""
-    return observations(analyzed.analysis.observed, DiscoveryOptions.of(settings))
+    return observations(analysis.observed, DiscoveryOptions.of(settings))
 
 
 def observations(text: ObservedText, options: DiscoveryOptions) -> list[list[EvidenceRow]]:
@@ -185,8 +191,8 @@ def _contexts(
 ) -> tuple[_Entries, Doubles]:
     """Contexts of all terms, and the sum of contexts over all words, (texts, reefs) in units of 1.
 
-    Only terms that occur in several blocks of sentences need sums in memory: most terms of a long text occur
-        once.
+    Only terms that are frequent or occur in several blocks of sentences need sums in memory: most terms of a
+    long text occur once.
     """
     n_reefs = text.sentences.table.n_reefs
     totals = np.zeros((text.n_texts, n_reefs))
@@ -195,7 +201,9 @@ def _contexts(
     by_sentence = np.argsort(at.sentences, kind="stable")
     ordered = at.sentences[by_sentence]
     first, last = terms.sentences[terms.borders[:-1]], terms.sentences[terms.borders[1:] - 1]
-    is_spread = first // BLOCK_SENTENCES != last // BLOCK_SENTENCES
+    n_occurrences = np.diff(terms.borders)
+    is_frequent = n_occurrences >= _LEAST_COMPARED
+    is_spread = (first // BLOCK_SENTENCES != last // BLOCK_SENTENCES) | is_frequent
     spread_terms = np.flatnonzero(is_spread)
     sums = np.zeros((len(spread_terms), n_reefs))
     entries_of_blocks: list[_Entries] = []
@@ -211,6 +219,10 @@ def _contexts(
             continues = is_spread[run_terms]
             sums[np.searchsorted(spread_terms, run_terms[continues])] += added[continues]
             entries_of_blocks.append(_Entries.of(run_terms[~continues], added[~continues], options))
+    frequent = is_frequent[spread_terms]
+    text_of = [terms.words[term][0] for term in spread_terms[frequent].tolist()]
+    subjects = _subjects(totals, _by_text(text, words_of))[text_of]
+    sums[frequent] = _compared(sums[frequent], subjects, n_occurrences[spread_terms[frequent]])
     entries_of_blocks += [
         _Entries.of(spread_terms[at : at + _MOST_AT_ONCE], sums[at : at + _MOST_AT_ONCE], options)
         for at in range(0, len(spread_terms), _MOST_AT_ONCE)
@@ -220,6 +232,30 @@ def _contexts(
     entries = _Entries(*map(np.concatenate, zip(*entries_of_blocks, strict=True)))
     order = np.argsort(entries.terms, kind="stable")
     return _Entries(*(column[order] for column in entries)), np.rint(totals / CONTEXT_SCALE)
+
+
+def document_share(n_occurrences: Doubles | Ints) -> Doubles:
+    """Share of a document's subjects that is taken off the contexts of words, by their occurrences in it."""
+    share: Doubles = n_occurrences / (n_occurrences + TYPICAL_OCCURRENCES)
+    return share
+
+
+def _subjects(totals: Doubles, n_words: Sequence[int]) -> Doubles:
+    """Average context of each text where it is above its mean over all reefs, (texts, reefs); otherwise 0."""
+    # The entries are whole numbers, so their sum is exact.
+    uniform = totals.sum(axis=1, keepdims=True) / totals.shape[1]
+    above: Doubles = np.maximum(totals - uniform, 0.0) / np.maximum(n_words, 1)[:, None]
+    return above
+
+
+def _compared(sums: Doubles, subjects: Doubles, n_occurrences: Ints) -> Doubles:
+    """Sums of contexts without a share of the subjects of their text, which grows with the occurrences.
+
+    Otherwise a character of a novel, who occurs in all its scenes, would inherit the subjects of the book.
+    """
+    removed = n_occurrences * document_share(n_occurrences)
+    rest: Doubles = np.maximum(sums - removed[:, None] * subjects, 0.0)
+    return rest
 
 
 class _Places(NamedTuple):

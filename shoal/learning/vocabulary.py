@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from lagoon import WordInfo
 from lagoon.bm25 import WEIGHT_SCALE, quantise_weights, specificity_of
 from lagoon.hashing import fnv1a64_many
+from lagoon.model import SUPPORT_STEPS
 from lagoon.plurals import plurals, singular
-from shoal.chunking.analysis import AnalyzedDraft
+from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.learning.compounds import cohesion
 from shoal.learning.evidence import Evidence
@@ -74,7 +75,13 @@ def learn(
         np.cumsum(associations.lengths).tolist(),
     )
     entries = list(
-        map(LearnedReef, associations.reefs.tolist(), bm25_q.tolist(), associations.strengths.tolist())
+        map(
+            LearnedReef,
+            associations.reefs.tolist(),
+            bm25_q.tolist(),
+            associations.strengths.tolist(),
+            associations.probabilities.tolist(),
+        )
     )
     learned = []
     for index, idf, weight, length, last in zip(indices.tolist(), *columns, strict=True):
@@ -113,6 +120,7 @@ def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWo
     unchanged."""
     given = list(words)
     hashes = fnv1a64_many([word.word for _, word in given]).tolist()
+    reefs_of = [sorted(word.reefs, key=lambda reef: (-reef.bm25_q, reef.reef_id)) for _, word in given]
     return scorer.with_custom_words(
         WordInfo(
             word=word.word,
@@ -123,21 +131,21 @@ def with_vocabulary(scorer: LearningScorer, words: Iterable[tuple[int, LearnedWo
             weight=word.weight_q / WEIGHT_SCALE,
             is_compound=word.is_compound,
             is_custom=True,
-            reefs=sorted(
-                ((reef.reef_id, reef.bm25_q) for reef in word.reefs), key=lambda pair: (-pair[1], pair[0])
-            ),
+            reefs=[(reef.reef_id, reef.bm25_q) for reef in reefs],
+            support=[round(SUPPORT_STEPS * reef.probability**2) for reef in reefs],
         )
-        for (word_id, word), word_hash in zip(given, hashes, strict=True)
+        for (word_id, word), word_hash, reefs in zip(given, hashes, reefs_of, strict=True)
     )
 
 
-def may_contain_learned_words(analyzed: AnalyzedDraft, scorer: LearningScorer) -> bool:
+def may_contain_learned_words(analyzed: AnalyzedDocument, scorer: LearningScorer) -> bool:
     """Whether a draft, analyzed without learned words, may contain learned words of `scorer`; may be a false
     positive."""
     if not scorer.n_custom_words:
         return False
-    reading = analyzed.analysis.by_sentence.reading
-    return scorer.matches_custom_words(reading.tokens) or any(
+    if analyzed.analysis is None:
+        return True
+    return scorer.matches_custom_words(analyzed.analysis.tokens) or any(
         scorer.contains_custom_words(context) for context in set(analyzed.contexts)
     )
 

@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.errors import ShoalError
-from shoal.storage.database import Snapshot
+from shoal.models import SearchResponse
+from shoal.storage.database import Database, Snapshot
 
-if TYPE_CHECKING:
-    from shoal.engine import Engine
-
-DEPTH = 10
-"""Results per query: what people read, and the depth of published numbers."""
 EQUAL = 1e-9
 """Smaller differences are rounding errors of summation."""
 
@@ -109,18 +105,15 @@ def read_judged_queries(lines: Iterable[str]) -> list[JudgedQuery]:
 
 
 def evaluate(
-    engine: Engine,
+    database: Database,
+    search: Callable[..., SearchResponse],
     judged_queries: Sequence[JudgedQuery],
     configurations: Sequence[Configuration],
     *,
-    depth: int = DEPTH,
+    depth: int,
 ) -> Evaluation:
-    """Run every query in every configuration.
-
-    Raises QueryError for invalid search arguments, and JudgementError if no judged document is in the
-    library.
-    """
-    with engine.database.snapshot() as snapshot:
+    """Run every query in every configuration; `Maintenance.evaluate` describes the arguments."""
+    with database.snapshot() as snapshot:
         ids = _ids_by_name(snapshot, {name for query in judged_queries for name in query.relevant})
     missing = tuple(
         MissingDocument(query.line, name)
@@ -143,7 +136,7 @@ def evaluate(
         )
     rankings = {
         configuration.name: [
-            (_ranked_ids(engine, query, configuration, depth), query_grades) for query, query_grades in graded
+            (_ranked_ids(search, query, configuration, depth), query_grades) for query, query_grades in graded
         ]
         for configuration in configurations
     }
@@ -200,8 +193,10 @@ def _ids_by_name(snapshot: Snapshot, names: set[str]) -> dict[str, list[int]]:
     return ids
 
 
-def _ranked_ids(engine: Engine, query: JudgedQuery, configuration: Configuration, depth: int) -> list[int]:
-    response = engine.search(query.query, top_k=depth, max_per_document=1, **configuration.arguments)
+def _ranked_ids(
+    search: Callable[..., SearchResponse], query: JudgedQuery, configuration: Configuration, depth: int
+) -> list[int]:
+    response = search(query.query, top_k=depth, max_per_document=1, **configuration.arguments)
     return [result.document_id for result in response.results]
 
 

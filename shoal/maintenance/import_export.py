@@ -17,12 +17,14 @@ from typing import IO, TYPE_CHECKING, Any
 from shoal.errors import DocumentError, InvalidFieldError, ShoalError
 from shoal.formats.decoding import clean
 from shoal.formats.drafts import checked_tags, make_draft
+from shoal.jobs.rescoring import rescore as rescore_library
+from shoal.library.documents import Documents
+from shoal.library.library import Library
 from shoal.models import DocumentDraft
 from shoal.settings import MIB, Settings
 from shoal.storage.export import FORMAT
 
 if TYPE_CHECKING:
-    from shoal.engine import Engine
     from shoal.jobs.embedded import Watcher
 
 LINE_BYTES_PER_BYTE = 8
@@ -72,29 +74,24 @@ class Imported:
 
 
 def import_export(
-    engine: Engine,
+    library: Library,
     file: IO[bytes],
     *,
-    rescore: bool = True,
-    processes: int = 1,
-    watch: Watcher | None = None,
+    rescore: bool,
+    processes: int,
+    watch: Watcher | None,
 ) -> Imported:
-    """Import the documents of an export, canonical or not, plain or compressed by gzip.
-
-    A bad line does not stop the import. Texts that are stored already stay unchanged; tags are merged. With
-    `rescore`, words that were learned in several waves are learned again at the end. Raises NotAnExportError
-    before anything is stored.
-    """
-    lines = _lines(file, engine.settings)
+    """Import the documents of an export; `Maintenance.import_export` describes the arguments."""
+    lines = _lines(file, library.settings)
     _check_head(lines)
     bad = _BadLines()
     line_numbers: list[int] = []
     n_bytes = 0
-    had_documents = engine.documents(limit=1).total > 0
-    with engine.ingest_session() as ingest_session:
+    had_documents = Documents(library).list(limit=0).total > 0
+    with library.ingest_session() as ingest_session:
         for number, line in lines:
             try:
-                draft = _draft(line, engine.settings)
+                draft = _draft(line, library.settings)
             except (DocumentError, _BadRecordError) as error:
                 bad.add(number, str(error))
                 continue
@@ -109,10 +106,10 @@ def import_export(
             bad.add(number, result.error)
     stored = sum(result.error is None and result.duplicate is None for _, result in numbered_results)
     # One wave in an empty library learns from all documents together, as a rescore does.
-    has_several_waves = had_documents or n_bytes > engine.settings.wave_bytes
-    is_rescored = bool(rescore and engine.settings.learning and stored and has_several_waves)
+    has_several_waves = had_documents or n_bytes > library.settings.wave_bytes
+    is_rescored = bool(rescore and library.settings.learning and stored and has_several_waves)
     if is_rescored:
-        engine.rescore(watch)
+        rescore_library(library.database, library.handlers, library.settings, watch)
     duplicates = sum(result.duplicate is not None for _, result in numbered_results)
     return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
 

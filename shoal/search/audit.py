@@ -47,7 +47,7 @@ LIBRARY = """
 """
 RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight")
 """Settings that a ranking depends on, besides the request."""
-REQUEST_FIELDS = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document")
+REQUEST_FIELDS = ("mode", "fusion", "preset", "top_k", "offset", "max_per_document", "min_relevance")
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from shoal.storage.database import Snapshot, listed
 from shoal.storage.json_text import compact_json
 from shoal.storage.packed_columns import packed_ids
 
+IS_LABELED = "c.top_reef_id IN ({reefs}) AND c.top_reef_probability >= :label_threshold"
 OF_DOCUMENT = "c.document_id IN (SELECT d.id FROM documents d WHERE {})"
 WITH_TAGS = """c.document_id IN (
     SELECT t.document_id FROM document_tags t WHERE t.tag IN ({tags})
@@ -93,7 +94,7 @@ class CompiledFilters:
         )
 
 
-def compile_filters(filters: SearchFilters, scorer: Scorer) -> CompiledFilters:
+def compile_filters(filters: SearchFilters, scorer: Scorer, label_threshold: float) -> CompiledFilters:
     """Compile filters to conditions. Raises QueryError for a reef or island that does not exist."""
     conditions: dict[str, str] = {}
     parameters: dict[str, Any] = {}
@@ -113,12 +114,12 @@ def compile_filters(filters: SearchFilters, scorer: Scorer) -> CompiledFilters:
     if filters.reef_ids is not None:
         _check_exist("reef_ids", filters.reef_ids, (reef.id for reef in scorer.reefs))
         reefs, values = listed("reef", filters.reef_ids)
-        require("reef_ids", f"c.top_reef_id IN ({reefs})", **values)
+        require("reef_ids", IS_LABELED.format(reefs=reefs), **values, label_threshold=label_threshold)
     if filters.island_ids is not None:
         _check_exist("island_ids", filters.island_ids, (island.id for island in scorer.islands))
         islands = set(filters.island_ids)
         reefs, values = listed("island_reef", (r.id for r in scorer.reefs if r.island_id in islands))
-        require("island_ids", f"c.top_reef_id IN ({reefs})", **values)
+        require("island_ids", IS_LABELED.format(reefs=reefs), **values, label_threshold=label_threshold)
     if filters.archipelago is not None:
         require("archipelago", _is_strongest(filters.archipelago))
     for name, condition, values in _of_documents(filters):

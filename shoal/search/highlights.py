@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lagoon.stems import stem_many
 from lagoon.tokens import STOP_WORDS
 from shoal.models import SearchMode
+from shoal.search.inflections import find_inflections
 from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
 
 Spans = tuple[tuple[int, int], ...]
@@ -21,14 +21,9 @@ _WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f])*")
 
 @dataclass(frozen=True, slots=True)
 class Highlighter:
-    """What to highlight.
-
-    `words`: stems of the full-text index; `lemmas`: stems of lagoon, which differ for a few words; `phrases`:
-    stems of words side by side.
-    """
+    """What to highlight: folded words, and phrases of folded words side by side, in any inflection."""
 
     words: frozenset[str]
-    lemmas: frozenset[str]
     phrases: tuple[tuple[str, ...], ...]
 
 
@@ -39,26 +34,45 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
         about = (token for token in tokens_of(parsed.about) if len(token) > 1)
         words += [token for token in about if folded(token) not in STOP_WORDS]
     return Highlighter(
-        words=frozenset(stems_of(words)),
-        lemmas=frozenset(stem_many([folded(token) for token in words])),
-        phrases=tuple(stems_of(term.tokens) for term in parsed.terms if len(term.tokens) > 1),
+        words=frozenset(map(folded, words)),
+        phrases=tuple(tuple(map(folded, term.tokens)) for term in parsed.terms if len(term.tokens) > 1),
     )
 
 
-def find_highlights(texts: Sequence[str], highlighter: Highlighter) -> list[Spans]:
-    """Return the highlighted spans of each text."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of texts.
+
+    `in_texts`: the words of each text in order, as written; `forms`: each word without case and diacritics;
+    `stems`: the stem of each form in the full-text index.
+    """
+
+    in_texts: list[list[str]]
+    forms: dict[str, str]
+    stems: dict[str, str]
+
+
+def read_words(texts: Sequence[str]) -> Words:
+    """Return the words of the texts."""
     in_texts = [_WORD.findall(text) for text in texts]
     forms = {form: folded(form) for form in set().union(*in_texts)}
     distinct = list(set(forms.values()))
-    stems = dict(zip(distinct, stems_of(distinct), strict=True))
-    lemmas = dict(zip(distinct, stem_many(distinct), strict=True))
-    matches = {
-        word for word in distinct if stems[word] in highlighter.words or lemmas[word] in highlighter.lemmas
-    }
-    highlighted = {form for form, word in forms.items() if word in matches}
+    return Words(in_texts, forms, dict(zip(distinct, stems_of(distinct), strict=True)))
+
+
+def find_highlights(
+    texts: Sequence[str], highlighter: Highlighter, words_of_texts: Words | None = None
+) -> list[Spans]:
+    """Return the highlighted spans of each text; `words_of_texts` are its words, if already read."""
+    read = words_of_texts or read_words(texts)
+    in_texts, forms = read.in_texts, read.forms
+    words_of_query = highlighter.words.union(*highlighter.phrases)
+    inflections = find_inflections(words_of_query, set(forms.values()))
+    same = {form: inflections[word] for form, word in forms.items() if word in inflections}
+    highlighted = {form for form, words in same.items() if words & highlighter.words}
     highlights = []
     for text, words in zip(texts, in_texts, strict=True):
-        in_order = [stems[forms[form]] for form in words] if highlighter.phrases else []
+        in_order = [same.get(form, frozenset()) for form in words] if highlighter.phrases else []
         phrases = _find_phrases(in_order, highlighter.phrases)
         spans = []
         if phrases or not highlighted.isdisjoint(words):
@@ -69,13 +83,15 @@ def find_highlights(texts: Sequence[str], highlighter: Highlighter) -> list[Span
     return highlights
 
 
-def _find_phrases(in_order: Sequence[str], phrases: Iterable[tuple[str, ...]]) -> list[tuple[int, int]]:
-    """The first and last word of each phrase in a text, which is given by its stems."""
+def _find_phrases(
+    in_order: Sequence[frozenset[str]], phrases: Iterable[tuple[str, ...]]
+) -> list[tuple[int, int]]:
+    """The first and last word of each phrase in a text, which is given by the query's words at each place."""
     return [
         (i, i + len(phrase) - 1)
         for phrase in phrases
-        for i, stem in enumerate(in_order)
-        if stem == phrase[0] and tuple(in_order[i : i + len(phrase)]) == phrase
+        for i in range(len(in_order) - len(phrase) + 1)
+        if all(word in in_order[i + k] for k, word in enumerate(phrase))
     ]
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.models import MatchedTerm
-from shoal.search.query_language import Term, stems_of, tokens_of
+from shoal.search.inflections import find_inflections
+from shoal.search.query_language import Term, folded, stems_of, tokens_of
 
 TITLE, HEADINGS, TEXT, TAG = "title", "headings", "text", "tag"
 BOOSTED_PLACES = frozenset({TITLE, HEADINGS, TAG})
@@ -26,7 +27,8 @@ class ChunkTexts(NamedTuple):
 def find_matched_terms(
     terms: Sequence[Term], matching_tags: Mapping[Term, Sequence[str]], chunks: Sequence[ChunkTexts]
 ) -> list[tuple[MatchedTerm, ...]]:
-    """Return the matched terms of each chunk, in the order of the query; compares stems like the index."""
+    """Return the matched terms of each chunk, in the order of the query; compares stems like the index, and
+    says if only the stem is the same."""
     if not terms:
         return [() for _ in chunks]
     tokens = [
@@ -38,6 +40,11 @@ def find_matched_terms(
     )
     stems = dict(zip(forms, stems_of(forms), strict=True))
     term_stems = [(term, stems_of(term.tokens)) for term in terms]
+    wanted = {stem for _, term_stem in term_stems for stem in term_stem}
+    inflections = find_inflections(
+        {folded(token) for term in terms for token in term.tokens},
+        {folded(form) for form in forms if stems[form] in wanted},
+    )
     matched = []
     for chunk, (title, headings, text) in zip(chunks, tokens, strict=True):
         places = {
@@ -46,7 +53,7 @@ def find_matched_terms(
             HEADINGS: _Stems([[token for heading in headings for token in heading]], stems),
             TEXT: _Stems([text], stems),
         }
-        matched.append(tuple(_matched(term_stems, places, matching_tags, set(chunk.tags))))
+        matched.append(tuple(_matched(term_stems, places, inflections, matching_tags, set(chunk.tags))))
     return matched
 
 
@@ -57,31 +64,48 @@ def format_term(term: Term) -> str:
 
 
 class _Stems:
-    """The stems of a text, for finding words and phrases."""
+    """The words of a text by their stems, for finding words and phrases."""
 
     def __init__(self, texts: Iterable[Sequence[str]], stems: Mapping[str, str]) -> None:
-        self._in_order = [stems[token] for text in texts for token in text]
-        self._distinct = set(self._in_order)
+        self._tokens = [token for text in texts for token in text]
+        self._stems = [stems[token] for token in self._tokens]
+        self._distinct = set(self._stems)
 
-    def contain(self, phrase: tuple[str, ...]) -> bool:
+    def find(self, phrase: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The words wherever these stems are side by side."""
         if not self._distinct.issuperset(phrase):
-            return False
-        n = len(phrase)
-        return n == 1 or any(
-            tuple(self._in_order[i : i + n]) == phrase for i in range(len(self._in_order) - n + 1)
-        )
+            return []
+        words, place, n = [], -1, len(phrase)
+        for _ in range(self._stems.count(phrase[0])):
+            place = self._stems.index(phrase[0], place + 1)
+            if n == 1 or tuple(self._stems[place : place + n]) == phrase:
+                words.append(tuple(self._tokens[place : place + n]))
+        return words
 
 
 def _matched(
     term_stems: Sequence[tuple[Term, tuple[str, ...]]],
     places: Mapping[str, _Stems],
+    inflections: Mapping[str, frozenset[str]],
     matching_tags: Mapping[Term, Sequence[str]],
     tags: set[str],
 ) -> Iterable[MatchedTerm]:
     for term, stems in term_stems:
         searched = [TITLE] if term.in_title else list(places)
-        matched_places = [name for name in searched if places[name].contain(stems)]
+        words = {name: places[name].find(stems) for name in searched}
+        matched_places = [name for name in searched if words[name]]
+        distinct = dict.fromkeys(match for name in matched_places for match in words[name])
+        same_stem = None
+        if distinct and not any(_is_inflection(match, term, inflections) for match in distinct):
+            same_stem = " ".join(next(iter(distinct)))
         if tags.intersection(matching_tags.get(term, ())):
             matched_places.append(TAG)
         if matched_places:
-            yield MatchedTerm(format_term(term), tuple(matched_places))
+            yield MatchedTerm(format_term(term), tuple(matched_places), same_stem)
+
+
+def _is_inflection(words: Sequence[str], term: Term, inflections: Mapping[str, frozenset[str]]) -> bool:
+    return all(
+        folded(token) in inflections.get(folded(word), ())
+        for word, token in zip(words, term.tokens, strict=True)
+    )

@@ -33,6 +33,7 @@ ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),
     SearchMode.reef: Weights(lexical=0.0, reef=1.0, field_boost=0.0),
 }
+IN_NO_PASSAGE = "in no passage of this library"
 MIN_MISSING_SHARE = 0.5
 """Share of the query, in no chunk, from which missing words get a warning even if the scorer knows them.
 Known words still match by their reefs, and in a small library any question has a few that are missing."""
@@ -92,10 +93,9 @@ def analyze_query(
     warnings = _warnings(parsed, profile, request, weights, term_statistics)
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
-        warning = (
-            f"{n:,} {'passage was' if n == 1 else 'passages were'} scored with other lagoon data and left out"
-        )
-        warnings.append(warning if request.mode is SearchMode.reef else f"{warning} of the search by reefs")
+        passages = "passage was" if n == 1 else "passages were"
+        found = "not found" if request.mode is SearchMode.reef else "found by words only, and without labels"
+        warnings.append(f"{n:,} {passages} scored with other scorer data: {found}, until a rescore")
     matches, feedback = None, None
     share = settings.feedback_weight if settings.learning else 0.0
     if by_reefs and profile.reefs and share:
@@ -175,20 +175,21 @@ def _of_missing(
         return []
     required = [term for term in missing if term in parsed.required]
     if required:
-        what = f"what the query requires ({_join_terms(required)})"
+        what = f"what the query requires ({join_terms(required)})"
         return [f"no passage of this library contains {what}, so there are no results"]
     if len(missing) == len(parsed.terms):
         end = "; the results share reefs with it" if weights.reef else ", so there are no results"
-        return [f"no passage of this library contains a word of the query ({_join_terms(missing)}){end}"]
+        return [f"no passage of this library contains a word of the query ({join_terms(missing)}){end}"]
     is_relevant = (
         request.mode is SearchMode.lexical
         or _only_in_missing_terms(profile.info.unknown_words, term_statistics)
         or math.fsum(term_statistics.weights[term] for term in missing) >= MIN_MISSING_SHARE
     )
-    return [f"in no passage of this library: {_join_terms(missing)}"] if is_relevant else []
+    return [f"{IN_NO_PASSAGE}: {join_terms(missing)}"] if is_relevant else []
 
 
-def _join_terms(terms: Sequence[Term]) -> str:
+def join_terms(terms: Sequence[Term]) -> str:
+    """Join the first terms for a warning, and count the others."""
     return join_words([format_term(term) for term in terms])
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.models import QueryInfo, QueryReef
-from shoal.scorer import Scorer
+from shoal.scorer import Scorer, Topic
 
 N_INFO_REEFS = 10
 """Reefs of the query that a response lists. A search uses all of `QueryProfile.reefs`."""
@@ -16,7 +17,7 @@ MAX_NAMED_WORDS = 10
 """Unknown words that a warning names; the response lists all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueryProfile:
     """The profile of a query from its words alone, without feedback.
 
@@ -26,6 +27,13 @@ class QueryProfile:
     reefs: tuple[QueryReef, ...]
     info: QueryInfo
     matched_words: int
+    topic: Topic
+
+    @functools.cached_property
+    def probabilities(self) -> dict[int, float]:
+        """By reef id, the probability that the query's own words are about it."""
+        reef_ids = self.topic.reef_columns.reef_ids
+        return dict(zip(reef_ids, self.topic.probabilities, strict=True))
 
     @property
     def strength(self) -> float:
@@ -46,7 +54,7 @@ def make_profile(query: str, scorer: Scorer, *, reefs_per_query: int) -> QueryPr
         top_reefs=reefs[:N_INFO_REEFS],
         unknown_words=unknown,
     )
-    return QueryProfile(reefs, info, int(topic.matched_words))
+    return QueryProfile(reefs, info, int(topic.matched_words), topic)
 
 
 def with_reefs(info: QueryInfo, reefs: Sequence[QueryReef]) -> QueryInfo:

@@ -19,6 +19,8 @@ from shoal.support.clock import timestamp
 
 MAX_OFFSET = 10_000
 """Deeper pages of a ranking are of no use to people and cost as much as all pages before them."""
+MAX_PAGE = 2**31 - 1
+"""Largest limit and offset of a listing."""
 MAX_CONTEXT = 10
 """Most neighbours on each side; for more, read the document."""
 MAX_PER_DOCUMENT = 10_000
@@ -55,7 +57,8 @@ class SearchRequest:
     """The arguments of `Engine.search`, validated and in their final types.
 
     `preset`, `weights` and `fusion` apply to hybrid searches only. `weights` replace those of the preset; a
-    signal missing from them has weight 0.
+    signal missing from them has weight 0. `min_relevance` removes results from a page of the
+    ranking, so the ranks on a page do not depend on it.
     """
 
     query: str
@@ -69,6 +72,7 @@ class SearchRequest:
     preset: Preset
     weights: Mapping[str, float] | None
     fusion: Fusion
+    min_relevance: float
 
 
 def make_request(
@@ -87,6 +91,7 @@ def make_request(
     preset: object = Preset.balanced,
     weights: object = None,
     fusion: object = Fusion.blend,
+    min_relevance: object = 0.0,
 ) -> SearchRequest:
     """Validate the arguments of a search. Raises QueryError for the first invalid one."""
     return SearchRequest(
@@ -105,6 +110,7 @@ def make_request(
         preset=_choice("preset", preset, Preset),
         weights=_weights(weights),
         fusion=_choice("fusion", fusion, Fusion),
+        min_relevance=_fraction("min_relevance", min_relevance, settings),
     )
 
 
@@ -135,6 +141,13 @@ def check_id(field: str, value: object) -> int | None:
 def check_context(value: object) -> int:
     """Validate a number of neighbours on each side. Raises QueryError."""
     return _whole("context", value, 0, MAX_CONTEXT)
+
+
+def check_page(limit: object, offset: object) -> None:
+    """Validate the limit and the offset of a listing. Raises QueryError."""
+    for field, value in (("limit", limit), ("offset", offset)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PAGE:
+            raise QueryError(field, f"must be a whole number from 0 to {MAX_PAGE:,}")
 
 
 def _with_shorthands(

@@ -7,22 +7,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.models import MatchedTerm, QueryReef, Scores, SearchMode, SearchResult, SharedReef
+from shoal.learning.scorers import scorer_for
+from shoal.models import Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
+from shoal.scorer import Scorer
 from shoal.search.field_boost import matching_tags
-from shoal.search.highlights import find_highlights, make_highlighter
+from shoal.search.highlights import find_highlights, make_highlighter, read_words
 from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
+from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.reef_ranking import MILLIONTHS
+from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import SearchRequest
-from shoal.storage.chunk_queries import get_neighbours
+from shoal.storage.chunk_queries import get_neighbours, labels_of
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
-           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
-           c.top_reef_name
+           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
@@ -31,7 +34,7 @@ CITE = """
 # Chunks of other lagoon data are left out: their reefs cannot be compared with the query's. The unary + keeps
 # SQLite from using indexes other than that on the chunk.
 SHARED_REEFS = """
-    SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, p.weight
+    SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, r.probability, p.weight
     FROM chunks c
     JOIN chunk_reefs r ON r.chunk_id = c.id
     JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
@@ -44,41 +47,61 @@ def build_results(
     ranked: Sequence[Ranked],
     analyzed_query: AnalyzedQuery,
     request: SearchRequest,
-    data_checksum: str,
+    scorer: Scorer,
+    label_threshold: float,
 ) -> list[SearchResult]:
-    """Return the results of a search, in the order of the ranking."""
+    """Return the results of a search, in the order of the ranking.
+
+    `scorer` has no learned words. Shared reefs from the probability `label_threshold` on are reasons."""
     if not ranked:
         return []
     chunk_ids = [chunk.chunk_id for chunk in ranked]
     ids, parameters = listed("id", chunk_ids)
     rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
+    in_order = [rows[chunk_id] for chunk_id in chunk_ids]
     tags = tags_of(snapshot, sorted({chunk.document_id for chunk in ranked}))
     shared: dict[int, tuple[SharedReef, ...]] = {}
     # A lexical search has not read the reefs of its results so far.
     if request.include_scores or request.mode is SearchMode.lexical:
         parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query) for chunk in ranked}
-        shared = find_shared_reefs(snapshot, parts, analyzed_query.reefs, data_checksum)
+        shared = find_shared_reefs(snapshot, parts, analyzed_query, scorer.data_checksum, label_threshold)
+    if request.include_scores:
+        scored_texts = {chunk_id: scored_text(rows[chunk_id]) for chunk_id in shared}
+        shared = name_words(snapshot, shared, scored_texts, analyzed_query, scorer)
     terms_by_chunk = (
-        matched_terms(snapshot, analyzed_query, [rows[chunk_id] for chunk_id in chunk_ids], tags)
+        matched_terms(snapshot, analyzed_query, in_order, tags)
         if request.include_scores
         else [None] * len(ranked)
     )
+    labels = labels_of(snapshot, chunk_ids, label_threshold)
     coverage = analyzed_query.term_statistics.term_coverage(snapshot, chunk_ids)
-    texts = [rows[chunk_id]["text"] for chunk_id in chunk_ids]
-    highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode))
+    texts = [row["text"] for row in in_order]
+    words = read_words(texts)
+    highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
+    evidence = find_evidence(
+        snapshot,
+        analyzed_query,
+        chunk_ids,
+        coverage,
+        words,
+        read_words([title_and_headings(row) for row in in_order]),
+        scorer.data_checksum,
+    )
     return [
         _result(
             snapshot,
             chunk,
             rows[chunk.chunk_id],
             tags,
+            labels.get(chunk.chunk_id, ()),
             shared.get(chunk.chunk_id, ()),
             terms,
             coverage.get(chunk.chunk_id),
+            each,
             spans,
             request,
         )
-        for chunk, terms, spans in zip(ranked, terms_by_chunk, highlights, strict=True)
+        for chunk, terms, each, spans in zip(ranked, terms_by_chunk, evidence, highlights, strict=True)
     ]
 
 
@@ -97,6 +120,11 @@ def matched_terms(
     ]
     terms = analyzed_query.parsed.terms
     return find_matched_terms(terms, matching_tags(snapshot, terms), chunks)
+
+
+def title_and_headings(row: Any) -> str:
+    """Return the title and the headings of a chunk as one text."""
+    return "\n".join([row["title"], *json.loads(row["section_path"])])
 
 
 def reef_part(ranked: Ranked, mode: SearchMode, analyzed_query: AnalyzedQuery) -> float:
@@ -120,13 +148,19 @@ def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
 
 
 def find_shared_reefs(
-    snapshot: Snapshot, parts: Mapping[int, float], reefs: Sequence[QueryReef], data_checksum: str
+    snapshot: Snapshot,
+    parts: Mapping[int, float],
+    analyzed_query: AnalyzedQuery,
+    data_checksum: str,
+    label_threshold: float,
 ) -> dict[int, tuple[SharedReef, ...]]:
-    """Return the reefs that each chunk shares with the query, largest share of the score first.
+    """Return the reefs that each chunk shares with the query: reasons first, most probable first, then the
+    others by their share of the score.
 
     `parts` maps chunk ids to the part of the score that comes from reefs; the shares of a chunk's reefs add
     up to it.
     """
+    reefs = analyzed_query.reefs
     if not reefs or not parts:
         return {}
     ids, parameters = listed("id", parts)
@@ -134,13 +168,65 @@ def find_shared_reefs(
     parameters = {**parameters, **reef_parameters, "data_checksum": data_checksum}
     query_z = {reef.reef_id: reef.z_score for reef in reefs}
     by_chunk: dict[int, list[tuple[int, SharedReef]]] = {}
-    for chunk_id, reef_id, name, chunk_z, weight in snapshot.rows(
+    asked_for = analyzed_query.profile.probabilities
+    for chunk_id, reef_id, name, chunk_z, probability, weight in snapshot.rows(
         SHARED_REEFS.format(ids=ids, reefs=reef_ids), parameters
     ):
         overlap = weight * round(query_z[reef_id] * MILLIONTHS)
-        shared = SharedReef(reef_id, name, chunk_z, query_z[reef_id])
+        chance = reason_probability(probability, asked_for.get(reef_id, 0.0))
+        shared = SharedReef(
+            reef_id,
+            name,
+            chunk_z,
+            query_z[reef_id],
+            probability=chance,
+            is_reason=chance >= label_threshold,
+        )
         by_chunk.setdefault(chunk_id, []).append((overlap, shared))
-    return {chunk_id: _with_shares(shared, parts[chunk_id]) for chunk_id, shared in by_chunk.items()}
+    return {
+        chunk_id: order_reasons(_with_shares(shared, parts[chunk_id]))
+        for chunk_id, shared in by_chunk.items()
+    }
+
+
+def name_words(
+    snapshot: Snapshot,
+    shared: Mapping[int, tuple[SharedReef, ...]],
+    texts: Mapping[int, str],
+    analyzed_query: AnalyzedQuery,
+    scorer: Scorer,
+) -> dict[int, tuple[SharedReef, ...]]:
+    """Name the words of query and passage that show the reasons. `texts`: title, headings and text of each
+    chunk by id. `scorer` has no learned words."""
+    reasons_of = {
+        chunk_id: {reef.reef_id for reef in reefs if reef.is_reason} for chunk_id, reefs in shared.items()
+    }
+    reasons = set().union(*reasons_of.values())
+    if not reasons:
+        return dict(shared)
+    of_query = largest_words(analyzed_query.scorer.supporting_words(analyzed_query.parsed.about, reasons))
+    with_reasons = (texts[chunk_id] for chunk_id, ids in reasons_of.items() if ids)
+    with_learned = scorer_for("\n\n".join(with_reasons), snapshot, scorer)
+    named: dict[int, tuple[SharedReef, ...]] = {}
+    for chunk_id, reefs in shared.items():
+        ids = reasons_of[chunk_id]
+        of_passage = largest_words(with_learned.supporting_words(texts[chunk_id], ids)) if ids else {}
+        named[chunk_id] = tuple(
+            dataclasses.replace(
+                reef,
+                query_words=of_query.get(reef.reef_id, ()),
+                passage_words=of_passage.get(reef.reef_id, ()),
+            )
+            if reef.reef_id in ids
+            else reef
+            for reef in reefs
+        )
+    return named
+
+
+def scored_text(row: Any) -> str:
+    """Title, headings and text of a chunk, which its profile counts; `row` has title, section_path, text."""
+    return f"{title_and_headings(row)}\n\n{row['text']}"
 
 
 def _with_shares(shared: Sequence[tuple[int, SharedReef]], part: float) -> tuple[SharedReef, ...]:
@@ -160,9 +246,11 @@ def _result(
     ranked: Ranked,
     row: Any,
     tags: Mapping[int, tuple[str, ...]],
+    labels: tuple[Label, ...],
     shared: tuple[SharedReef, ...],
     terms: tuple[MatchedTerm, ...] | None,
     term_coverage: float | None,
+    evidence: Evidence,
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
 ) -> SearchResult:
@@ -174,6 +262,7 @@ def _result(
     return SearchResult(
         text=row["text"],
         match_score=ranked.score,
+        relevance=relevance(evidence),
         n_shared_reefs=len(shared) if request.mode is SearchMode.lexical else ranked.n_shared,
         document_id=ranked.document_id,
         document_title=row["title"],
@@ -187,7 +276,8 @@ def _result(
         section_path=tuple(json.loads(row["section_path"])),
         confidence=row["confidence"],
         coverage=row["coverage"],
-        top_reef_name=row["top_reef_name"],
+        top_reef_name=labels[0].reef_name if labels else None,
+        labels=labels,
         tags=tags.get(ranked.document_id, ()),
         highlights=highlights,
         scores=scores_of(ranked, request.mode),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import TypeVar
 
-from shoal.models import SearchMode, SearchResponse
+from shoal.models import SearchMode, SearchResponse, SearchResult
 from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.filter_warnings import find_filter_warnings
 from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.postings import PostingsCache
-from shoal.search.query_analysis import AnalyzedQuery, analyze_query
+from shoal.search.query_analysis import IN_NO_PASSAGE, AnalyzedQuery, analyze_query, join_terms
 from shoal.search.ranking import Ranking, rank
+from shoal.search.relevance import LIKELY
 from shoal.search.request import SearchRequest
 from shoal.search.results import build_results
 from shoal.settings import Settings
@@ -60,7 +62,7 @@ def answer_and_inspect(
     `inspect` gets the snapshot that was searched and the analyzed query; its time is not part of `took_ms`.
     """
     started = time.perf_counter()
-    compiled_filters = compile_filters(request.filters, scorer)
+    compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
     with database.snapshot() as snapshot:
         analyzed_query = analyze_query(snapshot, scorer, settings, request)
         ranking = rank_for(
@@ -70,7 +72,11 @@ def answer_and_inspect(
         analyzed_query = with_filter_warnings(snapshot, analyzed_query, request, is_met=is_met)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
-        results = build_results(snapshot, ranked, analyzed_query, request, scorer.data_checksum)
+        results = build_results(snapshot, ranked, analyzed_query, request, scorer, settings.label_threshold)
+        if request.offset == 0:
+            analyzed_query = with_relevance_warning(analyzed_query, results)
+        is_kept = [result.relevance >= request.min_relevance for result in results]
+        results, ranked = list(compress(results, is_kept)), list(compress(ranked, is_kept))
         entry = (
             make_entry(audit.level, snapshot, scorer, settings, request, analyzed_query, ranking, ranked)
             if audit
@@ -97,6 +103,22 @@ def with_filter_warnings(
     """Add the filter warnings. `is_met`: some chunk meets all filters."""
     warnings = find_filter_warnings(snapshot, request.filters, is_met=is_met)
     return dataclasses.replace(analyzed_query, warnings=(*analyzed_query.warnings, *warnings))
+
+
+def with_relevance_warning(analyzed_query: AnalyzedQuery, results: Sequence[SearchResult]) -> AnalyzedQuery:
+    """Add a warning if none of the results is likely to be relevant. It names missing terms, unless another
+    warning does.
+
+    Passages that wait for a rescore have no part for topics in their relevance, so nothing follows from it.
+    """
+    is_unknown = analyzed_query.other_data is not None
+    if not results or is_unknown or any(result.relevance >= LIKELY for result in results):
+        return analyzed_query
+    missing = analyzed_query.term_statistics.missing
+    is_named = any("passage of this library" in warning for warning in analyzed_query.warnings)
+    terms = f"; {IN_NO_PASSAGE}: {join_terms(missing)}" if missing and not is_named else ""
+    warning = f"nothing here seems to answer this{terms}"
+    return dataclasses.replace(analyzed_query, warnings=(*analyzed_query.warnings, warning))
 
 
 def rank_for(

@@ -21,7 +21,8 @@ from shoal.storage.database import Database, Snapshot, listed
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 OTHER_DOCUMENTS = "c.document_id <> :own_document"
 DESCRIPTIONS = """
-    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_name,
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,
+           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_name END AS top_reef_name,
            SUBSTR(c.text, 1, :n_chars) AS beginning
     FROM chunks c JOIN documents d ON d.id = c.document_id
     WHERE c.id IN ({ids})
@@ -32,7 +33,7 @@ BEGINNING_CHARS = 240
 @dataclass(frozen=True, slots=True)
 class SimilarChunk:
     """`similarity` is the cosine of the two stored profiles, 0..1. `beginning` holds the first characters of
-    the text."""
+    the text, and `top_reef_name` the first label."""
 
     chunk_id: int
     chunk_index: int
@@ -46,7 +47,13 @@ class SimilarChunk:
 
 
 def similar(
-    database: Database, postings_cache: PostingsCache, chunk_id: int, *, n_reefs: int, top_k: int
+    database: Database,
+    postings_cache: PostingsCache,
+    chunk_id: int,
+    *,
+    n_reefs: int,
+    top_k: int,
+    label_threshold: float,
 ) -> Sequence[SimilarChunk]:
     """Return the chunks of other documents with the most similar profiles, one per document, most similar
     first.
@@ -72,17 +79,15 @@ def similar(
         keys = overlaps.overlaps.astype(np.float64)
         order = Order(overlaps.chunk_ids, keys, is_result, documents_lookup(snapshot, postings))
         places = order.first(top_k, max_per_document=1)
-        return _describe(snapshot, overlaps.chunk_ids[places], overlaps.overlaps[places])
+        return _describe(snapshot, overlaps.chunk_ids[places], overlaps.overlaps[places], label_threshold)
 
 
 def _describe(
-    snapshot: Snapshot, chunk_ids: NDArray[np.int64], overlaps: NDArray[np.int64]
+    snapshot: Snapshot, chunk_ids: NDArray[np.int64], overlaps: NDArray[np.int64], label_threshold: float
 ) -> tuple[SimilarChunk, ...]:
     ids, parameters = listed("id", chunk_ids.tolist())
-    rows = {
-        row["id"]: row
-        for row in snapshot.rows(DESCRIPTIONS.format(ids=ids), {**parameters, "n_chars": BEGINNING_CHARS})
-    }
+    parameters |= {"n_chars": BEGINNING_CHARS, "label_threshold": label_threshold}
+    rows = {row["id"]: row for row in snapshot.rows(DESCRIPTIONS.format(ids=ids), parameters)}
     return tuple(
         SimilarChunk(
             chunk_id=chunk_id,

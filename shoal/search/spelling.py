@@ -1,4 +1,4 @@
-"""Spelling suggestions for unknown words: words one edit away that are known or occur in the library.
+"""Spelling suggestions for unknown words: words of the library that are one edit away.
 
 An edit inserts, deletes or replaces a letter, or swaps two neighbours, which covers four of five typing
 errors (Damerau, "A technique for computer detection and correction of spelling errors", CACM 7(3), 1964). A
@@ -8,12 +8,14 @@ with the whole vocabulary.
 
 from __future__ import annotations
 
+import itertools
 import string
+from collections import defaultdict
+from collections.abc import Sequence
 
-from shoal.scorer import Scorer
+from shoal.search.inflections import find_inflections
 from shoal.search.lexical_ranking import expression
-from shoal.search.query_language import MAX_PHRASE_WORDS, Term, stems_of, tokens_of
-from shoal.storage import vocabulary_queries
+from shoal.search.query_language import MAX_PHRASE_WORDS, Term, folded, stems_of, tokens_of
 from shoal.storage.database import Snapshot
 
 MAX_SUGGESTIONS = 3
@@ -22,47 +24,50 @@ SHORTEST, LONGEST = 4, 32
 """Lengths of words that get suggestions. A shorter word is one edit away from too many others; a longer one
 has thousands of candidates."""
 
+CHUNKS_READ = 100
+"""Chunks of a stem in which its forms are looked for."""
+
 COUNT_WITH_WORD = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH :word"
 HAS_WORD = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
+WITH_WORD = f"""
+    SELECT title, headings, text FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT {CHUNKS_READ}
+"""
 
 
-def suggest(word: str, snapshot: Snapshot, scorer: Scorer) -> tuple[str, ...]:
-    """Return suggestions for an unknown word in its normal form: those in most chunks first, then known
-    words.
+def suggest(word: str, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return suggestions for an unknown word in its normal form: words of the library, those in most chunks
+    first.
 
     Of several inflections of a word, one is returned.
     """
     if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
         return ()
+    by_stem: defaultdict[str, list[str]] = defaultdict(list)
     candidates = sorted(one_edit_away(word), key=lambda candidate: (len(candidate), candidate))
-    unknown = set(scorer.filter_unknown(candidates))
-    version = vocabulary_queries.newest(snapshot).number
-    learned = {
-        entry.word
-        for entry in vocabulary_queries.find_words(snapshot, candidates, version)
-        if entry.learned is not None
-    }
-    by_stem: dict[str, tuple[bool, str]] = {}
-    for candidate in candidates:
-        is_known = candidate not in unknown or candidate in learned
-        if not is_known and snapshot.first(HAS_WORD, {"word": f'"{candidate}"'}) is None:
-            continue
-        # Prefer the dictionary form to a rare inflection.
-        is_headword = candidate in learned or (is_known and _headword(candidate, scorer) == candidate)
-        (stem,) = stems_of((candidate,))
-        if stem not in by_stem or (is_headword and not by_stem[stem][0]):
-            by_stem[stem] = (is_headword, candidate)
+    for candidate, stem in zip(candidates, stems_of(candidates), strict=True):
+        by_stem[stem].append(candidate)
     counted = [
-        (-count_chunks(snapshot, candidate), not is_headword, candidate)
-        for is_headword, candidate in by_stem.values()
+        (-count_chunks(snapshot, forms[0]), forms)
+        for forms in by_stem.values()
+        if snapshot.first(HAS_WORD, {"word": f'"{forms[0]}"'}) is not None
     ]
-    return tuple(candidate for _, _, candidate in sorted(counted)[:MAX_SUGGESTIONS])
+    standing = (_first_in_library(forms, snapshot) for _, forms in sorted(counted))
+    return tuple(itertools.islice(filter(None, standing), MAX_SUGGESTIONS))
 
 
-def _headword(word: str, scorer: Scorer) -> str | None:
-    matches = scorer.explain_words(word)
-    headword: str | None = matches[0].word if matches else None
-    return headword
+def _first_in_library(forms: Sequence[str], snapshot: Snapshot) -> str | None:
+    """The first of some forms with one stem that is in the library, else the shortest inflection that is.
+
+    The index has stems only, so the texts are read.
+    """
+    words = {
+        folded(token)
+        for row in snapshot.rows(WITH_WORD, {"word": f'"{forms[0]}"'})
+        for text in row
+        for token in tokens_of(text)
+    }
+    inflections = sorted(find_inflections(forms, words), key=lambda word: (len(word), word))
+    return next((form for form in (*forms, *inflections) if form in words), None)
 
 
 def count_chunks(snapshot: Snapshot, words: str) -> int:

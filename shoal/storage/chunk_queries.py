@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.models import ContextChunk, IslandScore, ReefScore
+from shoal.models import ContextChunk, IslandScore, Label, ReefScore
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.document_queries import get_document
 from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
@@ -16,18 +16,24 @@ COUNT_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
 _STORED = """
     SELECT c.id, c.document_id, c.chunk_index, s.section_index, s.path, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, c.sentence_count, c.confidence, c.coverage, c.matched_words,
-           c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.top_reef_id, c.top_reef_name,
-           c.vocabulary_version, c.data_checksum
+           c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.vocabulary_version,
+           c.data_checksum
     FROM chunks c
     JOIN sections s ON s.id = c.section_id
 """
 CHUNKS_OF = f"{_STORED} WHERE c.document_id = :document_id ORDER BY c.chunk_index LIMIT :limit OFFSET :offset"
 GET_CHUNK = f"{_STORED} WHERE c.id = :chunk_id"
 REEFS_OF = """
-    SELECT chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words
+    SELECT chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, probability
     FROM chunk_reefs
     WHERE chunk_id IN ({ids}) AND rank < :n_reefs
     ORDER BY chunk_id, rank
+"""
+LABELS_OF = """
+    SELECT chunk_id, reef_id, reef_name, probability
+    FROM chunk_reefs
+    WHERE chunk_id IN ({ids}) AND probability >= :label_threshold
+    ORDER BY chunk_id, probability DESC, rank
 """
 ISLANDS_OF = """
     SELECT chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs
@@ -52,9 +58,10 @@ def get_chunks(
     limit: int | None = None,
     offset: int = 0,
     n_reefs: int = ALL_REEFS,
+    label_threshold: float | None = None,
 ) -> ChunkPage:
-    """Read the chunks of a document in order, each with its `n_reefs` strongest reefs. Raises
-    NotFoundError."""
+    """Read the chunks of a document in order, each with its `n_reefs` strongest reefs; without a threshold,
+    they have no labels. Raises NotFoundError."""
     total = snapshot.value(COUNT_CHUNKS, {"document_id": document_id})
     if total is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -65,17 +72,18 @@ def get_chunks(
         batch = rows[start : start + IDS_PER_STATEMENT]
         ids = [row["id"] for row in batch]
         reefs, islands = reefs_of(snapshot, ids, n_reefs), _islands_of(snapshot, ids)
-        chunks += [_chunk(row, reefs.get(row["id"], ()), islands.get(row["id"], ())) for row in batch]
+        labels = {} if label_threshold is None else labels_of(snapshot, ids, label_threshold)
+        chunks += [_chunk(row, reefs, labels, islands) for row in batch]
     return ChunkPage(tuple(chunks), total)
 
 
-def get_chunk(snapshot: Snapshot, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+def get_chunk(snapshot: Snapshot, chunk_id: int, *, label_threshold: float, context: int = 0) -> ChunkDetail:
     """Read a chunk with its document and `context` neighbours on each side. Raises NotFoundError."""
     row = snapshot.first(GET_CHUNK, {"chunk_id": chunk_id})
     if row is None:
         raise NotFoundError(f"there is no chunk {chunk_id}")
     reefs, islands = reefs_of(snapshot, [chunk_id]), _islands_of(snapshot, [chunk_id])
-    chunk = _chunk(row, reefs.get(chunk_id, ()), islands.get(chunk_id, ()))
+    chunk = _chunk(row, reefs, labels_of(snapshot, [chunk_id], label_threshold), islands)
     before, after = (
         get_neighbours(snapshot, chunk.document_id, chunk.chunk_index, context) if context else ((), ())
     )
@@ -91,6 +99,19 @@ def reefs_of(
     for chunk_id, *reef in snapshot.rows(REEFS_OF.format(ids=ids), {**parameters, "n_reefs": n_reefs}):
         by_chunk.setdefault(chunk_id, []).append(ReefScore(*reef))
     return {chunk_id: tuple(reefs) for chunk_id, reefs in by_chunk.items()}
+
+
+def labels_of(
+    snapshot: Snapshot, chunk_ids: Sequence[int], label_threshold: float
+) -> dict[int, tuple[Label, ...]]:
+    """Read the labels by chunk id, most probable first; chunks without labels are missing."""
+    ids, parameters = listed("id", chunk_ids)
+    by_chunk: dict[int, list[Label]] = {}
+    for chunk_id, *label in snapshot.rows(
+        LABELS_OF.format(ids=ids), {**parameters, "label_threshold": label_threshold}
+    ):
+        by_chunk.setdefault(chunk_id, []).append(Label(*label))
+    return {chunk_id: tuple(labels) for chunk_id, labels in by_chunk.items()}
 
 
 def get_neighbours(
@@ -116,7 +137,14 @@ def _islands_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> dict[int, tuple
     return {chunk_id: tuple(islands) for chunk_id, islands in by_chunk.items()}
 
 
-def _chunk(row: Any, reefs: tuple[ReefScore, ...], islands: tuple[IslandScore, ...]) -> StoredChunk:
+def _chunk(
+    row: Any,
+    reefs: Mapping[int, tuple[ReefScore, ...]],
+    labels: Mapping[int, tuple[Label, ...]],
+    islands: Mapping[int, tuple[IslandScore, ...]],
+) -> StoredChunk:
+    own_labels = labels.get(row["id"], ())
+    first = own_labels[0] if own_labels else None
     return StoredChunk(
         id=row["id"],
         document_id=row["document_id"],
@@ -133,10 +161,11 @@ def _chunk(row: Any, reefs: tuple[ReefScore, ...], islands: tuple[IslandScore, .
         coverage=row["coverage"],
         matched_words=row["matched_words"],
         arch_scores=(row["arch_score_0"], row["arch_score_1"], row["arch_score_2"], row["arch_score_3"]),
-        top_reef_id=row["top_reef_id"],
-        top_reef_name=row["top_reef_name"],
+        top_reef_id=first.reef_id if first else None,
+        top_reef_name=first.reef_name if first else None,
+        labels=own_labels,
         vocabulary_version=row["vocabulary_version"],
         data_checksum=row["data_checksum"],
-        reefs=reefs,
-        islands=islands,
+        reefs=reefs.get(row["id"], ()),
+        islands=islands.get(row["id"], ()),
     )

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, count, repeat
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.models import Chunk, ScoredDocument, Section
-from shoal.storage.driver_rows import execute, places, write_many, write_wide
+from shoal.storage.database import Transaction, listed
 from shoal.storage.json_text import compact_json
 
 INSERT_SECTION = """
@@ -32,9 +30,9 @@ SECTION_IDS = """
 INSERT_CHUNK = """
     INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line,
                         end_line, sentence_count, confidence, coverage, matched_words, top_reef_id,
-                        top_reef_name, arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm,
-                        vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                        top_reef_name, top_reef_probability, arch_score_0, arch_score_1, arch_score_2,
+                        arch_score_3, norm, vocabulary_version, data_checksum)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 NEW_CHUNK_IDS = """
     SELECT document_id, id FROM chunks WHERE document_id IN ({documents}) ORDER BY document_id, chunk_index
@@ -42,7 +40,8 @@ NEW_CHUNK_IDS = """
 
 # Multi-row statements: `write_wide` fills in `{rows}`.
 INSERT_CHUNK_REEFS = """
-    INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, rank)
+    INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words,
+                             probability, rank)
     VALUES {rows}
 """
 INSERT_CHUNK_ISLANDS = """
@@ -73,7 +72,7 @@ COUNT_OBSERVED = """
 
 
 def write_parts(
-    connection: sa.Connection,
+    transaction: Transaction,
     documents: Sequence[tuple[int, ScoredDocument]],
     kept: Sequence[Sequence[int | None]] | None = None,
 ) -> None:
@@ -81,13 +80,12 @@ def write_parts(
 
     `kept` holds, for each document, the id of each kept chunk, or None for a new chunk.
     """
-    ids = [document_id for document_id, _ in documents]
+    ids, parameters = listed("id", (document_id for document_id, _ in documents))
 
     def run(statement: str) -> list[Any]:
-        return execute(connection, statement.format(documents=places(ids)), ids).fetchall()
+        return transaction.rows(statement.format(documents=ids), parameters)
 
-    write_many(
-        connection,
+    transaction.write_many(
         INSERT_SECTION,
         [row for document_id, scored in documents for row in _section_rows(document_id, scored.sections)],
     )
@@ -98,8 +96,7 @@ def write_parts(
         for row in _chunk_rows(document_id, section_ids[document_id], scored)
     )
     kept_ids = chain.from_iterable(kept) if kept is not None else repeat(None)
-    write_many(
-        connection,
+    transaction.write_many(
         INSERT_CHUNK,
         [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
     )
@@ -109,9 +106,9 @@ def write_parts(
         for document_id, scored in documents
         for pair in zip(chunk_ids[document_id], scored.chunks, strict=True)
     ]
-    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(chunks_by_id))
+    transaction.write_wide(INSERT_CHUNK_REEFS, reef_rows(chunks_by_id))
     run(DERIVE_POSTINGS)
-    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(chunks_by_id))
+    transaction.write_wide(INSERT_CHUNK_ISLANDS, island_rows(chunks_by_id))
     run(INDEX_TEXTS)
     run(COUNT_OBSERVED)
 
@@ -171,6 +168,7 @@ def score_columns(chunk: Chunk) -> tuple[Any, ...]:
         chunk.matched_words,
         top.reef_id if top else None,
         top.reef_name if top else None,
+        top.probability if top else 0.0,
         *chunk.arch_scores,
         chunk.norm,
     )

@@ -1,10 +1,8 @@
 """Access to the database: connections, transactions, and translation of driver errors.
 
-`read()` and `snapshot()` are read transactions. `snapshot()` uses the driver directly: a search from the
-command line would otherwise spend half its time importing SQLAlchemy. `write()` takes SQLite's write lock at
-the start (BEGIN IMMEDIATE), so that a transaction never fails half-way because it cannot get the lock. With
-WAL, readers do not wait for writers. `synchronous=FULL` makes a commit survive a power failure, as a 202
-response promises.
+`snapshot()` reads, `write()` also writes. A write takes the lock at the start (BEGIN IMMEDIATE), so that it
+never fails half-way because it cannot get the lock. With WAL, readers do not wait for writers.
+`synchronous=FULL` makes a commit survive a power failure, as a 202 response promises.
 """
 
 from __future__ import annotations
@@ -13,17 +11,19 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from shoal.errors import DatabaseReplacedError, DatabaseUnavailableError
 from shoal.storage.database_files import DatabaseFiles
 from shoal.storage.read_deadline import UNLIMITED, Deadline, Interrupter
 from shoal.storage.sqlite_errors import is_busy, translate_error
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
+Row = sqlite3.Row
+"""A row of a result; its columns are accessible by position and by name."""
 
 BUSY_TIMEOUT_MS = 30_000
 """Longest wait of a writer for the lock. Shoal's own transactions hold it for about a second at most."""
@@ -36,21 +36,21 @@ CACHE_KIB = 4_096
 """Page cache of each connection. A larger one gains nothing, because the operating system caches the file's
 pages for all connections: with 64 MiB, neither searches of 90,000 chunks nor their ingestion take less
 processor time."""
-MAX_READERS = 8
-MAX_POOLED = 4
-"""Connections kept open: for reading, and of SQLAlchemy. More are opened on demand."""
-MAX_OVERFLOW = 28
+MAX_IDLE = 12
+"""Unused connections kept open. More are opened on demand, at most one per thread and transaction."""
 
 MAX_ID = 2**63 - 1
 """The largest id that SQLite accepts."""
 
-FREE_PAGES = "PRAGMA freelist_count"
+COUNT_FREE_PAGES = "PRAGMA freelist_count"
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 _WAL_RETRY_S = 0.005
 """Pause before WAL mode is requested again, seconds."""
 
 IDS_PER_STATEMENT = 500
 """Most ids in one statement; longer lists are split."""
+ROWS_PER_STATEMENT = (500, 50)
+"""Rows per multi-row statement; the larger size is used as long as enough rows remain."""
 
 # Lets freed pages shrink the file. It can only be set before the first page is written; afterwards the
 # statement has no effect, but would wait for the write lock.
@@ -71,8 +71,9 @@ class Snapshot:
     """
 
     def __init__(self, connection: sqlite3.Connection, deadline: Deadline = UNLIMITED) -> None:
-        self._connection = connection
+        self.connection = connection
         self._deadline = deadline
+        self._streams: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Fetch all rows; columns are accessible by position and by name."""
@@ -83,8 +84,9 @@ class Snapshot:
     ) -> Iterator[tuple[Any, ...]]:
         """Iterate over the rows as plain tuples, for results of up to millions of rows."""
         self._deadline.check()
-        cursor = self._connection.cursor()
+        cursor = self.connection.cursor()
         cursor.row_factory = None
+        self._streams.add(cursor)
         return cursor.execute(statement, parameters or {})
 
     def first(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
@@ -98,19 +100,48 @@ class Snapshot:
 
     def _execute(self, statement: str, parameters: Mapping[str, Any] | None) -> sqlite3.Cursor:
         self._deadline.check()
-        cursor = self._connection.cursor()
-        cursor.row_factory = sqlite3.Row
+        cursor = self.connection.cursor()
+        cursor.row_factory = Row
         return cursor.execute(statement, parameters or {})
 
+    def close(self) -> None:
+        """Close results that were not read to the end: the connection would keep this state for its next
+        user."""
+        for cursor in self._streams:
+            cursor.close()
 
-def snapshot_of(connection: sa.Connection) -> Snapshot:
-    """Read within a transaction, its own changes included, directly on the driver: five times as fast per
-    row."""
-    return Snapshot(_driver(connection))
 
+class Transaction(Snapshot):
+    """A write transaction; reads see its changes. A statement with RETURNING is read with `first` or
+    `value`."""
 
-def _driver(connection: sa.Connection) -> sqlite3.Connection:
-    return cast(sqlite3.Connection, connection.connection.driver_connection)
+    def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run a statement; return the number of changed rows."""
+        return self._execute(statement, parameters).rowcount
+
+    def write_many(self, statement: str, rows: Sequence[Mapping[str, Any] | Sequence[Any]]) -> int:
+        """Run a statement once per row, with named or positional parameters (`?`); return the number of
+        changed rows."""
+        return self.connection.executemany(statement, rows).rowcount if rows else 0
+
+    def write_wide(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Write rows many at a time, as the `{rows}` of a statement.
+
+        The driver releases and reacquires the interpreter lock for each statement, which costs as much as a
+        row. The remaining rows are written one by one, because a statement of another length would have to be
+        prepared.
+        """
+        if not rows:
+            return
+        row_places = f"({', '.join('?' * len(rows[0]))})"
+        start = 0
+        for n in ROWS_PER_STATEMENT:
+            while len(rows) - start >= n:
+                wide_statement = statement.format(rows=", ".join([row_places] * n))
+                values = list(chain.from_iterable(rows[start : start + n]))
+                self.connection.execute(wide_statement, values)
+                start += n
+        self.write_many(statement.format(rows=row_places), rows[start:])
 
 
 def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:
@@ -134,100 +165,93 @@ class Database:
         if not self.path.parent.is_dir():
             raise DatabaseUnavailableError(f"there is no folder {self.path.parent} to hold the database")
         self._pid = os.getpid()
-        self._engine: sa.Engine | None = None
-        self._readers: list[sqlite3.Connection] = []
+        # The most recently used is last: each connection has a cache of its own, and its is the warmest.
+        self._idle: list[sqlite3.Connection] = []
         self._files = DatabaseFiles(self.path)
         self._interrupter = Interrupter()
-
-    def _connect(self) -> sa.Engine:
-        import sqlalchemy as sa
-
-        # LIFO: each connection has its own cache, and the most recently used one has the warmest.
-        engine = sa.create_engine(
-            f"sqlite:///{self.path}",
-            creator=self._open,
-            pool_size=MAX_POOLED,
-            max_overflow=MAX_OVERFLOW,
-            # Ctrl-C may arrive between the begin of a transaction and the block that would roll it back.
-            pool_reset_on_return="rollback",
-            pool_use_lifo=True,
-        )
-        sa.event.listen(engine, "close", lambda *_: self._files.closed())
-        sa.event.listen(engine, "begin", _begin)
-        return engine
-
-    @property
-    def engine(self) -> sa.Engine:
-        """The SQLAlchemy engine of this process, created on first use."""
-        self._leave_parent()
-        if self._engine is None:
-            self._engine = self._connect()
-        return self._engine
 
     def _leave_parent(self) -> None:
         """Give a forked child its own connections; the inherited ones stay open for the parent."""
         if self._pid == os.getpid():
             return
-        if self._engine is not None:
-            self._engine.dispose(close=False)
-        _INHERITED.extend(self._readers)
-        self._engine, self._readers, self._pid = None, [], os.getpid()
+        _INHERITED.extend(self._idle)
+        self._idle, self._pid = [], os.getpid()
         self._files, self._interrupter = DatabaseFiles(self.path), Interrupter()
 
     @contextlib.contextmanager
     def _translated(self, deadline: Deadline = UNLIMITED) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
-            # SQLAlchemy wraps the driver's error as `orig`; reading it this way avoids importing SQLAlchemy.
-            cause = getattr(error, "orig", error)
-            if not isinstance(cause, sqlite3.Error) or isinstance(cause, sqlite3.IntegrityError):
-                raise
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.Error as error:
             # Past the deadline every error is a timeout: an interrupt may surface as another error.
-            raise (deadline.error() if deadline.is_over else translate_error(cause, self.path)) from error
+            raise (deadline.error() if deadline.is_over else translate_error(error, self.path)) from error
 
     def _deadline(self, *, limited: bool) -> Deadline:
         return UNLIMITED if self.read_timeout is None or not limited else Deadline(self.read_timeout)
 
     @contextlib.contextmanager
     def snapshot(self, *, limited: bool = True) -> Iterator[Snapshot]:
-        """Open a read transaction on the driver: every statement sees the same state.
+        """Open a read transaction: every statement sees the same state.
 
         Raises ReadTimeoutError after `read_timeout`; `limited=False` disables the timeout.
         """
         self._leave_parent()
         deadline = self._deadline(limited=limited)
-        with self._translated(deadline):
+        with self._translated(deadline), self._lent(only_reads=True) as connection:
+            connection.execute("BEGIN")
+            snapshot = Snapshot(connection, deadline)
+            with contextlib.closing(snapshot), self._interrupter.watching(connection, deadline):
+                yield snapshot
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """Open a write transaction: commit at the end of the block, roll back if it raises.
+
+        Raises DatabaseUnavailableError if the lock is not free within BUSY_TIMEOUT_MS, DiskFullError, and
+        DatabaseReplacedError; nothing is stored then. DatabaseReplacedError after the commit means that the
+        changes will be lost.
+        """
+        self._leave_parent()
+        self.check_files()
+        with self._translated(), self._lent() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with contextlib.closing(Transaction(connection)) as transaction:
+                yield transaction
+            connection.execute("COMMIT")
+        self.check_files()
+
+    @contextlib.contextmanager
+    def _lent(self, *, only_reads: bool = False) -> Iterator[sqlite3.Connection]:
+        """Lend a connection; a transaction that is open at the end of the block is rolled back."""
+        is_kept = True
+        try:
+            connection = self._idle.pop()
+        except IndexError:
             try:
-                connection, is_kept = self._readers.pop(), True
-            except IndexError:
-                connection, is_kept = self._open_reader()
-            try:
-                connection.execute("BEGIN")
-                with self._interrupter.watching(connection, deadline):
-                    yield Snapshot(connection, deadline)
-            finally:
-                self._leave(connection, is_kept=is_kept)
+                connection = self._open()
+            except sqlite3.OperationalError:
+                if not (only_reads and self._is_read_only()):
+                    raise
+                connection, is_kept = self._open_unchanging(), False
+        try:
+            yield connection
+        finally:
+            self._leave(connection, is_kept=is_kept)
 
     def _leave(self, connection: sqlite3.Connection, *, is_kept: bool) -> None:
-        """Return a connection for reading to the pool, or close it if the pool is full."""
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if is_kept and len(self._readers) < MAX_READERS:
-            self._readers.append(connection)
-            return
-        if is_kept:
-            self._files.closed()
-        connection.close()
-
-    def _open_reader(self) -> tuple[sqlite3.Connection, bool]:
-        """Open a connection for reading; also return whether it may be reused."""
+        """Return a connection to the pool; close it if the pool is full or its transaction does not end."""
         try:
-            return self._open(), True
-        except sqlite3.OperationalError:
-            if not self._is_read_only():
-                raise
-            return self._open_unchanging(), False
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        finally:
+            if is_kept and not connection.in_transaction and len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+            else:
+                if is_kept:
+                    self._files.closed()
+                connection.close()
 
     def _open(self) -> sqlite3.Connection:
         """Open a connection. Raises DatabaseReplacedError if its files differ from those already open."""
@@ -267,35 +291,6 @@ class Database:
             connection.execute(pragma).fetchall()
         return connection
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """Open a read transaction: every statement sees the same state. Raises ReadTimeoutError after
-        `read_timeout`."""
-        deadline = self._deadline(limited=True)
-        with (
-            self._translated(deadline),
-            self.engine.connect() as connection,
-            connection.begin(),
-            self._interrupter.watching(_driver(connection), deadline),
-        ):
-            yield connection
-
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """Open a write transaction: commit at the end of the block, roll back if it raises.
-
-        Raises DatabaseUnavailableError if the lock is not free within BUSY_TIMEOUT_MS, DiskFullError, and
-        DatabaseReplacedError; nothing is stored then. DatabaseReplacedError after the commit means that the
-        changes will be lost.
-        """
-        self._leave_parent()
-        self.check_files()
-        with self._translated(), self.engine.connect() as plain:
-            connection = plain.execution_options(shoal_write=True)
-            with connection.begin():
-                yield connection
-        self.check_files()
-
     def check_files(self) -> None:
         """Raise DatabaseReplacedError if a file of the database was removed or replaced while open in this
         process."""
@@ -311,7 +306,7 @@ class Database:
         Otherwise the changes in it would be lost with this process.
         """
         with contextlib.suppress(IndexError, sqlite3.Error):
-            connection = self._readers.pop()
+            connection = self._idle.pop()
             try:
                 connection.execute(CHECKPOINT).fetchall()
             finally:
@@ -319,29 +314,26 @@ class Database:
 
     def incremental_vacuum(self, pages: int = 2000) -> bool:
         """Return up to `pages` free pages to the file system; True if free pages remain."""
-        with self._translated(), self.engine.connect() as connection:
-            raw = _driver(connection).cursor()
-            before = raw.execute(FREE_PAGES).fetchone()[0]
+        self._leave_parent()
+        with self._translated(), self._lent() as connection:
+            (before,) = connection.execute(COUNT_FREE_PAGES).fetchone()
             # The pragma frees one page per step and has no columns, so `execute` would stop after the first
             # page; `executescript` runs to the end.
-            raw.executescript(f"PRAGMA incremental_vacuum({int(pages)})")
-            after = raw.execute(FREE_PAGES).fetchone()[0]
-            raw.close()
+            connection.executescript(f"PRAGMA incremental_vacuum({int(pages)})")
+            (after,) = connection.execute(COUNT_FREE_PAGES).fetchone()
         return bool(0 < after < before)
 
     def close(self) -> None:
         """Close every connection. The last one to close copies the WAL into the database file."""
         if self._pid != os.getpid():
             return
-        while self._readers:
+        while self._idle:
             self._files.closed()
-            self._readers.pop().close()
-        if self._engine is not None:
-            self._engine.dispose()
+            self._idle.pop().close()
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # The driver must not begin transactions itself: `_begin` decides how each one starts.
+    # The driver must not begin transactions itself: `snapshot` and `write` decide how each one starts.
     connection.isolation_level = None
     connection.execute(_PRAGMA_OF_WAITING).fetchall()
     if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
@@ -368,8 +360,3 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_WAL_RETRY_S)
-
-
-def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("shoal_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

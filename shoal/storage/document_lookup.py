@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from shoal.errors import NotFoundError
 from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, listed
 
 EXISTS = "SELECT 1 FROM documents WHERE id = :document_id"
@@ -22,6 +23,13 @@ class Named(NamedTuple):
     id: int
     title: str
     source_path: str | None
+
+
+def checked_id(kind: str, value: int) -> int:
+    """The id, if a document or chunk (`kind`) can have it. Raises NotFoundError otherwise."""
+    if not 0 < value <= MAX_ID:
+        raise NotFoundError(f"there is no {kind} {value}")
+    return value
 
 
 def exists(snapshot: Snapshot, document_id: int) -> bool:

@@ -111,13 +111,11 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
     if stored is None:
         raise NotFoundError(f"there is no document {document_id}")
     report = json.loads(stored)
-    spans = {
-        (start, end): LeftOut(start, end, HEADING)
-        for start, end in snapshot.rows(HEADINGS_OF, {"document_id": document_id})
-    }
-    spans.update({(span["start_char"], span["end_char"]): LeftOut(**span) for span in report["left_out"]})
+    headings = snapshot.rows(HEADINGS_OF, {"document_id": document_id})
+    spans = [LeftOut(start, end, HEADING) for start, end in headings]
+    spans += [LeftOut(**span) for span in report["left_out"]]
     return DocumentReport(
-        left_out=tuple(spans[key] for key in sorted(spans)),
+        left_out=tuple(sorted(spans, key=lambda span: (span.start_char, span.end_char))),
         warnings=tuple(report["warnings"]),
     )
 

@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.storage.chunk_rows import (
@@ -24,8 +22,7 @@ from shoal.storage.chunk_rows import (
     score_columns,
     write_parts,
 )
-from shoal.storage.database import Snapshot, listed, snapshot_of
-from shoal.storage.driver_rows import execute, write_many, write_wide
+from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
 
 CHUNKS_TOGETHER = 500
@@ -69,8 +66,8 @@ STALE_AMONG = """
 """
 UPDATE_SCORES = """
     UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
-        arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?, norm = ?,
-        vocabulary_version = ?, data_checksum = ?
+        top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
+        norm = ?, vocabulary_version = ?, data_checksum = ?
     WHERE id = ?
 """
 UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
@@ -115,23 +112,23 @@ REPLACE_DOCUMENT = """
 DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
 
-def insert_document(connection: sa.Connection, scored: ScoredDocument, *, now: str) -> int:
+def insert_document(transaction: Transaction, scored: ScoredDocument, *, now: str) -> int:
     """Write a document with all its rows; return its id.
 
     `now` is a `shoal.support.clock.timestamp()`. Raises DuplicateContentError, having written nothing, if the
     same content is already stored.
     """
-    return insert_documents(connection, [scored], now=now)[0]
+    return insert_documents(transaction, [scored], now=now)[0]
 
 
-def insert_documents(connection: sa.Connection, scored: Sequence[ScoredDocument], *, now: str) -> list[int]:
+def insert_documents(transaction: Transaction, scored: Sequence[ScoredDocument], *, now: str) -> list[int]:
     """Write several documents faster than `insert_document` does one by one; return their ids.
 
     After an error some of the documents are half written, and the transaction must be rolled back.
     """
-    inserted = [(_insert_row(connection, document, now), document) for document in scored]
+    inserted = [(_insert_row(transaction, document, now), document) for document in scored]
     for batch in _batches(inserted):
-        write_parts(connection, batch)
+        write_parts(transaction, batch)
     return [document_id for document_id, _ in inserted]
 
 
@@ -149,21 +146,20 @@ def _batches(inserted: Sequence[tuple[int, ScoredDocument]]) -> Iterator[list[tu
         yield batch
 
 
-def _insert_row(connection: sa.Connection, scored: ScoredDocument, now: str) -> int:
+def _insert_row(transaction: Transaction, scored: ScoredDocument, now: str) -> int:
     """Write the row of a document and its tags; return its id."""
     draft = scored.draft
-    id_rows = execute(connection, INSERT_DOCUMENT, _document_row(scored, now)).fetchall()
-    if not id_rows:
-        existing = find_by_hash(connection, draft.content_hash)
+    document_id: int | None = transaction.value(INSERT_DOCUMENT, _document_row(scored, now))
+    if document_id is None:
+        existing = find_by_hash(transaction, draft.content_hash)
         assert existing is not None, "a conflict of content_hash comes from a stored document"
         raise DuplicateContentError(existing)
-    document_id = int(id_rows[0][0])
-    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in draft.tags])
+    transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in draft.tags])
     return document_id
 
 
 def replace_document(
-    connection: sa.Connection,
+    transaction: Transaction,
     document_id: int,
     scored: ScoredDocument,
     kept: Sequence[int | None],
@@ -175,22 +171,22 @@ def replace_document(
     `kept` holds, for each chunk, the id of the existing chunk that it continues, or None for a new chunk.
     Raises DuplicateContentError, having written nothing, if another document has the content.
     """
-    existing = find_by_hash(connection, scored.draft.content_hash)
+    existing = find_by_hash(transaction, scored.draft.content_hash)
     if existing not in (None, document_id):
         raise DuplicateContentError(existing)
     key = {"document_id": document_id}
     for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, FORGET_POSTINGS, DELETE_SECTIONS, DELETE_TAGS):
-        connection.execute(sa.text(statement), key)
-    connection.execute(sa.text(REPLACE_DOCUMENT), {**_document_row(scored, now), **key})
-    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
-    write_parts(connection, [(document_id, scored)], [kept])
+        transaction.execute(statement, key)
+    transaction.execute(REPLACE_DOCUMENT, {**_document_row(scored, now), **key})
+    transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
+    write_parts(transaction, [(document_id, scored)], [kept])
     # Kept chunks have new scores.
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
-        connection.execute(sa.text(statement), key)
+        transaction.execute(statement, key)
 
 
 def rescore_chunks(
-    connection: sa.Connection,
+    transaction: Transaction,
     document_id: int,
     chunks: Sequence[tuple[int, Chunk, bool]],
     *,
@@ -204,55 +200,49 @@ def rescore_chunks(
     """
     ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
     version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
-    stale = set(connection.execute(sa.text(STALE_AMONG.format(ids=ids)), {**parameters, **version}).scalars())
+    stale = {row[0] for row in transaction.tuples(STALE_AMONG.format(ids=ids), {**parameters, **version})}
     changed = [
         (chunk_id, chunk) for chunk_id, chunk, has_changed in chunks if has_changed and chunk_id in stale
     ]
     unchanged = [chunk_id for chunk_id, _, has_changed in chunks if not has_changed and chunk_id in stale]
-    write_many(
-        connection, UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in unchanged]
+    transaction.write_many(
+        UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in unchanged]
     )
     if not changed:
         return
     ids, parameters = listed("id", (chunk_id for chunk_id, _ in changed))
     for statement in (FORGET_POSTINGS_OF, DELETE_REEFS_OF, DELETE_ISLANDS_OF):
-        connection.execute(sa.text(statement.format(ids=ids)), parameters)
-    write_many(
-        connection,
+        transaction.execute(statement.format(ids=ids), parameters)
+    transaction.write_many(
         UPDATE_SCORES,
         [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in changed],
     )
-    write_wide(connection, INSERT_CHUNK_REEFS, reef_rows(changed))
-    connection.execute(sa.text(DERIVE_POSTINGS_OF.format(ids=ids)), parameters)
-    write_wide(connection, INSERT_CHUNK_ISLANDS, island_rows(changed))
+    transaction.write_wide(INSERT_CHUNK_REEFS, reef_rows(changed))
+    transaction.execute(DERIVE_POSTINGS_OF.format(ids=ids), parameters)
+    transaction.write_wide(INSERT_CHUNK_ISLANDS, island_rows(changed))
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
-        connection.execute(sa.text(statement), {"document_id": document_id})
+        transaction.execute(statement, {"document_id": document_id})
 
 
 def update_coverage(
-    connection: sa.Connection, document_id: int, coverage: float, warnings: Sequence[str]
+    transaction: Transaction, document_id: int, coverage: float, warnings: Sequence[str]
 ) -> None:
     """Write a document's new coverage and warnings."""
     key = {"document_id": document_id}
-    report = json.loads(connection.execute(sa.text(REPORT), key).scalar_one())
+    report = json.loads(transaction.value(REPORT, key))
     row = {**key, "coverage": coverage, "report": compact_json({**report, "warnings": list(warnings)})}
-    connection.execute(sa.text(UPDATE_COVERAGE), row)
+    transaction.execute(UPDATE_COVERAGE, row)
 
 
-def find_by_hash(connection: sa.Connection, content_hash: str) -> int | None:
+def find_by_hash(snapshot: Snapshot, content_hash: str) -> int | None:
     """Find the id of the document whose content has this SHA-256 (hex), or None."""
-    return find_document_id(snapshot_of(connection), content_hash)
-
-
-def find_document_id(snapshot: Snapshot, content_hash: str) -> int | None:
-    """Like `find_by_hash`, in a read transaction."""
     document_id: int | None = snapshot.value(FIND_BY_HASH, {"content_hash": content_hash})
     return document_id
 
 
-def content_hash_of(connection: sa.Connection, document_id: int) -> str | None:
+def content_hash_of(snapshot: Snapshot, document_id: int) -> str | None:
     """Read the SHA-256 (hex) of a document's content; None if the document does not exist."""
-    content_hash: str | None = snapshot_of(connection).value(HASH_OF, {"document_id": document_id})
+    content_hash: str | None = snapshot.value(HASH_OF, {"document_id": document_id})
     return content_hash
 
 
@@ -273,64 +263,63 @@ def chunk_ids(snapshot: Snapshot, document_id: int) -> tuple[int, ...]:
     return tuple(row[0] for row in snapshot.tuples(CHUNK_IDS, {"document_id": document_id}))
 
 
-def update_head(connection: sa.Connection, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
+def update_head(transaction: Transaction, document_id: int, draft: DocumentDraft, *, now: str) -> bool:
     """Copy tags, source path and metadata of a draft to an existing document; True if they differ."""
     key = {"document_id": document_id}
     head = (draft.source_path, compact_json(draft.metadata))
-    before = tuple(connection.execute(sa.text(HEAD), key).one())
-    tags = set(connection.execute(sa.text(TAGS), key).scalars())
+    before = tuple(transaction.first(HEAD, key))
+    tags = {row[0] for row in transaction.tuples(TAGS, key)}
     if before == head and tags == set(draft.tags):
         return False
     row = {**key, "source_path": head[0], "metadata": head[1], "now": now}
-    connection.execute(sa.text(UPDATE_HEAD), row)
-    return set_tags(connection, document_id, draft.tags, now=now)
+    transaction.execute(UPDATE_HEAD, row)
+    return set_tags(transaction, document_id, draft.tags, now=now)
 
 
-def merge_tags(connection: sa.Connection, document_id: int, tags: Iterable[str], *, now: str) -> bool:
+def merge_tags(transaction: Transaction, document_id: int, tags: Iterable[str], *, now: str) -> bool:
     """Add tags to a document; True if the document exists and any tag was new.
 
     `tags` must be normalised, as in a DocumentDraft.
     """
-    if not exists(connection, document_id):
+    if not exists(transaction, document_id):
         return False
     key = {"document_id": document_id}
-    before = connection.execute(sa.text(COUNT_TAGS), key).scalar_one()
-    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
-    grew: bool = connection.execute(sa.text(COUNT_TAGS), key).scalar_one() > before
+    before = transaction.value(COUNT_TAGS, key)
+    transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in tags])
+    grew: bool = transaction.value(COUNT_TAGS, key) > before
     if grew:
-        connection.execute(sa.text(TOUCH_DOCUMENT), {**key, "now": now})
+        transaction.execute(TOUCH_DOCUMENT, {**key, "now": now})
     return grew
 
 
-def set_tags(connection: sa.Connection, document_id: int, tags: Sequence[str], *, now: str) -> bool:
+def set_tags(transaction: Transaction, document_id: int, tags: Sequence[str], *, now: str) -> bool:
     """Replace the tags of a document; False if it does not exist."""
-    touched = connection.execute(sa.text(TOUCH_DOCUMENT), {"document_id": document_id, "now": now})
-    if not touched.rowcount:
+    if not transaction.execute(TOUCH_DOCUMENT, {"document_id": document_id, "now": now}):
         return False
-    connection.execute(sa.text(DELETE_TAGS), {"document_id": document_id})
-    write_many(connection, INSERT_TAG, [(document_id, tag) for tag in tags])
+    transaction.execute(DELETE_TAGS, {"document_id": document_id})
+    transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in tags])
     return True
 
 
-def delete_document(connection: sa.Connection, document_id: int) -> bool:
+def delete_document(transaction: Transaction, document_id: int) -> bool:
     """Delete a document with all its rows; False if it does not exist. Its ids are never reused."""
     key = {"document_id": document_id}
-    connection.execute(sa.text(DISCOUNT_OBSERVED), key)
-    connection.execute(sa.text(FORGET_TEXTS), key)
-    connection.execute(sa.text(FORGET_POSTINGS), key)
-    return bool(connection.execute(sa.text(DELETE_DOCUMENT), key).rowcount)
+    transaction.execute(DISCOUNT_OBSERVED, key)
+    transaction.execute(FORGET_TEXTS, key)
+    transaction.execute(FORGET_POSTINGS, key)
+    return bool(transaction.execute(DELETE_DOCUMENT, key))
 
 
-def summary(connection: sa.Connection, document_id: int) -> tuple[str, int, tuple[str, ...]]:
+def summary(snapshot: Snapshot, document_id: int) -> tuple[str, int, tuple[str, ...]]:
     """Read title, number of chunks and tags (in alphabetical order) of an existing document."""
     key = {"document_id": document_id}
-    title, n_chunks = connection.execute(sa.text(SUMMARY), key).one()
-    return title, n_chunks, tuple(connection.execute(sa.text(TAGS), key).scalars())
+    title, n_chunks = snapshot.first(SUMMARY, key)
+    return title, n_chunks, tuple(row[0] for row in snapshot.tuples(TAGS, key))
 
 
-def exists(connection: sa.Connection, document_id: int) -> bool:
+def exists(snapshot: Snapshot, document_id: int) -> bool:
     """Whether a document with this id exists."""
-    return connection.execute(sa.text(SUMMARY), {"document_id": document_id}).first() is not None
+    return snapshot.first(SUMMARY, {"document_id": document_id}) is not None
 
 
 def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:

@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import sqlalchemy as sa
-
 from shoal.errors import LeaseLostError
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
 from shoal.storage.observations import context_text, parts_text, row_from
 from shoal.storage.vocabulary_records import EvidenceRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
-TAKE_LOCK = sa.text("UPDATE learning SET learner = :learner")
-HOLDS_LOCK = sa.text("SELECT 1 FROM learning WHERE learner = :learner")
-VOID = sa.text("UPDATE learning SET basis = NULL WHERE learner = :learner")
-PUBLISH = sa.text("""
+TAKE_LOCK = "UPDATE learning SET learner = :learner"
+HOLDS_LOCK = "SELECT 1 FROM learning WHERE learner = :learner"
+VOID = "UPDATE learning SET basis = NULL WHERE learner = :learner"
+PUBLISH = """
     UPDATE learning SET revision = :revision, basis = :basis, learner = NULL
     WHERE learner = :learner AND revision = :revision - 1
-""")
+"""
 
 _HOLDS = """e.revision = (
     SELECT MAX(f.revision) FROM word_evidence f
@@ -79,28 +77,28 @@ def state(snapshot: Snapshot) -> State:
     return State(*snapshot.first(STATE))
 
 
-def acquire_learning_lock(connection: sa.Connection, learner: str) -> State:
+def acquire_learning_lock(transaction: Transaction, learner: str) -> State:
     """Take the learning lock, from another owner if necessary; return the state before."""
-    before = State(*connection.exec_driver_sql(STATE).one())
-    connection.execute(TAKE_LOCK, {"learner": learner})
+    before = State(*transaction.first(STATE))
+    transaction.execute(TAKE_LOCK, {"learner": learner})
     return before
 
 
-def check_learning_lock(connection: sa.Connection, learner: str) -> None:
+def check_learning_lock(transaction: Transaction, learner: str) -> None:
     """Raise LeaseLostError if another learner has taken the lock."""
-    if connection.execute(HOLDS_LOCK, {"learner": learner}).first() is None:
+    if transaction.first(HOLDS_LOCK, {"learner": learner}) is None:
         raise LeaseLostError("another learn has started; the result of this one is not stored")
 
 
-def invalidate(connection: sa.Connection, learner: str) -> None:
+def invalidate(transaction: Transaction, learner: str) -> None:
     """Mark all sums invalid before they are deleted."""
-    connection.execute(VOID, {"learner": learner})
+    transaction.execute(VOID, {"learner": learner})
 
 
-def publish_revision(connection: sa.Connection, learner: str, revision: int, basis: str) -> bool:
+def publish_revision(transaction: Transaction, learner: str, revision: int, basis: str) -> bool:
     """Publish the next revision and release the lock; False if the lock or the revision has changed."""
     row = {"learner": learner, "revision": revision, "basis": basis}
-    return bool(connection.execute(PUBLISH, row).rowcount)
+    return bool(transaction.execute(PUBLISH, row))
 
 
 def in_force(snapshot: Snapshot, words: Iterable[str], revision: int) -> Iterator[EvidenceRow]:
@@ -118,13 +116,13 @@ def words_after(snapshot: Snapshot, after: str, revision: int, limit: int) -> li
     return [row[0] for row in snapshot.tuples(WORDS_AFTER, parameters)]
 
 
-def write(connection: sa.Connection, rows: Sequence[EvidenceRow], revision: int) -> None:
+def write(transaction: Transaction, rows: Sequence[EvidenceRow], revision: int) -> None:
     """Write sums under an unpublished `revision`; delete rows that were superseded before the published
     one."""
-    connection.exec_driver_sql(
+    transaction.write_many(
         DELETE_SUPERSEDED, [(r.word, int(r.kind), r.word, int(r.kind), revision - 1) for r in rows]
     )
-    connection.exec_driver_sql(INSERT, [_columns(row, revision) for row in rows])
+    transaction.write_many(INSERT, [_columns(row, revision) for row in rows])
 
 
 def keys(snapshot: Snapshot, after: Key, beyond: int, limit: int) -> list[Key]:
@@ -134,10 +132,9 @@ def keys(snapshot: Snapshot, after: Key, beyond: int, limit: int) -> list[Key]:
     return [(row[0], row[1], row[2]) for row in snapshot.tuples(KEYS, parameters)]
 
 
-def delete(connection: sa.Connection, rows: Sequence[Key]) -> None:
+def delete(transaction: Transaction, rows: Sequence[Key]) -> None:
     """Delete rows by their keys."""
-    if rows:
-        connection.exec_driver_sql(DELETE_ROW, list(rows))
+    transaction.write_many(DELETE_ROW, rows)
 
 
 def _columns(r: EvidenceRow, revision: int) -> tuple[object, ...]:

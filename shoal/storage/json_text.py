@@ -1,4 +1,4 @@
-"""JSON as stored in the database. A module of its own, because searches use it without SQLAlchemy."""
+"""JSON as stored in the database."""
 
 from __future__ import annotations
 

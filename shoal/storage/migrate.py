@@ -1,22 +1,20 @@
 """Migration of a database to this version's schema.
 
-The check costs one query; Alembic is imported only when a migration is due. If two processes start at the
-same time, a lock file beside the database serializes them, and the second finds nothing to do.
+The check costs one query; Alembic and SQLAlchemy are imported only when a migration is due. If two processes
+start at the same time, a lock file beside the database serializes them, and the second finds nothing to do.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from shoal.errors import SchemaError
 from shoal.storage.database import Database
 from shoal.storage.file_lock import alone
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
-HEAD = "0008"
+HEAD = "0009"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 
 
@@ -66,8 +64,8 @@ def upgrade(database: Database) -> bool:
             return False
         if revision is None and _tables(database):
             raise SchemaError(f"{database.path.name} is the database of another program")
-        with database.write() as connection:
-            apply(connection)
+        with database.write() as transaction:
+            apply(transaction.connection)
     return True
 
 
@@ -80,12 +78,32 @@ def _tables(database: Database) -> bool:
         return bool(snapshot.value("SELECT COUNT(*) FROM sqlite_master"))
 
 
-def apply(connection: sa.Connection) -> None:
-    """Run the outstanding migrations up to HEAD within the transaction of `connection`."""
+def apply(connection: sqlite3.Connection, revision: str = "head") -> None:
+    """Run the outstanding migrations up to `revision` within the open transaction of `connection`."""
+    import sqlalchemy as sa
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(script_folder()))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    engine = sa.create_engine("sqlite://", creator=lambda: _Borrowed(connection), poolclass=sa.NullPool)
+    try:
+        with engine.connect() as config.attributes["connection"]:
+            command.upgrade(config, revision)
+    except sa.exc.DBAPIError as error:
+        raise error.orig or error from error
+
+
+class _Borrowed:
+    """A connection whose transaction SQLAlchemy cannot end."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def commit(self) -> None:
+        """Do nothing: the owner of the transaction commits."""
+
+    rollback = close = commit

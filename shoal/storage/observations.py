@@ -15,11 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.models import DocFormat
-from shoal.storage.database import Snapshot
-from shoal.storage.driver_rows import execute, write_many
+from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.vocabulary_records import EvidenceRow
 
 # These conditions match the partial indexes literally, so that SQLite uses them.
@@ -55,13 +52,13 @@ ROWS_OF = """
 HAS_ROWS = "SELECT 1 FROM word_observations WHERE observed_id = :observed_id LIMIT 1"
 
 # The text is not in the sums and never will be.
-DROP_PENDING = sa.text("UPDATE observed_documents SET state = 'removed' WHERE id = :id AND state = 'pending'")
-WITHDRAW = sa.text("UPDATE observed_documents SET state = 'withdrawn' WHERE id = :id AND state = 'learned'")
+DROP_PENDING = "UPDATE observed_documents SET state = 'removed' WHERE id = :id AND state = 'pending'"
+WITHDRAW = "UPDATE observed_documents SET state = 'withdrawn' WHERE id = :id AND state = 'learned'"
 # The words of a text that is in the sums and stored: they can be computed again from its content.
-PRUNE = sa.text("""
+PRUNE = """
     DELETE FROM word_observations WHERE observed_id = (
         SELECT o.id FROM observed_documents o WHERE o.id = :id AND o.state = 'learned' AND o.stored = 1)
-""")
+"""
 
 # Texts that a learn adds to the sums, after those that no longer count are removed: the texts of its wave,
 # and texts whose own wave will not learn any more.
@@ -96,9 +93,9 @@ USELESS = f"""
 OF_OTHER_BASIS = """
     SELECT id FROM observed_documents WHERE basis <> :basis AND state <> 'removed' ORDER BY id LIMIT :limit
 """
-ADD_TO_SUMS = sa.text("UPDATE observed_documents SET state = 'learned' WHERE id = :id AND state = 'pending'")
-REMOVE = sa.text("UPDATE observed_documents SET state = 'removed' WHERE id = :id")
-DELETE_OBSERVED = sa.text("DELETE FROM observed_documents WHERE id = :id")
+ADD_TO_SUMS = "UPDATE observed_documents SET state = 'learned' WHERE id = :id AND state = 'pending'"
+REMOVE = "UPDATE observed_documents SET state = 'removed' WHERE id = :id"
+DELETE_OBSERVED = "DELETE FROM observed_documents WHERE id = :id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,7 @@ def is_live(snapshot: Snapshot, content_hash: str) -> bool:
 
 
 def add(
-    connection: sa.Connection,
+    transaction: Transaction,
     content_hash: str,
     source: Source,
     rows: Iterable[EvidenceRow],
@@ -154,11 +151,11 @@ def add(
 
     `wave`: job and number of the wave that learns from it.
     """
-    return add_many(connection, [(content_hash, source, rows)], wave=wave, stored=stored)[0]
+    return add_many(transaction, [(content_hash, source, rows)], wave=wave, stored=stored)[0]
 
 
 def add_many(
-    connection: sa.Connection,
+    transaction: Transaction,
     seen: Iterable[tuple[str, Source, Iterable[EvidenceRow]]],
     *,
     wave: tuple[int, int],
@@ -182,15 +179,15 @@ def add_many(
             "format": source.format.value,
             "settings": settings_json[id(source.settings)],
         }
-        ids.append(int(execute(connection, INSERT_OBSERVED, row).fetchone()[0]))
+        ids.append(int(transaction.value(INSERT_OBSERVED, row)))
         values += _values(ids[-1], rows)
-    write_many(connection, INSERT_ROW, values)
+    transaction.write_many(INSERT_ROW, values)
     return ids
 
 
-def write_rows(connection: sa.Connection, observed_id: int, rows: Iterable[EvidenceRow]) -> None:
+def write_rows(transaction: Transaction, observed_id: int, rows: Iterable[EvidenceRow]) -> None:
     """Write the observations of a text that has none yet."""
-    write_many(connection, INSERT_ROW, _values(observed_id, rows))
+    transaction.write_many(INSERT_ROW, _values(observed_id, rows))
 
 
 def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ...]]:
@@ -209,9 +206,9 @@ def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ..
     ]
 
 
-def withdraw(connection: sa.Connection, observed: Observed) -> None:
+def withdraw(transaction: Transaction, observed: Observed) -> None:
     """Retire a live row, so that the same content can have a new one."""
-    connection.execute(WITHDRAW if observed.is_learned else DROP_PENDING, {"id": observed.id})
+    transaction.execute(WITHDRAW if observed.is_learned else DROP_PENDING, {"id": observed.id})
 
 
 def has_rows(snapshot: Snapshot, observed_id: int) -> bool:
@@ -230,11 +227,9 @@ def ids(snapshot: Snapshot, statement: str, **parameters: Any) -> list[int]:
     return [row[0] for row in snapshot.tuples(statement, parameters)]
 
 
-def execute_for(connection: sa.Connection, statement: sa.TextClause, observed_ids: Sequence[int]) -> int:
+def execute_for(transaction: Transaction, statement: str, observed_ids: Sequence[int]) -> int:
     """Run a statement with `:id` for each of the ids; return the number of changed rows."""
-    if not observed_ids:
-        return 0
-    return connection.execute(statement, [{"id": observed_id} for observed_id in observed_ids]).rowcount
+    return transaction.write_many(statement, [{"id": observed_id} for observed_id in observed_ids])
 
 
 def parts_text(row: EvidenceRow) -> str:

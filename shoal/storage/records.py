@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import ContextChunk, DocFormat, IslandScore, LeftOut, ReefScore
+from shoal.models import ContextChunk, DocFormat, IslandScore, Label, LeftOut, ReefScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,11 @@ class DocumentDetail:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk with the profile it was scored with."""
+    """A chunk with the profile it was scored with.
+
+    `labels`: the reefs that it is about, most probable first; `top_reef_*` are those of the first. `reefs`
+    are ordered by z-score.
+    """
 
     id: int
     document_id: int
@@ -90,6 +94,7 @@ class StoredChunk:
     arch_scores: tuple[float, float, float, float]
     top_reef_id: int | None
     top_reef_name: str | None
+    labels: tuple[Label, ...]
     vocabulary_version: int
     data_checksum: str
     reefs: tuple[ReefScore, ...]

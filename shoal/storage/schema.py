@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sqlite3
 from collections.abc import Iterable
-
-import sqlalchemy as sa
+from contextlib import closing
 
 from shoal.storage import migrate
-from shoal.storage.database import Snapshot, snapshot_of
+from shoal.storage.database import Snapshot
 
 PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
 TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
@@ -39,13 +39,9 @@ def triggers(snapshot: Snapshot) -> list[str]:
 @functools.cache
 def _expected_parts() -> tuple[Part, ...]:
     # In memory: there may be no writable folder.
-    engine = sa.create_engine("sqlite://")
-    try:
-        with engine.begin() as connection:
-            migrate.apply(connection)
-            return tuple(_parts(snapshot_of(connection)))
-    finally:
-        engine.dispose()
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate.apply(connection)
+        return tuple(_parts(Snapshot(connection)))
 
 
 def _parts(snapshot: Snapshot) -> list[Part]:

@@ -23,7 +23,9 @@ COUNT_STALE = """
 JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL GROUP BY status"
 COUNT_WORKERS = "SELECT COUNT(*) FROM workers WHERE seen_at >= :since"
 CHUNKS_BY_REEF = """
-    SELECT top_reef_id, COUNT(*) FROM chunks WHERE top_reef_id IS NOT NULL GROUP BY top_reef_id
+    SELECT top_reef_id, COUNT(*) FROM chunks
+    WHERE top_reef_id IS NOT NULL AND top_reef_probability >= :label_threshold
+    GROUP BY top_reef_id
 """
 
 WORKER_SEEN_SECONDS = 30.0
@@ -50,9 +52,9 @@ def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
     return {status.value: counts.get(status.value, 0) for status in JobStatus}
 
 
-def chunks_by_reef(snapshot: Snapshot) -> dict[int, int]:
-    """Count the chunks by the id of their strongest reef."""
-    return dict(snapshot.rows(CHUNKS_BY_REEF))
+def chunks_by_reef(snapshot: Snapshot, label_threshold: float) -> dict[int, int]:
+    """Count the chunks by the reef of their first label."""
+    return dict(snapshot.rows(CHUNKS_BY_REEF, {"label_threshold": label_threshold}))
 
 
 def size_on_disk(database: Database) -> int:

@@ -11,23 +11,25 @@ from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 MAIN_REEFS = """
     SELECT document_id, top_reef_id, top_reef_name, COUNT(*) AS n FROM chunks
     WHERE document_id IN ({ids}) AND top_reef_id IS NOT NULL
+      AND top_reef_probability >= :label_threshold
     GROUP BY document_id, top_reef_id, top_reef_name
     ORDER BY document_id, n DESC, top_reef_id
 """
 CHUNKS_OF_REEF = """
-    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, r.z_score, p.weight,
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, p.probability,
            SUBSTR(c.text, 1, :n_chars) AS beginning
-    FROM (SELECT chunk_id, weight FROM reef_postings WHERE reef_id = :reef_id
-          ORDER BY weight DESC, chunk_id LIMIT :limit) p
-    JOIN chunks c ON c.id = p.chunk_id
+    FROM (SELECT id, top_reef_probability AS probability FROM chunks
+          WHERE top_reef_id = :reef_id AND top_reef_probability >= :label_threshold
+          ORDER BY top_reef_probability DESC, id LIMIT :limit) p
+    JOIN chunks c ON c.id = p.id
     JOIN documents d ON d.id = c.document_id
-    JOIN chunk_reefs r ON r.chunk_id = c.id AND r.reef_id = :reef_id
-    ORDER BY p.weight DESC, c.id
+    ORDER BY p.probability DESC, c.id
 """
 # Matches the text only: a title or heading is indexed with every chunk below it.
 CHUNKS_WITH = """
-    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, c.top_reef_id,
-           c.top_reef_name, c.text
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,
+           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_id END,
+           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_name END, c.text
     FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :expression
           ORDER BY rank, rowid LIMIT :limit) f
     JOIN chunks c ON c.id = f.chunk_id
@@ -40,7 +42,7 @@ BEGINNING_CHARS = 240
 
 @dataclass(frozen=True, slots=True)
 class MainReef:
-    """A reef that is the strongest of `n_chunks` chunks of a document."""
+    """A reef that is the first label of `n_chunks` chunks of a document."""
 
     reef_id: int
     reef_name: str
@@ -49,7 +51,7 @@ class MainReef:
 
 @dataclass(frozen=True, slots=True)
 class ReefChunk:
-    """A chunk about a reef. `share`: the reef's part of its profile, 0..1."""
+    """A chunk whose first label is a reef, with the probability of that label."""
 
     chunk_id: int
     chunk_index: int
@@ -57,14 +59,13 @@ class ReefChunk:
     document_title: str
     start_line: int
     end_line: int
-    z_score: float
-    share: float
+    probability: float
     beginning: str
 
 
 @dataclass(frozen=True, slots=True)
 class WordChunk:
-    """A chunk that contains a word, with its whole text. The reef is None if the chunk has no known word."""
+    """A chunk that contains a word, with its whole text. The reef is that of its first label."""
 
     chunk_id: int
     chunk_index: int
@@ -77,11 +78,14 @@ class WordChunk:
     text: str
 
 
-def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[int, tuple[MainReef, ...]]:
-    """Map document ids to the `n` reefs that are the strongest of most chunks."""
+def main_reefs(
+    snapshot: Snapshot, document_ids: Sequence[int], n: int, *, label_threshold: float
+) -> dict[int, tuple[MainReef, ...]]:
+    """Map document ids to the `n` reefs that are the first label of most chunks."""
     by_document: dict[int, list[MainReef]] = {}
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        parameters["label_threshold"] = label_threshold
         for document_id, reef_id, name, count in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
             reefs = by_document.setdefault(document_id, [])
             if len(reefs) < n:
@@ -89,31 +93,27 @@ def main_reefs(snapshot: Snapshot, document_ids: Sequence[int], n: int) -> dict[
     return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
 
 
-def find_reef_chunks(snapshot: Snapshot, reef_id: int, limit: int) -> tuple[ReefChunk, ...]:
-    """List the chunks with the largest share of a reef in their profiles, largest first."""
-    rows = snapshot.rows(CHUNKS_OF_REEF, {"reef_id": reef_id, "limit": limit, "n_chars": BEGINNING_CHARS})
-    return tuple(
-        ReefChunk(
-            chunk_id=row["id"],
-            chunk_index=row["chunk_index"],
-            document_id=row["document_id"],
-            document_title=row["title"],
-            start_line=row["start_line"],
-            end_line=row["end_line"],
-            z_score=row["z_score"],
-            share=row["weight"] / 1_000_000,
-            beginning=row["beginning"],
-        )
-        for row in rows
-    )
+def find_reef_chunks(
+    snapshot: Snapshot, reef_id: int, limit: int, *, label_threshold: float
+) -> tuple[ReefChunk, ...]:
+    """List the chunks whose first label is a reef, most probable first."""
+    parameters = {
+        "reef_id": reef_id,
+        "label_threshold": label_threshold,
+        "limit": limit,
+        "n_chars": BEGINNING_CHARS,
+    }
+    return tuple(ReefChunk(*row) for row in snapshot.tuples(CHUNKS_OF_REEF, parameters))
 
 
-def find_word_chunks(snapshot: Snapshot, word: str, limit: int) -> tuple[WordChunk, ...]:
+def find_word_chunks(
+    snapshot: Snapshot, word: str, limit: int, *, label_threshold: float
+) -> tuple[WordChunk, ...]:
     """List the best chunks by BM25 for a word or compound in any inflection, in library order.
 
     `word` is in its normal form: letters and digits, separated by spaces.
     """
-    parameters = {"expression": f'text : "{word}"', "limit": limit}
+    parameters = {"expression": f'text : "{word}"', "limit": limit, "label_threshold": label_threshold}
     return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS_WITH, parameters))
 
 

@@ -11,7 +11,7 @@ from shoal.storage.document_queries import literal
 
 if TYPE_CHECKING:
     from shoal.storage.database import Snapshot
-    from shoal.storage.vocabulary_records import LearnedWord
+    from shoal.storage.vocabulary_records import LearnedReef, LearnedWord
 
 NEWEST = "SELECT version, data_checksum FROM vocabulary_versions ORDER BY version DESC LIMIT 1"
 CHECKSUM_OF = "SELECT data_checksum FROM vocabulary_versions WHERE version = :version"
@@ -29,7 +29,7 @@ SINCE = f"""
 """
 FIND = f"SELECT {_COLUMNS} FROM custom_words w WHERE w.word IN ({{words}}) AND {_HOLDS} ORDER BY w.word_id"
 REEFS_OF = """
-    SELECT custom_word_id, reef_id, bm25_q, association_strength FROM custom_word_reefs
+    SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM custom_word_reefs
     WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
 """
 N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
@@ -203,17 +203,19 @@ def _known_words(snapshot: Snapshot, rows: Sequence[Any]) -> list[VocabularyEntr
     return [_known_word(row, reefs) for row in rows]
 
 
-def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[tuple[int, int, float]]]:
-    by_row: dict[int, list[tuple[int, int, float]]] = {}
+def _reefs(snapshot: Snapshot, row_ids: Sequence[int]) -> dict[int, list[LearnedReef]]:
+    from shoal.storage.vocabulary_records import LearnedReef
+
+    by_row: dict[int, list[LearnedReef]] = {}
     for start in range(0, len(row_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", row_ids[start : start + IDS_PER_STATEMENT])
         for row_id, *reef in snapshot.tuples(REEFS_OF.format(ids=ids), parameters):
-            by_row.setdefault(row_id, []).append((reef[0], reef[1], reef[2]))
+            by_row.setdefault(row_id, []).append(LearnedReef(*reef))
     return by_row
 
 
-def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]]) -> VocabularyEntry:
-    from shoal.storage.vocabulary_records import LearnedReef, LearnedWord
+def _known_word(row: Any, reefs: Mapping[int, Sequence[LearnedReef]]) -> VocabularyEntry:
+    from shoal.storage.vocabulary_records import LearnedWord
 
     if row["retired"]:
         return VocabularyEntry(row["word_id"], row["word"], None)
@@ -225,6 +227,6 @@ def _known_word(row: Any, reefs: Mapping[int, Sequence[tuple[int, int, float]]])
         weight_q=row["weight_q"],
         n_occurrences=row["n_occurrences"],
         n_documents=row["n_documents"],
-        reefs=tuple(LearnedReef(*reef) for reef in reefs.get(row["id"], ())),
+        reefs=tuple(reefs.get(row["id"], ())),
     )
     return VocabularyEntry(row["word_id"], row["word"], learned)

@@ -37,11 +37,18 @@ class EvidenceRow(NamedTuple):
 
 
 class LearnedReef(NamedTuple):
-    """An association with a reef. `strength`: 0..1 of the word's strongest; `bm25_q`: in lagoon's units."""
+    """An association with a reef.
+
+    bm25_q       in lagoon's units
+    strength     0..1, of the word's strongest
+    probability  0..1: expected agreement with a dictionary, given the evidence; its square is the support
+                 that labels use, since the dictionary's associations are not all apt either
+    """
 
     reef_id: int
     bm25_q: int
     strength: float
+    probability: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
 from lagoon.hashing import fnv1a64
-from shoal.storage.database import snapshot_of
+from shoal.storage.database import Transaction
 from shoal.storage.vocabulary_queries import Version
 
 if TYPE_CHECKING:
     from shoal.storage.vocabulary_records import LearnedWord
 
-INSERT_VERSION = sa.text("""
+INSERT_VERSION = """
     INSERT INTO vocabulary_versions (version, created_at, job_id, wave, n_words, data_checksum)
     VALUES (:version, :now, :job_id, :wave, :n_words, :data_checksum)
-""")
+"""
 INSERT_WORD = """
     INSERT INTO custom_words (word, word_hash, word_id, from_version, created_at, retired, is_compound,
                               specificity, idf_q, weight_q, n_occurrences, n_documents)
@@ -33,62 +31,60 @@ INSERT_WORD = """
 ROW_IDS_AFTER = "SELECT word, id FROM custom_words WHERE id > :last AND from_version = :version"
 LAST_ROW_ID = "SELECT COALESCE(MAX(id), 0) FROM custom_words"
 INSERT_REEF = """
-    INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength) VALUES (?, ?, ?, ?)
+    INSERT INTO custom_word_reefs (custom_word_id, reef_id, bm25_q, association_strength, probability)
+    VALUES (?, ?, ?, ?, ?)
 """
 # Rows of versions that were never published.
 UNPUBLISHED_ROWS = "SELECT id FROM custom_words WHERE from_version > :version ORDER BY id LIMIT :limit"
-DELETE_ROW = sa.text("DELETE FROM custom_words WHERE id = :id AND from_version > :version")
+DELETE_ROW = "DELETE FROM custom_words WHERE id = :id AND from_version > :version"
 # Rows that no version in use needs: a later row is valid at each of them.
-DELETE_SUPERSEDED = sa.text("""
+DELETE_SUPERSEDED = """
     DELETE FROM custom_words WHERE word = :word AND from_version < (
         SELECT MAX(v.from_version) FROM custom_words v WHERE v.word = :word AND v.from_version <= :floor)
-""")
+"""
 
 
 def write_learned(
-    connection: sa.Connection, words: Sequence[tuple[int, LearnedWord]], from_version: int, *, now: str
+    transaction: Transaction, words: Sequence[tuple[int, LearnedWord]], from_version: int, *, now: str
 ) -> None:
     """Write words under their ids, valid from a version on."""
     if not words:
         return
-    snapshot = snapshot_of(connection)
-    last = snapshot.value(LAST_ROW_ID)
-    connection.exec_driver_sql(
+    last = transaction.value(LAST_ROW_ID)
+    transaction.write_many(
         INSERT_WORD,
         [
             (*_name(word.word, word_id, from_version, now), 0, int(word.is_compound), *_numbers(word))
             for word_id, word in words
         ],
     )
-    row_ids = dict(snapshot.tuples(ROW_IDS_AFTER, {"last": last, "version": from_version}))
+    row_ids = dict(transaction.tuples(ROW_IDS_AFTER, {"last": last, "version": from_version}))
     reefs = [(row_ids[word.word], *reef) for _, word in words for reef in word.reefs]
-    connection.exec_driver_sql(INSERT_REEF, reefs)
+    transaction.write_many(INSERT_REEF, reefs)
 
 
 def write_retired(
-    connection: sa.Connection, words: Sequence[tuple[int, str]], from_version: int, *, now: str
+    transaction: Transaction, words: Sequence[tuple[int, str]], from_version: int, *, now: str
 ) -> None:
     """Retire words from a version on."""
     rows = [
         (*_name(word, word_id, from_version, now), 1, int(" " in word), 0, 0, 0, 0, 0)
         for word_id, word in words
     ]
-    if rows:
-        connection.exec_driver_sql(INSERT_WORD, rows)
+    transaction.write_many(INSERT_WORD, rows)
 
 
-def delete_superseded(connection: sa.Connection, words: Iterable[str], floor: int) -> None:
+def delete_superseded(transaction: Transaction, words: Iterable[str], floor: int) -> None:
     """Delete rows of words that no version from `floor` on needs."""
     rows = [{"word": word, "floor": floor} for word in words]
-    if rows:
-        connection.execute(DELETE_SUPERSEDED, rows)
+    transaction.write_many(DELETE_SUPERSEDED, rows)
 
 
 def insert_version(
-    connection: sa.Connection, new: Version, *, job_id: int, wave: int, n_words: int, now: str
+    transaction: Transaction, new: Version, *, job_id: int, wave: int, n_words: int, now: str
 ) -> None:
     """Write a version, which publishes the rows written for it."""
-    connection.execute(
+    transaction.execute(
         INSERT_VERSION,
         {
             "version": new.number,
@@ -111,7 +107,6 @@ def _numbers(word: LearnedWord) -> tuple[int, ...]:
     return word.specificity, word.idf_q, word.weight_q, word.n_occurrences, word.n_documents
 
 
-def delete_unpublished(connection: sa.Connection, row_ids: Sequence[int], version: int) -> None:
+def delete_unpublished(transaction: Transaction, row_ids: Sequence[int], version: int) -> None:
     """Delete rows that were written for versions after the given newest one."""
-    if row_ids:
-        connection.execute(DELETE_ROW, [{"id": row_id, "version": version} for row_id in row_ids])
+    transaction.write_many(DELETE_ROW, [{"id": row_id, "version": version} for row_id in row_ids])

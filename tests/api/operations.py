@@ -16,9 +16,9 @@ Try = Callable[[schemathesis.Case], None]
 def try_everything(
     app: flask.Flask, attempt: Try, *, examples: int, mode: GenerationMode | None = None
 ) -> int:
-    """Hand so many cases for each operation to `attempt`; how many operations there are.
+    """Pass `examples` cases of each operation to `attempt`; return the number of operations.
 
-    Cases are as the document allows, or as it does not with `GenerationMode.NEGATIVE`.
+    Cases are valid by the OpenAPI document; with `GenerationMode.NEGATIVE` they are invalid.
     """
     mode = mode or GenerationMode.POSITIVE
     schema = schemathesis.openapi.from_wsgi("/openapi.json", app)
@@ -26,7 +26,7 @@ def try_everything(
     for result in schema.get_all_operations():
         operation = result.ok()
         tried.add((operation.method, operation.path))
-        # Where there is no parameter and no body, nothing could be wrong.
+        # Operations without parameters and body have no invalid requests.
         places = (operation.path_parameters, operation.query, operation.headers, operation.body)
         if mode is GenerationMode.NEGATIVE and not any(places):
             continue
@@ -40,11 +40,11 @@ def try_everything(
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        def answers(case: schemathesis.Case) -> None:
+        def run_case(case: schemathesis.Case) -> None:
             case.headers = {**(case.headers or {}), "Host": "localhost"}
-            # It may ask for a wait of a minute.
+            # The header can request a wait of a minute.
             case.headers.pop("Prefer", None)
             attempt(case)
 
-        answers()
+        run_case()
     return len(tried)

@@ -1,4 +1,4 @@
-"""The service as a process of its own, on a real socket."""
+"""The service in its own process, on a real socket."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 from shoal.settings import Settings
 
 PATIENCE = 120
-"""Seconds for anything that a process does; it takes a second or two on an idle machine."""
+"""Timeout in seconds for any step of a process; on an idle machine a step takes a second or two."""
 
 
 def environment_of(settings: Settings, home: Path) -> dict[str, str]:
-    """What a service is started with; `home` is made."""
+    """Return the environment of a service; `home` is created."""
     home.mkdir()
     return {
         **{
@@ -37,32 +37,32 @@ def environment_of(settings: Settings, home: Path) -> dict[str, str]:
 
 
 def request(line: str, body: bytes = b"", *headers: str) -> bytes:
-    """A request as it is sent: `GET /health` and what goes with it."""
+    """Return the bytes of a request, for example of `GET /health`."""
     head = [f"{line} HTTP/1.1", "Host: localhost", *headers]
     if body:
         head.append(f"Content-Length: {len(body)}")
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
-def answer_of(connection: socket.socket) -> bytes:
-    """The next answer on a connection: its head, and its body as far as its length is announced."""
-    answer = b""
-    while b"\r\n\r\n" not in answer and (data := connection.recv(65536)):
-        answer += data
-    head, _, body = answer.partition(b"\r\n\r\n")
-    announced = re.search(rb"(?i)^content-length: *(\d+)\r?$", head, re.MULTILINE)
-    missing = int(announced.group(1)) - len(body) if announced else 0
+def read_response(connection: socket.socket) -> bytes:
+    """Read the next response of a connection: its head, and a body with a Content-Length."""
+    response = b""
+    while b"\r\n\r\n" not in response and (data := connection.recv(65536)):
+        response += data
+    head, _, body = response.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)^content-length: *(\d+)\r?$", head, re.MULTILINE)
+    missing = int(length.group(1)) - len(body) if length else 0
     while missing > 0 and (data := connection.recv(missing)):
-        answer += data
+        response += data
         missing -= len(data)
-    return answer
+    return response
 
 
 class Running:
-    """A started service; its log is read to the end of its life."""
+    """A started service and the lines of its log."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path, program: str = "") -> None:
-        """`program` is run instead of the module, for a service that is changed before it starts."""
+        """`program`: Python code that runs instead of the module."""
         command = ["-c", program] if program else ["-m", "shoal_api"]
         self.process = subprocess.Popen(
             [sys.executable, *command], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
@@ -77,8 +77,8 @@ class Running:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
-            if found := re.search(r"http://[^\"]+:\d+", line):
-                self.url = self.url or found.group()
+            if match := re.search(r"http://[^\"]+:\d+", line):
+                self.url = self.url or match.group()
                 self._listening.set()
         self._listening.set()
 
@@ -98,7 +98,7 @@ class Running:
         return code
 
     def end(self) -> None:
-        """Stop whatever is left of it."""
+        """Kill the process if it is still running."""
         if self.process.poll() is None:
             self.stop(signal.SIGKILL)
 

@@ -70,9 +70,9 @@ def outcome(client: FlaskClient, response: Any) -> dict[str, str | None]:
 
 
 def assert_nothing_is_stored(engine: Engine) -> None:
-    with engine.database.read() as connection:
+    with engine.database.snapshot() as snapshot:
         for table in ("jobs", "job_items", "job_item_contents"):
-            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+            assert snapshot.value(f"SELECT COUNT(*) FROM {table}") == 0
 
 
 @PACKERS

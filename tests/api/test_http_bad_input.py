@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a clean problem and nothing is stored half-way."""
+"""Invalid requests return a problem and store nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON_POSTS = (f"{API}/documents", f"{API}/search", f"{API}/explain")
 
 
 def post(client: FlaskClient, address: str, body: dict[str, Any]) -> Any:
-    """Send JSON that may hold anything, also halves of surrogate pairs."""
+    """Post JSON, which may contain lone surrogates."""
     return client.post(address, data=json.dumps(body), content_type="application/json")
 
 
@@ -48,13 +48,13 @@ NOT_JSON = {
 
 @pytest.mark.parametrize("address", JSON_POSTS)
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
-def test_a_body_that_is_not_json_is_malformed(empty: FlaskClient, address: str, body: bytes) -> None:
+def test_body_that_is_not_json_is_malformed(empty: FlaskClient, address: str, body: bytes) -> None:
     assert_problem(empty.post(address, data=body, content_type="application/json"), 400)
 
 
 @pytest.mark.parametrize("address", JSON_POSTS)
 @pytest.mark.parametrize("body", [b"null", b"[]", b'"text"', b"1", b"true"])
-def test_a_body_that_is_not_an_object_is_refused(empty: FlaskClient, address: str, body: bytes) -> None:
+def test_body_that_is_not_an_object_is_refused(empty: FlaskClient, address: str, body: bytes) -> None:
     assert_problem(empty.post(address, data=body, content_type="application/json"), 422, "body")
 
 
@@ -64,17 +64,17 @@ def test_a_body_that_is_not_an_object_is_refused(empty: FlaskClient, address: st
     [None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
      "application/json; charset=latin-1", "nonsense"],
 )  # fmt: skip
-def test_a_body_of_another_content_type_is_refused(
+def test_body_of_another_content_type_is_refused(
     empty: FlaskClient, address: str, content_type: str | None
 ) -> None:
     assert_problem(empty.post(address, data=b'{"content": "a"}', content_type=content_type), 415)
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=UTF-8", "application/vnd.x+json"])
-def test_json_by_another_name_is_taken(client: FlaskClient, content_type: str) -> None:
+def test_json_content_types_are_accepted(client: FlaskClient, content_type: str) -> None:
     body = "\ufeff" + json.dumps({"content": VOLCANO})
-    answer = client.post(f"{API}/documents", data=body.encode(), content_type=content_type)
-    assert answer.status_code == 202
+    response = client.post(f"{API}/documents", data=body.encode(), content_type=content_type)
+    assert response.status_code == 202
 
 
 WRONG_DOCUMENTS: list[tuple[dict[str, Any], str]] = [
@@ -106,32 +106,32 @@ WRONG_DOCUMENTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("body", "field"), WRONG_DOCUMENTS)
-def test_a_wrong_field_of_a_document_is_named(empty: FlaskClient, body: dict[str, Any], field: str) -> None:
+def test_invalid_document_field_is_named(empty: FlaskClient, body: dict[str, Any], field: str) -> None:
     assert_problem(post(empty, f"{API}/documents", body), 422, field)
     assert empty.get(f"{API}/jobs").get_json()["total"] == 0
 
 
-def test_control_characters_and_broken_pairs_of_content_become_spaces(client: FlaskClient) -> None:
-    answer = post(client, f"{API}/documents", {"content": "lava \x00 and \ud800 ash"})
-    assert answer.status_code == 202
+def test_content_with_control_characters_and_lone_surrogates_is_accepted(client: FlaskClient) -> None:
+    response = post(client, f"{API}/documents", {"content": "lava \x00 and \ud800 ash"})
+    assert response.status_code == 202
 
 
-def test_a_large_document_is_taken(client: FlaskClient) -> None:
-    answer = client.post(f"{API}/documents", json={"content": VOLCANO * 30_000})
-    assert answer.status_code == 202, "three megabytes are a book"
+def test_large_document_is_accepted(client: FlaskClient) -> None:
+    response = client.post(f"{API}/documents", json={"content": VOLCANO * 30_000})
+    assert response.status_code == 202, "three megabytes are a book"
 
 
-def test_a_document_over_the_limit_is_too_large(settings: Settings, engine: Engine) -> None:
+def test_document_over_the_limit_returns_413(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_document_bytes=100), engine=engine).test_client()
     assert_problem(client.post(f"{API}/documents", json={"content": "x" * 101}), 413)
     assert_problem(client.post(f"{API}/documents", json={"content": "é" * 51}), 413)
     assert client.post(f"{API}/documents", json={"content": "é" * 50}).status_code == 202
-    # So large that it is not even read.
+    # This body is refused before it is read.
     assert_problem(client.post(f"{API}/documents", json={"content": "x" * 1_000_000}), 413)
 
 
 @pytest.mark.parametrize("address", [f"{API}/search", f"{API}/explain"])
-def test_a_body_without_a_document_is_small(empty: FlaskClient, address: str) -> None:
+def test_body_limit_of_searches_is_small(empty: FlaskClient, address: str) -> None:
     assert_problem(empty.post(address, json={"query": "x" * 2_000_000}), 413)
 
 
@@ -185,7 +185,7 @@ WRONG_SEARCHES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("address", [f"{API}/search", f"{API}/explain"])
 @pytest.mark.parametrize(("body", "field"), WRONG_SEARCHES)
-def test_a_wrong_field_of_a_search_is_named(
+def test_invalid_search_field_is_named(
     empty: FlaskClient, address: str, body: dict[str, Any], field: str
 ) -> None:
     assert_problem(post(empty, address, body), 422, field)
@@ -215,7 +215,7 @@ def test_a_wrong_field_of_a_search_is_named(
         ("/jobs?limit=ten", "limit"),
     ],
 )
-def test_a_wrong_parameter_is_named(empty: FlaskClient, address: str, field: str) -> None:
+def test_invalid_query_parameter_is_named(empty: FlaskClient, address: str, field: str) -> None:
     assert_problem(empty.get(API + address), 422, field)
 
 
@@ -231,14 +231,14 @@ def test_a_wrong_parameter_is_named(empty: FlaskClient, address: str, field: str
     ],
 )
 @pytest.mark.parametrize("address", [f"{API}/search", f"{API}/explain"])
-def test_an_unknown_field_of_a_search_is_told_where_it_belongs(
+def test_error_of_an_unknown_search_field_suggests_the_right_place(
     empty: FlaskClient, address: str, body: dict[str, Any], field: str, message: str
 ) -> None:
     problem = assert_problem(post(empty, address, {"query": "a", **body}), 422, field)
     assert problem["errors"] == {field: [message]}
 
 
-def test_a_field_like_no_other_is_told_which_there_are(empty: FlaskClient) -> None:
+def test_error_of_an_unknown_field_lists_the_known_fields(empty: FlaskClient) -> None:
     problem = assert_problem(post(empty, f"{API}/documents", {"content": "a", "colour": "red"}), 422)
     [message] = problem["errors"]["colour"]
     assert message == "is not known; known are title, content, format, tags, metadata, source_path"
@@ -255,7 +255,7 @@ def test_a_field_like_no_other_is_told_which_there_are(empty: FlaskClient) -> No
         ("/search?q=a&top_k=0", "top_k", "must be between 1 and 100"),
     ],
 )
-def test_a_wrong_parameter_is_told_what_is_right(
+def test_error_of_an_invalid_query_parameter_names_the_valid_ones(
     empty: FlaskClient, address: str, field: str, message: str
 ) -> None:
     assert assert_problem(empty.get(API + address), 422, field)["errors"][field] == [message]
@@ -283,7 +283,7 @@ def test_a_wrong_parameter_is_told_what_is_right(
         "/docs/%00",
     ],
 )
-def test_an_address_of_nothing_is_not_found(empty: FlaskClient, address: str) -> None:
+def test_unknown_path_returns_404(empty: FlaskClient, address: str) -> None:
     assert_problem(empty.get(address), 404)
 
 
@@ -298,10 +298,12 @@ def test_an_address_of_nothing_is_not_found(empty: FlaskClient, address: str) ->
         ("NONSENSE", "/health"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(empty: FlaskClient, method: str, address: str) -> None:
-    answer = empty.open(address, method=method)
-    assert_problem(answer, 405)
-    assert answer.headers["Allow"]
+def test_wrong_method_returns_405_with_the_allowed_methods(
+    empty: FlaskClient, method: str, address: str
+) -> None:
+    response = empty.open(address, method=method)
+    assert_problem(response, 405)
+    assert response.headers["Allow"]
 
 
 @given(
@@ -321,10 +323,10 @@ def test_a_wrong_method_is_told_the_right_ones(empty: FlaskClient, method: str, 
     ).map(lambda value: json.dumps(value).encode())
 )
 @given_settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_body_breaks_the_service(client: FlaskClient, body: bytes) -> None:
+def test_any_body_returns_success_or_a_problem(client: FlaskClient, body: bytes) -> None:
     for address in (*JSON_POSTS, f"{API}/documents/bulk"):
         kind = "application/x-ndjson" if address.endswith("bulk") else "application/json"
-        answer = client.post(address, data=body, content_type=kind)
-        assert answer.status_code in (200, 202, 400, 422), answer.get_data(as_text=True)
-        if answer.status_code >= 400:
-            assert_problem(answer, answer.status_code)
+        response = client.post(address, data=body, content_type=kind)
+        assert response.status_code in (200, 202, 400, 422), response.get_data(as_text=True)
+        if response.status_code >= 400:
+            assert_problem(response, response.status_code)

@@ -1,4 +1,4 @@
-"""Uploads of many documents: every item gets its own end, and memory does not grow with the upload."""
+"""Bulk uploads: every item has its own outcome, and memory does not grow with the upload."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def send_lines(client: FlaskClient, *lines: Any, **options: Any) -> Any:
     return client.post(BULK, data=body, content_type=NDJSON, **options)
 
 
-def items(client: FlaskClient, answer: Any) -> list[dict[str, Any]]:
-    assert answer.status_code == 202, answer.get_data(as_text=True)
-    found: list[dict[str, Any]] = client.get(f"{answer.headers['Location']}/items").get_json()["items"]
-    return found
+def items(client: FlaskClient, response: Any) -> list[dict[str, Any]]:
+    assert response.status_code == 202, response.get_data(as_text=True)
+    listed: list[dict[str, Any]] = client.get(f"{response.headers['Location']}/items").get_json()["items"]
+    return listed
 
 
 def test_files_of_a_form_become_documents(client: FlaskClient, worker: Worker) -> None:
-    answer = client.post(
+    response = client.post(
         BULK,
         data={
             "files": [
@@ -52,10 +52,10 @@ def test_files_of_a_form_become_documents(client: FlaskClient, worker: Worker) -
             "metadata": '{"shelf": 7}',
         },
     )
-    assert answer.status_code == 202
-    assert answer.get_json()["job"]["progress"]["total"] == 3
+    assert response.status_code == 202
+    assert response.get_json()["job"]["progress"]["total"] == 3
     worker.work()
-    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    assert client.get(response.headers["Location"]).get_json()["status"] == "succeeded"
     documents = client.get(f"{API}/documents?tag=old").get_json()["documents"]
     assert sorted(document["source_path"] for document in documents) == ["a/law.txt", "fire.md", "flower.txt"]
     assert all(document["metadata"] == {"shelf": 7} for document in documents)
@@ -65,7 +65,7 @@ def test_files_of_a_form_become_documents(client: FlaskClient, worker: Worker) -
     }
 
 
-def test_a_file_of_records_is_no_document(client: FlaskClient, worker: Worker) -> None:
+def test_file_of_records_in_a_form_fails(client: FlaskClient, worker: Worker) -> None:
     lines = json.dumps({"content": VOLCANO}).encode() + b"\n"
     sent = {"files": files(a__ndjson=lines, b__JSONL=lines, c__txt=LAW.encode())}
     first, second, third = items(client, client.post(BULK, data=sent))
@@ -83,21 +83,21 @@ def test_a_file_of_records_is_no_document(client: FlaskClient, worker: Worker) -
     assert [item["status"] for item in items(client, client.post(BULK, data=as_text))] == ["enqueued"]
 
 
-def test_fields_apply_to_files_that_came_before_them(client: FlaskClient, worker: Worker) -> None:
+def test_fields_apply_to_earlier_files_of_the_form(client: FlaskClient, worker: Worker) -> None:
     body = (
         b'--x\r\nContent-Disposition: form-data; name="f"; filename="a.txt"\r\n\r\n'
         + VOLCANO.encode()
         + b"\r\n"
         b'--x\r\nContent-Disposition: form-data; name="tags"\r\n\r\nlate\r\n--x--\r\n'
     )
-    answer = client.post(BULK, data=body, content_type="multipart/form-data; boundary=x")
-    assert answer.status_code == 202
+    response = client.post(BULK, data=body, content_type="multipart/form-data; boundary=x")
+    assert response.status_code == 202
     worker.work()
     assert client.get(f"{API}/documents?tag=late").get_json()["total"] == 1
 
 
-def test_a_bad_file_fails_with_its_name_and_the_others_go_on(client: FlaskClient, worker: Worker) -> None:
-    answer = client.post(
+def test_bad_file_fails_by_name_and_the_others_are_stored(client: FlaskClient, worker: Worker) -> None:
+    response = client.post(
         BULK,
         data={
             "files": files(
@@ -106,13 +106,13 @@ def test_a_bad_file_fails_with_its_name_and_the_others_go_on(client: FlaskClient
         },
     )
     worker.work()
-    found = {item["source_path"]: item for item in items(client, answer)}
-    assert found["good.txt"]["status"] == "succeeded"
+    by_path = {item["source_path"]: item for item in items(client, response)}
+    assert by_path["good.txt"]["status"] == "succeeded"
     for name in ("picture.png", "empty.md", "latin.txt"):
-        assert found[name]["status"] == "failed"
-        assert found[name]["error"]
-        assert found[name]["document_id"] is None
-    job = client.get(answer.headers["Location"]).get_json()
+        assert by_path[name]["status"] == "failed"
+        assert by_path[name]["error"]
+        assert by_path[name]["document_id"] is None
+    job = client.get(response.headers["Location"]).get_json()
     assert job["status"] == "partial"
     assert job["progress"]["failed"] == 3
     assert job["progress"]["done"] == 4
@@ -120,19 +120,19 @@ def test_a_bad_file_fails_with_its_name_and_the_others_go_on(client: FlaskClient
 
 
 def test_lines_become_documents(client: FlaskClient, worker: Worker) -> None:
-    answer = send_lines(
+    response = send_lines(
         client,
         {"title": "Fire", "content": VOLCANO, "tags": ["rock"], "metadata": {"a": [1, None]}},
         b"",
         {"content": FLOWER, "source_path": "garden/flower.md"},
     )
     worker.work()
-    assert [item["status"] for item in items(client, answer)] == ["succeeded", "succeeded"]
+    assert [item["status"] for item in items(client, response)] == ["succeeded", "succeeded"]
     titles = {document["title"] for document in client.get(f"{API}/documents").get_json()["documents"]}
     assert titles == {"Fire", "Flower"}
 
 
-def test_a_bad_line_fails_with_its_number_and_the_others_go_on(client: FlaskClient, worker: Worker) -> None:
+def test_bad_line_fails_by_number_and_the_others_are_stored(client: FlaskClient, worker: Worker) -> None:
     bad = [
         b"{",
         b"[1, 2]",
@@ -150,70 +150,72 @@ def test_a_bad_line_fails_with_its_number_and_the_others_go_on(client: FlaskClie
         b"[" * 5000,
         b'{"content": "a", "metadata": {"n": ' + b"9" * 5000 + b"}}",
     ]
-    answer = send_lines(client, {"content": VOLCANO}, *bad, {"content": FLOWER})
+    response = send_lines(client, {"content": VOLCANO}, *bad, {"content": FLOWER})
     worker.work()
-    found = items(client, answer)
-    assert len(found) == len(bad) + 2
-    assert [found[0]["status"], found[-1]["status"]] == ["succeeded", "succeeded"]
-    for number, item in enumerate(found[1:-1], start=2):
+    outcomes = items(client, response)
+    assert len(outcomes) == len(bad) + 2
+    assert [outcomes[0]["status"], outcomes[-1]["status"]] == ["succeeded", "succeeded"]
+    for number, item in enumerate(outcomes[1:-1], start=2):
         assert item["status"] == "failed", item
         assert item["error"].startswith(f"line {number}: "), item
         assert item["error"].count("line") == 1, item
         assert number == 8 or item["title"] == f"(line {number})", item
-    assert found[7]["title"] == "No content"
+    assert outcomes[7]["title"] == "No content"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_string_that_is_not_closed_is_told_as_that(client: FlaskClient, end: bytes) -> None:
+def test_error_of_an_unclosed_string_gives_its_start(client: FlaskClient, end: bytes) -> None:
     body = b'{"content": "a"}\n{"content": "lava and ash' + end
-    answer = client.post(BULK, data=body, content_type="application/x-ndjson")
-    [_, item] = items(client, answer)
+    response = client.post(BULK, data=body, content_type="application/x-ndjson")
+    [_, item] = items(client, response)
     assert item["error"] == "line 2: is not JSON: a string that starts here is not closed (column 13)"
 
 
-def test_a_control_character_in_a_line_is_told_as_that(client: FlaskClient) -> None:
+def test_error_of_a_control_character_gives_its_column(client: FlaskClient) -> None:
     [item] = items(client, send_lines(client, b'{"content": "lava\tash"}'))
     assert "control character that is not escaped (column 18)" in item["error"]
 
 
-def test_a_line_that_is_too_long_is_skipped(settings: Settings, engine: Engine) -> None:
+def test_overlong_line_fails_alone(settings: Settings, engine: Engine) -> None:
     small = replace(settings, max_document_bytes=1000, max_metadata_bytes=100)
     client = create_app(small, engine=engine).test_client()
     huge = {"content": "x" * 400_000}
-    answer = send_lines(client, {"content": VOLCANO}, huge, {"content": FLOWER})
-    found = items(client, answer)
-    assert [item["status"] for item in found] == ["enqueued", "failed", "enqueued"]
-    assert "line 2" in found[1]["error"]
-    assert found[1]["bytes"] > 400_000
+    response = send_lines(client, {"content": VOLCANO}, huge, {"content": FLOWER})
+    outcomes = items(client, response)
+    assert [item["status"] for item in outcomes] == ["enqueued", "failed", "enqueued"]
+    assert "line 2" in outcomes[1]["error"]
+    assert outcomes[1]["bytes"] > 400_000
 
 
-def test_a_file_that_is_too_large_fails_alone(settings: Settings, engine: Engine) -> None:
+def test_oversize_file_fails_alone(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_document_bytes=1000), engine=engine).test_client()
-    answer = client.post(BULK, data={"files": files(large__txt=b"word " * 300, small__txt=VOLCANO.encode())})
-    large, small = items(client, answer)
+    response = client.post(
+        BULK, data={"files": files(large__txt=b"word " * 300, small__txt=VOLCANO.encode())}
+    )
+    large, small = items(client, response)
     assert large["status"] == "failed"
     assert "1,000" in large["error"]
     assert large["bytes"] == 1500
     assert small["status"] == "enqueued"
 
 
-def test_the_same_text_twice_in_an_upload_is_stored_once(client: FlaskClient, worker: Worker) -> None:
-    answer = send_lines(client, {"content": VOLCANO, "tags": ["a"]}, {"content": VOLCANO, "tags": ["b"]})
+def test_equal_texts_of_an_upload_are_stored_once(client: FlaskClient, worker: Worker) -> None:
+    response = send_lines(client, {"content": VOLCANO, "tags": ["a"]}, {"content": VOLCANO, "tags": ["b"]})
     worker.work()
-    first, second = items(client, answer)
+    first, second = items(client, response)
     assert first["status"] == "succeeded"
     assert second["status"] == "duplicate"
     assert second["document_id"] == first["document_id"]
     assert sorted(client.get(f"{API}/documents/{first['document_id']}").get_json()["tags"]) == ["a", "b"]
 
 
-def test_an_upload_of_bad_documents_only_is_a_failed_job_at_once(client: FlaskClient) -> None:
-    answer = send_lines(client, b"{", b"}")
-    assert answer.status_code == 202
-    job = answer.get_json()["job"]
+def test_upload_of_only_bad_documents_is_a_failed_job(client: FlaskClient) -> None:
+    response = send_lines(client, b"{", b"}")
+    assert response.status_code == 202
+    job = response.get_json()["job"]
     assert job["status"] == "failed"
     assert job["progress"]["failed"] == 2
-    assert "Retry-After" not in answer.headers
+    assert "Retry-After" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -222,14 +224,14 @@ def test_an_upload_of_bad_documents_only_is_a_failed_job_at_once(client: FlaskCl
         (b"", NDJSON),
         (b"\n\n \r\n", NDJSON),
         (b"--x--\r\n", "multipart/form-data; boundary=x"),
-        # What a browser sends for a file input that was left empty.
+        # Browsers send this for an empty file input.
         (
             b'--x\r\nContent-Disposition: form-data; name="f"; filename=""\r\n\r\n\r\n--x--\r\n',
             "multipart/form-data; boundary=x",
         ),
     ],
 )
-def test_an_upload_of_nothing_is_refused(empty: FlaskClient, body: bytes, content_type: str) -> None:
+def test_empty_upload_is_refused(empty: FlaskClient, body: bytes, content_type: str) -> None:
     assert_problem(empty.post(BULK, data=body, content_type=content_type), 422, "documents")
     assert empty.get(f"{API}/jobs").get_json()["total"] == 0
 
@@ -251,9 +253,7 @@ def test_an_upload_of_nothing_is_refused(empty: FlaskClient, body: bytes, conten
         (b"anything", "multipart/form-data; boundary=\xfcml\xe4ut"),
     ],
 )
-def test_a_form_that_cannot_be_taken_apart_stores_nothing(
-    empty: FlaskClient, body: bytes, content_type: str
-) -> None:
+def test_malformed_form_stores_nothing(empty: FlaskClient, body: bytes, content_type: str) -> None:
     assert_problem(empty.post(BULK, data=body, content_type=content_type), 400)
     assert empty.get(f"{API}/jobs").get_json()["total"] == 0
 
@@ -269,23 +269,23 @@ def test_a_form_that_cannot_be_taken_apart_stores_nothing(
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_wrong_field_of_a_form_is_told_before_anything_is_stored(
+def test_invalid_form_field_is_refused_and_nothing_is_stored(
     empty: FlaskClient, fields: dict[str, str], wrong: str
 ) -> None:
-    answer = empty.post(BULK, data={"files": files(a__txt=VOLCANO.encode()), **fields})
-    assert_problem(answer, 422, wrong)
+    response = empty.post(BULK, data={"files": files(a__txt=VOLCANO.encode()), **fields})
+    assert_problem(response, 422, wrong)
     assert empty.get(f"{API}/jobs").get_json()["total"] == 0
 
 
 @pytest.mark.parametrize("name", ["file", "files", "document", "book.md"])
-def test_a_text_where_a_file_was_meant_is_told_how_to_send_one(empty: FlaskClient, name: str) -> None:
+def test_error_of_a_file_sent_as_text_says_how_to_send_a_file(empty: FlaskClient, name: str) -> None:
     problem = assert_problem(
         empty.post(BULK, data={name: "just a string"}, content_type="multipart/form-data"), 422, name
     )
     assert "did you forget the @ before its name?" in problem["errors"][name][0]
 
 
-def test_a_misspelt_field_of_a_form_is_told_its_name(empty: FlaskClient) -> None:
+def test_error_of_a_misspelt_form_field_suggests_a_name(empty: FlaskClient) -> None:
     problem = assert_problem(
         empty.post(BULK, data={"tag": "a"}, content_type="multipart/form-data"), 422, "tag"
     )
@@ -299,14 +299,14 @@ def test_other_content_types_are_refused(empty: FlaskClient, kind: str) -> None:
     assert_problem(empty.post(BULK, data=b"{}", content_type=kind), 415)
 
 
-def assert_nothing_is_left(engine: Engine) -> None:
-    """Not even hidden rows of an upload that was given up."""
-    with engine.database.read() as connection:
+def assert_no_rows(engine: Engine) -> None:
+    """Assert that no rows are left, hidden ones included."""
+    with engine.database.snapshot() as snapshot:
         for table in ("jobs", "job_items", "job_item_contents"):
-            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+            assert snapshot.value(f"SELECT COUNT(*) FROM {table}") == 0
 
 
-def test_an_upload_that_fails_on_the_way_leaves_nothing(
+def test_failed_upload_leaves_no_rows(
     client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -314,11 +314,11 @@ def test_an_upload_that_fails_on_the_way_leaves_nothing(
 
     monkeypatch.setattr("shoal_api.bulk.Upload.finish", full)
     assert_problem(send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(600)]), 507)
-    assert_nothing_is_left(engine)
+    assert_no_rows(engine)
 
 
 class Arriving(io.RawIOBase):
-    """A body that is still on its way, as servers other than waitress hand it over."""
+    """A body without a known length, as servers other than waitress pass it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -342,15 +342,15 @@ def send_arriving(client: FlaskClient, body: bytes) -> Any:
     )
 
 
-def test_a_body_that_is_on_its_way_is_taken(client: FlaskClient, settings: Settings) -> None:
+def test_body_without_a_length_is_accepted(client: FlaskClient, settings: Settings) -> None:
     body = b"".join(json.dumps({"content": f"{VOLCANO} {n}"}).encode() + b"\n" for n in range(600))
-    answer = send_arriving(client, body)
-    assert answer.status_code == 202
-    assert answer.get_json()["job"]["progress"]["total"] == 600
+    response = send_arriving(client, body)
+    assert response.status_code == 202
+    assert response.get_json()["job"]["progress"]["total"] == 600
     assert list((settings.data_path / "spool").iterdir()) == []
 
 
-def test_a_disk_without_room_for_the_body_is_a_problem(
+def test_full_disk_while_spooling_returns_507(
     client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> bytes:
@@ -358,43 +358,43 @@ def test_a_disk_without_room_for_the_body_is_a_problem(
 
     monkeypatch.setattr("shutil.copyfileobj", full)
     assert_problem(send_arriving(client, b'{"content": "x"}'), 507)
-    assert_nothing_is_left(engine)
+    assert_no_rows(engine)
 
 
-def test_an_upload_over_the_limits_is_refused_as_a_whole(settings: Settings, engine: Engine) -> None:
+def test_upload_over_a_limit_is_refused_whole(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_upload_items=3), engine=engine).test_client()
     assert_problem(send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(4)]), 413)
-    assert_nothing_is_left(engine)
+    assert_no_rows(engine)
     assert send_lines(client, *[{"content": f"{VOLCANO} {n}"} for n in range(3)]).status_code == 202
 
     client = create_app(replace(settings, max_upload_bytes=1000), engine=engine).test_client()
     assert_problem(send_lines(client, {"content": "x" * 1000}), 413)
-    # Without a length, as with chunked transfer, the limit holds for what arrives.
+    # Without a length, as with chunked transfer, the limit applies to the received bytes.
     stream = io.BytesIO(json.dumps({"content": "x" * 1000}).encode())
     chunked = {"wsgi.input": stream, "wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
-    answer = client.post(BULK, content_type=NDJSON, environ_overrides=chunked)
-    assert_problem(answer, 413)
+    response = client.post(BULK, content_type=NDJSON, environ_overrides=chunked)
+    assert_problem(response, 413)
 
 
-def test_an_idempotency_key_knows_an_upload_by_its_documents(client: FlaskClient) -> None:
+def test_idempotency_key_of_an_upload_compares_documents(client: FlaskClient) -> None:
     key = {"Idempotency-Key": "upload-1"}
 
     def upload(content: str) -> Any:
         # Every request gets another boundary, so the bytes differ.
         return client.post(BULK, data={"files": files(a__txt=content.encode()), "tags": "t"}, headers=key)
 
-    first, again = upload(VOLCANO), upload(VOLCANO)
-    assert first.status_code == again.status_code == 202
-    assert first.get_json()["job"]["id"] == again.get_json()["job"]["id"]
+    first, second = upload(VOLCANO), upload(VOLCANO)
+    assert first.status_code == second.status_code == 202
+    assert first.get_json()["job"]["id"] == second.get_json()["job"]["id"]
     assert_problem(upload(FLOWER), 409)
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
 
 
-def test_a_stored_text_in_an_upload_is_a_duplicate(client: FlaskClient, store: Store, worker: Worker) -> None:
+def test_stored_text_in_an_upload_is_a_duplicate(client: FlaskClient, store: Store, worker: Worker) -> None:
     stored = store(VOLCANO)
-    answer = send_lines(client, {"content": VOLCANO})
+    response = send_lines(client, {"content": VOLCANO})
     worker.work()
-    assert [(item["status"], item["document_id"]) for item in items(client, answer)] == [
+    assert [(item["status"], item["document_id"]) for item in items(client, response)] == [
         ("duplicate", stored)
     ]
 
@@ -406,7 +406,7 @@ def test_memory_does_not_grow_with_the_upload(settings: Settings, engine: Engine
     def peak(n_documents: int) -> int:
         tracemalloc.start()
         stream = _Body(n_documents, form=form)
-        answer = client.post(
+        response = client.post(
             BULK,
             environ_overrides={
                 "wsgi.input": stream,
@@ -415,18 +415,18 @@ def test_memory_does_not_grow_with_the_upload(settings: Settings, engine: Engine
                 "CONTENT_TYPE": f"multipart/form-data; boundary={_Body.BOUNDARY}" if form else NDJSON,
             },
         )
-        most = tracemalloc.get_traced_memory()[1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert answer.status_code == 202, answer.get_data(as_text=True)
-        assert answer.get_json()["job"]["progress"]["total"] == n_documents
-        return most
+        assert response.status_code == 202, response.get_data(as_text=True)
+        assert response.get_json()["job"]["progress"]["total"] == n_documents
+        return peak_bytes
 
     few, many = peak(40), peak(160)
     assert many < few + 8 * MIB, "30 MiB more were uploaded"
 
 
 class _Body:
-    """An upload of documents of 256 KiB that exists only as far as it is read."""
+    """A generated upload of documents of 256 KiB, made while it is read."""
 
     BOUNDARY = "boundary"
 

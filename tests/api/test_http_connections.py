@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import PATIENCE, Running, answer_of, environment_of, request
+from running import PATIENCE, Running, environment_of, read_response, request
 from surface import API, VOLCANO
 
 from shoal.settings import Settings
@@ -45,7 +45,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     )
     database = Database(settings.database_url)
     migrate.upgrade(database)
-    with database.write() as connection:
+    with database.write() as transaction:
         row = (
             "Long",
             "0" * 64,
@@ -58,10 +58,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             timestamp(),
             "x" * BOOK_BYTES,
         )
-        connection.exec_driver_sql(
+        transaction.write_many(
             "INSERT INTO documents (title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,"
             " created_at, updated_at, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            row,
+            [row],
         )
     database.close()
     started = Running(environment_of(settings, folder / "home"), folder, IMPATIENT_PROGRAM)
@@ -71,8 +71,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         started.end()
 
 
-def assert_answers(service: Running) -> None:
-    """Assert that the service answers a new client."""
+def assert_responsive(service: Running) -> None:
+    """Assert that the service responds to a new client."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get(f"{API}/jobs").status_code == 200
@@ -84,11 +84,11 @@ def test_event_streams_at_the_limit_do_not_block_other_requests(service: Running
         for _ in range(STREAMS):
             connection = listening.enter_context(service.connect())
             connection.sendall(request(f"GET {job}/events"))
-            assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
+            assert read_response(connection).startswith(b"HTTP/1.1 200 ")
         refused = client.get(f"{job}/events")
         assert refused.status_code == 503
         assert refused.headers["Retry-After"]
-        assert_answers(service)
+        assert_responsive(service)
         assert client.get(f"{job}?wait=0.1").status_code == 200
 
 
@@ -97,7 +97,7 @@ def test_incomplete_requests_are_refused(service: Running) -> None:
         connections = [slow.enter_context(service.connect()) for _ in range(2 * (THREADS + STREAMS))]
         for connection in connections:
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: local")
-        assert_answers(service)
+        assert_responsive(service)
         for connection in connections:
             assert b"200" not in connection.recv(65536).split(b"\r\n")[0]
 
@@ -110,7 +110,7 @@ def test_clients_that_do_not_read_responses_do_not_block_others(service: Running
             host, port = service.url.removeprefix("http://").split(":")
             connection.connect((host, int(port)))
             connection.sendall(request(f"GET {API}/documents/1/content"))
-        assert_answers(service)
+        assert_responsive(service)
 
 
 def test_clients_that_do_not_close_connections_do_not_block_others(service: Running) -> None:
@@ -119,7 +119,7 @@ def test_clients_that_do_not_close_connections_do_not_block_others(service: Runn
         for _ in range(70):
             connection = stack.enter_context(service.connect())
             connection.sendall(request("GET /health", b"", "Connection: close"))
-        assert_answers(service)
+        assert_responsive(service)
 
 
 REFUSED = {
@@ -177,7 +177,7 @@ def test_malformed_request_returns_a_problem_response(service: Running, name: st
 def test_headers_cannot_override_the_path(service: Running, header: str) -> None:
     with service.connect() as connection:
         connection.sendall(request("GET /nothing", b"", f"{header}: /health"))
-        assert answer_of(connection).startswith(b"HTTP/1.1 404 ")
+        assert read_response(connection).startswith(b"HTTP/1.1 404 ")
 
 
 def test_client_errors_are_not_logged_as_service_errors(service: Running, tmp_path: Path) -> None:

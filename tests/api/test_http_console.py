@@ -160,9 +160,9 @@ def test_items_refused_at_upload_cannot_be_retried(
     failed = job_with(VOLCANO)
     batch = claim(engine.database, new_owner(), engine.settings)
     assert batch is not None
-    with engine.database.write() as connection:
+    with engine.database.write() as transaction:
         outcome = Outcome(ItemStatus.failed, error="the disk was full")
-        finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+        finish_items(transaction, [(item, outcome) for item in batch.items], batch.owner)
     assert "Failed items" in text(client, f"/jobs/{refused}")
     assert "Retry failed" not in text(client, f"/jobs/{refused}")
     assert "Retry failed items" in text(client, f"/jobs/{failed}")

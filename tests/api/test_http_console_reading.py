@@ -64,6 +64,18 @@ def test_console_search_is_counted_like_an_api_search(client: FlaskClient, store
     assert 'shoal_search_seconds_count{mode="reef"} 1.0' in metrics
 
 
+@pytest.mark.parametrize("heading", ["Mountains", "Title: Mountains"])
+def test_heading_that_repeats_the_title_is_not_cited(client: FlaskClient, store: Store, heading: str) -> None:
+    text = f"# {heading}\n\n{FLOWER}\n\n## Craters\n\n{VOLCANO}\n"
+    document = store(text, title="Mountains", format="markdown")
+    results = page(client, "/?q=lava&mode=lexical")
+    assert '<p class="place"><span>Craters</span><span>line 7</span></p>' in results
+    assert "Mountains › Craters, line 7" in results, "the citation to copy"
+    assert f"<span>{heading}" not in page(client, f"/documents/{document}")
+    (result,) = client.get(f"{API}/search?q=lava&mode=lexical").get_json()["results"]
+    assert result["section_path"] == [heading, "Craters"], "the API reports all headings"
+
+
 def test_active_filters_are_shown_with_links_that_remove_them(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, title="Mountains", tags=["hot", "loud"])
     text = page(client, f"/?q=lava&tags=hot,loud&document={document}&mode=reef&page=1")
@@ -147,6 +159,24 @@ def test_result_shows_its_term_coverage(client: FlaskClient, store: Store) -> No
     assert 0 < int(coverage[1]) < 100
 
 
+def test_first_bar_of_a_result_is_its_relevance(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    text = page(client, "/?q=lava")
+    relevance = re.search(r">(\d+) % <small>relevant</small></b><svg.*?width=\"([\d.]+)\"", text)
+    assert relevance is not None
+    assert abs(int(relevance[1]) - float(relevance[2])) < 2
+    assert text.index("relevant</small>") < text.index("score </span>")
+
+
+def test_form_removes_results_below_a_relevance(client: FlaskClient, store: Store) -> None:
+    store(VOLCANO)
+    assert "relevant" in visible(page(client, "/?q=lava&min_relevance=0.01"))
+    none = visible(page(client, "/?q=lava&min_relevance=1"))
+    assert "No results" in none
+    assert "relevance from 1" in none
+    assert client.get("/?q=lava&min_relevance=2").status_code in (400, 422)
+
+
 @given(st.one_of(*[st.lists(WORDS, min_size=n, max_size=n + 40).map(" ".join) for n in (1, 60)]), st.data())
 def test_excerpt_is_a_short_part_of_the_text_with_a_mark(text: str, data: st.DataObject) -> None:
     words = [match.span() for match in re.finditer(r"\S+", text)]
@@ -223,9 +253,9 @@ def test_job_list_offers_the_actions_each_job_allows(
     bad = client.post(f"{API}/documents", json={"content": FLOWER})
     batch = claim(engine.database, new_owner(), engine.settings)
     assert batch is not None
-    with engine.database.write() as connection:
+    with engine.database.write() as transaction:
         outcome = Outcome(ItemStatus.failed, error="the disk was full")
-        finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+        finish_items(transaction, [(item, outcome) for item in batch.items], batch.owner)
     client.post(f"{API}/documents", json={"content": VOLCANO})
     text = page(client, "/jobs")
     assert re.findall(r'data-act="(\w+)" data-job="(\d+)"', text) == [

@@ -1,4 +1,4 @@
-"""The API document against the service: whatever it allows to be sent, and what it does not, is answered as it says."""
+"""Responses to valid and invalid requests match the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -33,23 +33,25 @@ SERVICES: dict[str, tuple[str, str | None]] = {
     "with a key that reads": (f"{WRITE},read:{READ}", READ),
     "without the key": (WRITE, None),
 }
-"""The keys of the service, and the one that is sent."""
+"""The keys of the service, and the key of the client."""
 
 
 @pytest.fixture
 def app(settings: Settings, engine: Engine) -> flask.Flask:
-    """Streams end soon: nobody works, so that jobs of the cases never end."""
+    """The service with short event streams: without a worker, no job ends."""
     return create_app(replace(settings, event_stream_seconds=0.1), engine=engine)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_operation_answers_as_documented(app: flask.Flask, store: Store, mode: GenerationMode) -> None:
+def test_responses_of_every_operation_match_the_openapi_document(
+    app: flask.Flask, store: Store, mode: GenerationMode
+) -> None:
     store(VOLCANO, title="Fire", tags=["rock"])
     assert _validate(app, mode, examples=8, key=None) >= 20
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_operation_answers_as_documented_whatever_the_key(
+def test_responses_match_the_openapi_document_with_any_key(
     app: flask.Flask, settings: Settings, engine: Engine, store: Store, service: str
 ) -> None:
     store(VOLCANO, title="Fire", tags=["rock"])
@@ -59,12 +61,12 @@ def test_every_operation_answers_as_documented_whatever_the_key(
 
 
 def _validate(app: flask.Flask, mode: GenerationMode, *, examples: int, key: str | None) -> int:
-    """How many operations there are; each has answered so many cases as the document says."""
+    """Validate `examples` responses of each operation; return the number of operations."""
 
     def attempt(case: schemathesis.Case) -> None:
         if key is not None:
             case.headers["Authorization"] = f"Bearer {key}"
-        # They are known once a document was read.
+        # Schemathesis registers its checks when it reads a document.
         case.call_and_validate(checks=[CHECKS.get_one(name) for name in NAMES])
 
     return try_everything(app, attempt, examples=examples, mode=mode)

@@ -1,4 +1,4 @@
-"""One document at a time: in, shown, tagged, out."""
+"""Single documents: adding, reading, tagging, deleting."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from surface import API, FLOWER, LAW, VOLCANO, Store, Worker, assert_problem
 DOCUMENTS = f"{API}/documents"
 
 
-def test_a_document_is_accepted_as_a_job_and_then_stored(client: FlaskClient, worker: Worker) -> None:
-    answer = client.post(DOCUMENTS, json={"title": "Fire", "content": VOLCANO, "tags": ["rock"]})
-    assert answer.status_code == 202
-    job = answer.get_json()["job"]
-    assert answer.headers["Location"] == f"{API}/jobs/{job['id']}"
-    assert "Retry-After" in answer.headers
+def test_document_is_accepted_as_a_job_and_stored_by_a_worker(client: FlaskClient, worker: Worker) -> None:
+    response = client.post(DOCUMENTS, json={"title": "Fire", "content": VOLCANO, "tags": ["rock"]})
+    assert response.status_code == 202
+    job = response.get_json()["job"]
+    assert response.headers["Location"] == f"{API}/jobs/{job['id']}"
+    assert "Retry-After" in response.headers
     assert job["status"] == "enqueued"
     assert job["progress"]["total"] == 1
     assert client.get(DOCUMENTS).get_json() == {"documents": [], "total": 0}
 
     worker.work()
 
-    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    assert client.get(response.headers["Location"]).get_json()["status"] == "succeeded"
     listed = client.get(DOCUMENTS).get_json()
     assert listed["total"] == 1
     document = listed["documents"][0]
@@ -35,74 +35,72 @@ def test_a_document_is_accepted_as_a_job_and_then_stored(client: FlaskClient, wo
 
 
 @pytest.mark.usefixtures("busy_worker")
-def test_prefer_wait_answers_with_the_stored_document(client: FlaskClient) -> None:
-    answer = client.post(
+def test_prefer_wait_returns_the_stored_document(client: FlaskClient) -> None:
+    response = client.post(
         DOCUMENTS, json={"title": "Fire", "content": VOLCANO, "tags": ["rock"]}, headers={"Prefer": "wait=60"}
     )
-    assert answer.status_code == 201
-    stored = answer.get_json()
+    assert response.status_code == 201
+    stored = response.get_json()
     assert stored["title"] == "Fire"
     assert stored["tags"] == ["rock"]
     assert stored["n_chunks"] >= 1
     assert stored["duplicate"] is False
-    assert answer.headers["Preference-Applied"] == "wait=60"
-    assert client.get(answer.headers["Location"]).get_json()["id"] == stored["id"]
+    assert response.headers["Preference-Applied"] == "wait=60"
+    assert client.get(response.headers["Location"]).get_json()["id"] == stored["id"]
 
 
-def test_prefer_wait_without_a_worker_answers_202_after_the_wait(client: FlaskClient) -> None:
-    answer = client.post(DOCUMENTS, json={"content": VOLCANO}, headers={"Prefer": "wait=0"})
-    assert answer.status_code == 202
-    assert answer.get_json()["job"]["status"] == "enqueued"
+def test_prefer_wait_without_a_worker_returns_202(client: FlaskClient) -> None:
+    response = client.post(DOCUMENTS, json={"content": VOLCANO}, headers={"Prefer": "wait=0"})
+    assert response.status_code == 202
+    assert response.get_json()["job"]["status"] == "enqueued"
 
 
 @pytest.mark.usefixtures("busy_worker")
-def test_a_document_that_fails_while_waited_for_answers_422(client: FlaskClient) -> None:
+def test_prefer_wait_returns_422_if_the_document_fails(client: FlaskClient) -> None:
     markup_alone = {"content": "<!-- nothing to read -->\n\n---\n", "format": "markdown"}
-    answer = client.post(DOCUMENTS, json=markup_alone, headers={"Prefer": "wait=60"})
-    problem = assert_problem(answer, 422, "content")
+    response = client.post(DOCUMENTS, json=markup_alone, headers={"Prefer": "wait=60"})
+    problem = assert_problem(response, 422, "content")
     assert problem["code"] == "empty_document"
     assert client.get(problem["links"]["job"]).get_json()["status"] == "failed"
 
 
-def test_content_that_is_stored_already_answers_200_and_merges_tags(
-    client: FlaskClient, store: Store
-) -> None:
+def test_stored_content_returns_200_and_merges_tags(client: FlaskClient, store: Store) -> None:
     first = store(VOLCANO, title="Fire", tags=["rock"])
-    answer = client.post(DOCUMENTS, json={"title": "Other", "content": VOLCANO, "tags": ["hot"]})
-    assert answer.status_code == 200
-    assert answer.get_json()["id"] == first
-    assert answer.get_json()["duplicate"] is True
-    assert answer.get_json()["title"] == "Fire"
-    assert sorted(answer.get_json()["tags"]) == ["hot", "rock"]
+    response = client.post(DOCUMENTS, json={"title": "Other", "content": VOLCANO, "tags": ["hot"]})
+    assert response.status_code == 200
+    assert response.get_json()["id"] == first
+    assert response.get_json()["duplicate"] is True
+    assert response.get_json()["title"] == "Fire"
+    assert sorted(response.get_json()["tags"]) == ["hot", "rock"]
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
 
 
-def test_what_is_not_taken_over_from_a_duplicate_is_told(
+def test_fields_of_a_duplicate_that_are_not_stored_give_warnings(
     client: FlaskClient, store: Store, worker: Worker
 ) -> None:
     stored = store(VOLCANO, title="Fire", source_path="a.md", metadata={"year": 1830})
 
     def warnings(key: str | None = None, **fields: Any) -> list[str]:
         headers = {} if key is None else {"Idempotency-Key": key}
-        answer = client.post(DOCUMENTS, json={"content": VOLCANO, **fields}, headers=headers)
-        assert answer.status_code == 200
+        response = client.post(DOCUMENTS, json={"content": VOLCANO, **fields}, headers=headers)
+        assert response.status_code == 200
         assert client.get(f"{DOCUMENTS}/{stored}").get_json()["title"] == "Fire"
-        found: list[str] = answer.get_json()["warnings"]
-        return found
+        reported: list[str] = response.get_json()["warnings"]
+        return reported
 
     before = warnings()
     assert warnings(title=" Fire\n", source_path="a.md", metadata={"year": 1830}, tags=["x"]) == before
-    for fields, said in (
+    for fields, expected in (
         ({"title": "Other"}, "its title (Other; the document has Fire)"),
         ({"source_path": "b.md"}, "its source path (b.md; the document has a.md)"),
         ({"metadata": {"year": "1830"}}, "its metadata (the document has others)"),
     ):
-        (told,) = [warning for warning in warnings(**fields) if warning not in before]
-        assert told.startswith(f"document {stored} already has this content")
-        assert told.endswith(f"not stored: {said}")
+        (warning,) = [warning for warning in warnings(**fields) if warning not in before]
+        assert warning.startswith(f"document {stored} already has this content")
+        assert warning.endswith(f"not stored: {expected}")
 
     for _ in range(2):
-        assert warnings("a key of mine") == before, "a title that was made up is none that is lost"
+        assert warnings("a key of mine") == before, "a generated title is not reported as lost"
         assert len(warnings("another", title="Other")) == len(before) + 1
 
     lines = [{"content": LAW, "title": "Law"}, {"content": LAW, "title": "Justice", "metadata": {"a": 1}}]
@@ -115,12 +113,12 @@ def test_what_is_not_taken_over_from_a_duplicate_is_told(
     first, second = client.get(f"{API}/jobs/{job['id']}/items").get_json()["items"]
     assert (first["status"], first["warnings"]) == ("succeeded", [])
     assert second["status"] == "duplicate"
-    (told,) = second["warnings"]
-    assert told.endswith("not stored: its title (Justice; the document has Law); its metadata")
+    (warning,) = second["warnings"]
+    assert warning.endswith("not stored: its title (Justice; the document has Law); its metadata")
     assert second["error"] is None
 
 
-def test_every_chunk_is_a_citation_of_the_content(client: FlaskClient, store: Store) -> None:
+def test_chunk_offsets_give_its_text_in_the_content(client: FlaskClient, store: Store) -> None:
     text = f"# Fire\n\n{VOLCANO}\r\n\n## Growth\n\n{FLOWER} Ünï—çødé 🌋 text.\n"
     document = store(text, format="markdown", title="Two")
     content = client.get(f"{DOCUMENTS}/{document}/content")
@@ -149,7 +147,7 @@ def test_every_chunk_is_a_citation_of_the_content(client: FlaskClient, store: St
     assert [chunk["id"] for chunk in second["chunks"]] == [page["chunks"][1]["id"]]
 
 
-def test_documents_are_listed_by_tag_and_words_page_by_page(client: FlaskClient, store: Store) -> None:
+def test_document_list_has_pages_and_filters_by_tag_and_text(client: FlaskClient, store: Store) -> None:
     fire = store(VOLCANO, title="Fire", tags=["rock", "hot"])
     flower = store(FLOWER, title="Flowers", tags=["plant"])
     law = store(LAW, source_path="court/LAW.txt", tags=["rock"])
@@ -172,9 +170,9 @@ def test_documents_are_listed_by_tag_and_words_page_by_page(client: FlaskClient,
 
 def test_tags_are_replaced(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, tags=["rock"])
-    answer = client.put(f"{DOCUMENTS}/{document}/tags", json={"tags": ["b", " a ", "b"]})
-    assert answer.status_code == 200
-    assert sorted(answer.get_json()["tags"]) == ["a", "b"]
+    response = client.put(f"{DOCUMENTS}/{document}/tags", json={"tags": ["b", " a ", "b"]})
+    assert response.status_code == 200
+    assert sorted(response.get_json()["tags"]) == ["a", "b"]
     assert sorted(client.get(f"{DOCUMENTS}/{document}").get_json()["tags"]) == ["a", "b"]
     assert_problem(client.put(f"{DOCUMENTS}/{document}/tags", json={"tags": ["x" * 65]}), 422, "tags")
     assert_problem(client.put(f"{DOCUMENTS}/{document}/tags", json={"tags": [1]}), 422, "tags.0")
@@ -183,7 +181,7 @@ def test_tags_are_replaced(client: FlaskClient, store: Store) -> None:
     assert sorted(client.get(f"{DOCUMENTS}/{document}").get_json()["tags"]) == ["a", "b"]
 
 
-def test_a_deleted_document_is_gone(client: FlaskClient, store: Store) -> None:
+def test_deleted_document_is_gone(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO)
     assert client.delete(f"{DOCUMENTS}/{document}").status_code == 204
     assert_problem(client.delete(f"{DOCUMENTS}/{document}"), 404)
@@ -196,49 +194,49 @@ def test_documents_with_a_tag_are_deleted_by_a_job(client: FlaskClient, store: S
     store(VOLCANO, tags=["old"])
     store(FLOWER, tags=["old"])
     kept = store(LAW, tags=["new"])
-    answer = client.delete(f"{DOCUMENTS}?tag=old")
-    assert answer.status_code == 202
-    assert answer.get_json()["job"]["kind"] == "delete"
-    assert answer.get_json()["job"]["progress"]["total"] == 2
+    response = client.delete(f"{DOCUMENTS}?tag=old")
+    assert response.status_code == 202
+    assert response.get_json()["job"]["kind"] == "delete"
+    assert response.get_json()["job"]["progress"]["total"] == 2
     worker.work()
-    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    assert client.get(response.headers["Location"]).get_json()["status"] == "succeeded"
     assert [document["id"] for document in client.get(DOCUMENTS).get_json()["documents"]] == [kept]
 
 
-def test_deleting_by_tag_needs_a_tag_that_is_used(client: FlaskClient, store: Store) -> None:
+def test_deletion_by_tag_requires_a_tag_in_use(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, tags=["old"])
     assert_problem(client.delete(DOCUMENTS), 422, "tag")
     assert_problem(client.delete(f"{DOCUMENTS}?tag="), 422, "tag")
-    # A misspelt parameter must not become "all of them".
+    # A misspelt parameter must not delete all documents.
     assert_problem(client.delete(f"{DOCUMENTS}?tag=old&limit=1"), 422, "limit")
     assert_problem(client.delete(f"{DOCUMENTS}?tag=nobody"), 404)
     assert client.get(f"{DOCUMENTS}/{document}").status_code == 200
 
 
-def test_an_idempotency_key_gives_the_same_job_for_the_same_body(client: FlaskClient) -> None:
+def test_repeated_idempotency_key_and_body_return_the_same_job(client: FlaskClient) -> None:
     key = {"Idempotency-Key": "a-1"}
     body = {"content": VOLCANO, "tags": ["rock"]}
     first = client.post(DOCUMENTS, json=body, headers=key)
-    again = client.post(DOCUMENTS, json=dict(reversed(body.items())), headers=key)
-    assert first.status_code == again.status_code == 202
-    assert first.get_json()["job"]["id"] == again.get_json()["job"]["id"]
+    second = client.post(DOCUMENTS, json=dict(reversed(body.items())), headers=key)
+    assert first.status_code == second.status_code == 202
+    assert first.get_json()["job"]["id"] == second.get_json()["job"]["id"]
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
 
 
-def test_an_idempotency_key_gives_the_job_also_once_the_document_is_stored(
+def test_repeated_idempotency_key_returns_the_job_of_a_stored_document(
     client: FlaskClient, worker: Worker
 ) -> None:
     key = {"Idempotency-Key": "a-1"}
     first = client.post(DOCUMENTS, json={"content": VOLCANO}, headers=key)
     worker.work()
-    again = client.post(DOCUMENTS, json={"content": VOLCANO}, headers=key)
-    assert again.status_code == 202
-    assert again.get_json()["job"]["id"] == first.get_json()["job"]["id"]
+    second = client.post(DOCUMENTS, json={"content": VOLCANO}, headers=key)
+    assert second.status_code == 202
+    assert second.get_json()["job"]["id"] == first.get_json()["job"]["id"]
     waited = client.post(DOCUMENTS, json={"content": VOLCANO}, headers={**key, "Prefer": "wait=5"})
     assert waited.status_code == 201
 
 
-def test_an_idempotency_key_with_another_body_is_a_conflict(client: FlaskClient) -> None:
+def test_idempotency_key_with_another_body_is_a_conflict(client: FlaskClient) -> None:
     key = {"Idempotency-Key": "a-1"}
     client.post(DOCUMENTS, json={"content": VOLCANO}, headers=key)
     assert_problem(client.post(DOCUMENTS, json={"content": FLOWER}, headers=key), 409)
@@ -247,9 +245,9 @@ def test_an_idempotency_key_with_another_body_is_a_conflict(client: FlaskClient)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\tbed"])
-def test_an_idempotency_key_must_be_short_and_printable(empty: FlaskClient, key: str) -> None:
-    answer = empty.post(DOCUMENTS, json={"content": VOLCANO}, headers={"Idempotency-Key": key})
-    assert_problem(answer, 422, "Idempotency-Key")
+def test_idempotency_key_must_be_short_and_printable(empty: FlaskClient, key: str) -> None:
+    response = empty.post(DOCUMENTS, json={"content": VOLCANO}, headers={"Idempotency-Key": key})
+    assert_problem(response, 422, "Idempotency-Key")
 
 
 def _file(name: str, content: bytes = VOLCANO.encode()) -> tuple[object, str]:

@@ -84,8 +84,8 @@ def test_problem_keeps_a_code_of_its_own() -> None:
 def test_response_has_the_code_of_what_is_wrong(
     empty: FlaskClient, method: str, path: str, sent: dict[str, Any], status: int, code: str
 ) -> None:
-    answer = empty.open(path, method=method, **sent)
-    assert assert_problem(answer, status)["code"] == code
+    response = empty.open(path, method=method, **sent)
+    assert assert_problem(response, status)["code"] == code
 
 
 LINES = {
@@ -98,10 +98,10 @@ LINES = {
 
 def test_refused_lines_have_codes(client: FlaskClient, worker: Worker) -> None:
     body = b"\n".join(LINES)
-    answer = client.post(f"{API}/documents/bulk", data=body, content_type="application/x-ndjson")
-    assert answer.status_code == 202, answer.text
+    response = client.post(f"{API}/documents/bulk", data=body, content_type="application/x-ndjson")
+    assert response.status_code == 202, response.text
     worker.work()
-    items = client.get(f"{answer.headers['Location']}/items").get_json()["items"]
+    items = client.get(f"{response.headers['Location']}/items").get_json()["items"]
     assert [item["error_code"] for item in items] == list(LINES.values())
 
 
@@ -111,8 +111,8 @@ def test_refused_files_have_codes(client: FlaskClient) -> None:
         (io.BytesIO(bytes(range(128, 256)) * 20), "bytes.txt"),
         (io.BytesIO(b"{}"), "lines.ndjson"),
     ]
-    answer = client.post(f"{API}/documents/bulk", data={"files": files})
-    assert answer.status_code == 202, answer.text
-    items = client.get(f"{answer.headers['Location']}/items").get_json()["items"]
+    response = client.post(f"{API}/documents/bulk", data={"files": files})
+    assert response.status_code == 202, response.text
+    items = client.get(f"{response.headers['Location']}/items").get_json()["items"]
     codes = [item["error_code"] for item in items]
     assert codes == ["empty_document", "undecodable_document", "unknown_format"]

@@ -185,16 +185,16 @@ def test_removed_job_ends_its_stream(make_client: MakeClient, engine: Engine) ->
     address = upload(client, VOLCANO)
     stream = events(client.get(f"{address}/events"))
     next(stream)
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("DELETE FROM jobs")
+    with engine.database.write() as transaction:
+        transaction.execute("DELETE FROM jobs")
     assert list(stream) == [("end", None, {"status": None})]
 
 
 def test_job_text_cannot_forge_events(make_client: MakeClient, engine: Engine) -> None:
     client = make_client()
     address = upload(client, LAW)
-    with engine.database.write() as connection:
-        connection.exec_driver_sql(
+    with engine.database.write() as transaction:
+        transaction.execute(
             "UPDATE jobs SET status = 'failed',"
             " error = 'a' || char(10) || char(13) || char(10) || 'event: end'"
         )

@@ -1,4 +1,4 @@
-"""Whatever breaks under the service, its answers say what that means to the caller and nothing else."""
+"""Failures of the database, the disk or the broker give problem responses without internals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAKS = re.compile(
     r"Traceback|File \"|\.py\b|sqlite|sqlalchemy|OperationalError|Error:|\bSELECT\b|\bINSERT\b|\bUPDATE [a-z]|"
     r"\bFROM [a-z]|/tmp|/home|/usr|\.db\b|no such table|line \d+, in",
 )
-"""What only the inside of the service knows."""
+"""Text of internals that no response may contain."""
 
 
 def _replaced_by_a_folder(path: Path) -> None:
@@ -51,7 +51,7 @@ def _emptied(path: Path) -> None:
 
 
 def _damaged(path: Path) -> None:
-    """Pages in the middle overwritten, the head in order."""
+    """Overwrite all pages but the first two."""
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(8192)
@@ -62,7 +62,7 @@ def _removed(path: Path) -> None:
     shutil.rmtree(path.parent)
 
 
-DISASTERS: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], None]] = {
     "a folder in its place": _replaced_by_a_folder,
     "something else in its place": _replaced_by_something_else,
     "its tables gone": _emptied,
@@ -72,11 +72,11 @@ DISASTERS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture
-def broken_into(migrated: Path, tmp_path: Path) -> Iterator[Callable[[str], flask.Flask]]:
-    """A service whose database is struck by a disaster after the start."""
+def damaged_service(migrated: Path, tmp_path: Path) -> Iterator[Callable[[str], flask.Flask]]:
+    """A function that starts a service, damages its database as named, and returns the app."""
     opened: list[Engine] = []
 
-    def strike(disaster: str) -> flask.Flask:
+    def start_damaged(damage: str) -> flask.Flask:
         folder = tmp_path / "library"
         folder.mkdir()
         settings = Settings(
@@ -93,24 +93,24 @@ def broken_into(migrated: Path, tmp_path: Path) -> Iterator[Callable[[str], flas
         for log in folder.glob("shoal.db-*"):
             if log.is_file():
                 log.unlink()
-        DISASTERS[disaster](settings.database_path)
+        DAMAGES[damage](settings.database_path)
         return app
 
-    yield strike
+    yield start_damaged
     for engine in opened:
         engine.close()
 
 
-@pytest.mark.parametrize("disaster", DISASTERS)
-def test_a_lost_database_is_told_by_503_and_nothing_more(
-    broken_into: Callable[[str], flask.Flask], disaster: str
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_database_returns_503_without_internals(
+    damaged_service: Callable[[str], flask.Flask], damage: str
 ) -> None:
-    app = broken_into(disaster)
+    app = damaged_service(damage)
     client = app.test_client()
     assert client.get("/health").status_code == 200
-    if disaster != "its tables gone":
+    if damage != "its tables gone":
         assert_problem(client.get("/ready"), 503, "database")
-    for answer in (
+    for response in (
         client.get(f"{API}/jobs"),
         client.get(f"{API}/documents"),
         client.post(f"{API}/documents", json={"content": FLOWER}),
@@ -118,43 +118,43 @@ def test_a_lost_database_is_told_by_503_and_nothing_more(
             f"{API}/documents/bulk", data=b'{"content": "Ash and lava."}', content_type="application/x-ndjson"
         ),
     ):
-        problem = assert_problem(answer, 503)
-        assert answer.headers["Retry-After"]
+        problem = assert_problem(response, 503)
+        assert response.headers["Retry-After"]
         assert not LEAKS.search(problem["detail"]), problem
     statuses = set()
 
     def attempt(case: schemathesis.Case) -> None:
-        answer = case.call()
-        statuses.add(answer.status_code)
-        if answer.status_code >= 400:
-            assert answer.headers["content-type"][0] == "application/problem+json"
-            assert answer.status_code != 500, answer.text
-            assert not LEAKS.search(answer.text), answer.text
+        response = case.call()
+        statuses.add(response.status_code)
+        if response.status_code >= 400:
+            assert response.headers["content-type"][0] == "application/problem+json"
+            assert response.status_code != 500, response.text
+            assert not LEAKS.search(response.text), response.text
 
     with structlog.testing.capture_logs():
         assert try_everything(app, attempt, examples=2) >= 20
     assert 503 in statuses
 
 
-def test_what_would_be_lost_with_the_log_is_not_accepted(client: FlaskClient, engine: Engine) -> None:
+def test_writes_are_refused_after_the_wal_is_removed(client: FlaskClient, engine: Engine) -> None:
     stored = client.post(f"{API}/documents", json={"content": FLOWER})
     assert stored.status_code == 202
     assert client.get("/ready").status_code == 200
     engine.start()
     Path(f"{engine.database.path}-wal").unlink()
-    for answer in (
+    for response in (
         client.post(f"{API}/documents", json={"content": VOLCANO}),
         client.post(
             f"{API}/documents/bulk", data=b'{"content": "Ash and lava."}', content_type="application/x-ndjson"
         ),
         client.delete(f"{API}/documents/1"),
     ):
-        problem = assert_problem(answer, 503)
+        problem = assert_problem(response, 503)
         assert "removed or replaced" in problem["detail"]
         assert not LEAKS.search(problem["detail"]), problem
     ready = assert_problem(client.get("/ready"), 503, "database")
     assert "restart the service" in str(ready["errors"])
-    # What was accepted before is in the file that has a name.
+    # The document accepted before the removal is in the database file.
     with sqlite3.connect(f"{engine.database.path.as_uri()}?immutable=1", uri=True) as connection:
         assert connection.execute("SELECT COUNT(*) FROM job_items").fetchone() == (1,)
     connection.close()
@@ -176,26 +176,24 @@ READS = (
 
 
 @pytest.mark.parametrize("address", READS)
-def test_a_read_that_takes_too_long_is_stopped(client: FlaskClient, engine: Engine, address: str) -> None:
+def test_slow_read_is_stopped_and_returns_503(client: FlaskClient, engine: Engine, address: str) -> None:
     engine.ingest(content=VOLCANO, title="Fire")
     assert client.get(address).status_code in (200, 404)
     engine.database.read_timeout = 1e-6
-    answer = client.get(address)
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"]
-    assert "seconds and was stopped; use fewer words" in answer.text
+    response = client.get(address)
+    assert response.status_code == 503
+    assert response.headers["Retry-After"]
+    assert "seconds and was stopped; use fewer words" in response.text
 
 
-def test_a_search_and_an_explanation_that_take_too_long_are_stopped(
-    client: FlaskClient, engine: Engine
-) -> None:
+def test_slow_search_and_explanation_return_503(client: FlaskClient, engine: Engine) -> None:
     engine.database.read_timeout = 1e-6
     for path in ("search", "explain"):
         problem = assert_problem(client.post(f"{API}/{path}", json={"query": "lava"}), 503)
         assert "use fewer words" in problem["detail"]
 
 
-def test_the_time_of_reads_is_a_setting(settings: Settings, engine: Engine) -> None:
+def test_search_timeout_sets_the_time_limit_of_reads(settings: Settings, engine: Engine) -> None:
     create_app(settings, engine=engine)
     assert engine.database.read_timeout == 10
     create_app(replace(settings, search_timeout=0.0), engine=engine)
@@ -215,36 +213,36 @@ def test_the_time_of_reads_is_a_setting(settings: Settings, engine: Engine) -> N
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_mistake_of_the_service_is_told_by_500_and_nothing_more(
+def test_internal_error_returns_500_without_internals(
     client: FlaskClient, app: flask.Flask, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*_: object, **__: object) -> Any:
-        # Another one each time: an exception gathers the traces of all the places it was raised at.
+        # A new exception each time, because an exception collects the tracebacks of all its raises.
         raise type(error)(*error.args)
 
-    for method in ("read", "write", "snapshot"):
+    for method in ("write", "snapshot"):
         monkeypatch.setattr(Database, method, fail)
     failed = 0
 
     def attempt(case: schemathesis.Case) -> None:
         nonlocal failed
-        answer = case.call()
-        failed += answer.status_code >= 500
-        if answer.status_code >= 400:
-            assert answer.headers["content-type"][0] == "application/problem+json"
-            assert "secret" not in answer.text
-            assert not LEAKS.search(answer.text), answer.text
+        response = case.call()
+        failed += response.status_code >= 500
+        if response.status_code >= 400:
+            assert response.headers["content-type"][0] == "application/problem+json"
+            assert "secret" not in response.text
+            assert not LEAKS.search(response.text), response.text
 
-    # What goes to the log may tell everything, but to draw it takes time.
+    # The log may contain internals. Capturing it saves the time to format tracebacks.
     with structlog.testing.capture_logs():
         try_everything(app, attempt, examples=1)
     assert failed >= 10
-    # The next request finds everything in order.
+    # The service recovers.
     monkeypatch.undo()
     assert client.get(f"{API}/jobs").status_code == 200
 
 
-def test_a_full_disk_stores_nothing_and_says_so(
+def test_full_disk_returns_507_and_stores_nothing(
     settings: Settings, migrated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(migrated, settings.database_path)
@@ -255,7 +253,7 @@ def test_a_full_disk_stores_nothing_and_says_so(
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         client = create_app(settings, engine=engine).test_client()
         long = {"content": f"{VOLCANO} " * 20_000}
-        for answer in (
+        for response in (
             client.post(f"{API}/documents", json=long),
             client.post(
                 f"{API}/documents/bulk",
@@ -263,17 +261,17 @@ def test_a_full_disk_stores_nothing_and_says_so(
                 content_type="application/x-ndjson",
             ),
         ):
-            problem = assert_problem(answer, 507)
+            problem = assert_problem(response, 507)
             assert not LEAKS.search(problem["detail"])
         assert client.get(f"{API}/jobs").get_json()["total"] == 0
         assert client.get(f"{API}/documents").get_json()["total"] == 0
 
 
-def test_what_is_accepted_without_a_broker_is_safe(settings: Settings, engine: Engine) -> None:
+def test_document_accepted_without_a_broker_is_enqueued(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, broker_url="redis://127.0.0.1:1/0"), engine=engine).test_client()
-    answer = client.post(f"{API}/documents", json={"content": VOLCANO})
-    assert answer.status_code == 202
-    assert client.get(answer.headers["Location"]).get_json()["status"] == "enqueued"
+    response = client.post(f"{API}/documents", json={"content": VOLCANO})
+    assert response.status_code == 202
+    assert client.get(response.headers["Location"]).get_json()["status"] == "enqueued"
     readiness = client.get("/ready")
     assert readiness.status_code == 200
     assert readiness.get_json()["checks"]["broker"] == "failed"

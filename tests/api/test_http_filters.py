@@ -1,4 +1,4 @@
-"""Filters over HTTP: in a body and in an address, and what is told of those that nothing can meet."""
+"""Filters over HTTP, in bodies and query strings, and the errors of invalid filters."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def library(store: Store) -> dict[int, str]:
     }  # fmt: skip
 
 
-def titles(answer: Any) -> list[str]:
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    return sorted({result["document_title"] for result in answer.get_json()["results"]})
+def titles(response: Any) -> list[str]:
+    assert response.status_code == 200, response.get_data(as_text=True)
+    return sorted({result["document_title"] for result in response.get_json()["results"]})
 
 
 def by_body(client: FlaskClient, **filters: Any) -> list[str]:
     return titles(client.post(SEARCH, json={"query": "volcano flower court", "filters": filters}))
 
 
-def by_address(client: FlaskClient, parameters: str) -> list[str]:
+def by_query_string(client: FlaskClient, parameters: str) -> list[str]:
     return titles(client.get(f"{SEARCH}?q=volcano+flower+court&{parameters}"))
 
 
 @pytest.mark.parametrize(
-    ("metadata", "found"),
+    ("metadata", "expected"),
     [
         ({"lang": "en"}, ["Fire"]),
         ({"year": 1830}, ["Fire"]),
@@ -52,40 +52,40 @@ def by_address(client: FlaskClient, parameters: str) -> list[str]:
         (None, ["Courts", "Fire", "Flowers"]),
     ],
 )
-def test_metadata_are_compared_strictly(
-    client: FlaskClient, library: dict[int, str], metadata: dict[str, Any] | None, found: list[str]
+def test_metadata_filter_compares_type_and_value(
+    client: FlaskClient, library: dict[int, str], metadata: dict[str, Any] | None, expected: list[str]
 ) -> None:
-    assert by_body(client, metadata=metadata) == found
+    assert by_body(client, metadata=metadata) == expected
     if metadata is not None:
-        answer = client.get(
+        response = client.get(
             SEARCH, query_string={"q": "volcano flower court", "metadata": json.dumps(metadata)}
         )
-        assert titles(answer) == found
+        assert titles(response) == expected
 
 
-def test_results_bring_metadata_back(client: FlaskClient, library: dict[int, str]) -> None:
+def test_results_have_the_metadata_of_their_documents(client: FlaskClient, library: dict[int, str]) -> None:
     results = client.post(SEARCH, json={"query": "volcano flower court"}).get_json()["results"]
     for result in results:
         document = client.get(f"{API}/documents/{result['document_id']}").get_json()
         assert result["metadata"] == document["metadata"]
 
 
-def test_a_source_path_is_taken_to_the_letter(client: FlaskClient, library: dict[int, str]) -> None:
+def test_source_path_filter_compares_exactly(client: FlaskClient, library: dict[int, str]) -> None:
     assert by_body(client, source_path="b.md") == ["Flowers"]
     assert by_body(client, source_path=["b.md", "a/fire, old.md"]) == ["Fire", "Flowers"]
     assert by_body(client, source_path=[]) == []
-    assert by_address(client, "source_path=a/fire,+old.md") == ["Fire"]
-    assert by_address(client, "source_path=b.md&source_path=a/fire,+old.md") == ["Fire", "Flowers"]
+    assert by_query_string(client, "source_path=a/fire,+old.md") == ["Fire"]
+    assert by_query_string(client, "source_path=b.md&source_path=a/fire,+old.md") == ["Fire", "Flowers"]
 
 
-def test_tags_of_an_address_may_be_repeated_and_hold_commas(
+def test_tags_in_a_query_string_may_repeat_and_contain_commas(
     client: FlaskClient, library: dict[int, str]
 ) -> None:
-    assert by_address(client, "tags=rock,wiki&tags_match=any") == ["Fire", "Flowers"]
-    assert by_address(client, "tags=rock&tags=wiki&tags_match=any") == ["Fire", "Flowers"]
-    assert by_address(client, "tag=Lyell,+Charles") == ["Fire"]
-    assert by_address(client, "tag=Lyell,+Charles&tag=rock&tags=rock") == ["Fire"]
-    assert by_address(client, "tag=Lyell,+Charles&tags=wiki&tags_match=any") == ["Fire", "Flowers"]
+    assert by_query_string(client, "tags=rock,wiki&tags_match=any") == ["Fire", "Flowers"]
+    assert by_query_string(client, "tags=rock&tags=wiki&tags_match=any") == ["Fire", "Flowers"]
+    assert by_query_string(client, "tag=Lyell,+Charles") == ["Fire"]
+    assert by_query_string(client, "tag=Lyell,+Charles&tag=rock&tags=rock") == ["Fire"]
+    assert by_query_string(client, "tag=Lyell,+Charles&tags=wiki&tags_match=any") == ["Fire", "Flowers"]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,7 @@ def test_tags_of_an_address_may_be_repeated_and_hold_commas(
         ({"min_confidence": -1}, "filters.min_confidence"),
     ],
 )
-def test_filters_that_cannot_be_used_are_named(
-    client: FlaskClient, filters: dict[str, Any], field: str
-) -> None:
+def test_invalid_filter_is_named(client: FlaskClient, filters: dict[str, Any], field: str) -> None:
     assert_problem(client.post(SEARCH, json={"query": "a", "filters": filters}), 422, field)
 
 
@@ -119,26 +117,28 @@ def test_filters_that_cannot_be_used_are_named(
         ("created_after=yesterday", "created_after"),
     ],
 )
-def test_parameters_that_cannot_be_used_are_named(client: FlaskClient, parameters: str, field: str) -> None:
+def test_invalid_query_parameter_is_named(client: FlaskClient, parameters: str, field: str) -> None:
     assert_problem(client.get(f"{SEARCH}?q=a&{parameters}"), 422, field)
 
 
 @pytest.mark.parametrize(
     "place", ["/search?q=caf%E9", "/search?q=a&tags=caf%E9", "/documents?q=%FF", "/jobs?limit=1&%C3=1"]
 )
-def test_an_address_that_is_not_utf8_is_refused(client: FlaskClient, place: str) -> None:
+def test_query_string_that_is_not_utf8_is_refused(client: FlaskClient, place: str) -> None:
     assert "not UTF-8" in assert_problem(client.get(f"{API}{place}"), 400)["detail"]
     assert client.get(f"{API}/search?q=caf%C3%A9").status_code == 200
 
 
-def test_a_zone_whose_plus_became_a_space_is_understood(client: FlaskClient, library: dict[int, str]) -> None:
+def test_time_zone_with_a_space_for_its_plus_is_accepted(
+    client: FlaskClient, library: dict[int, str]
+) -> None:
     moments = ("2020-01-01T00:00:00+01:00", "2020-01-01T00:00:00.5%2B0100", "2020-01-01", "2020-01-01 10:00")
     for moment in moments:
-        assert by_address(client, f"created_after={moment}") == ["Courts", "Fire", "Flowers"]
-        assert by_address(client, f"created_before={moment}") == []
+        assert by_query_string(client, f"created_after={moment}") == ["Courts", "Fire", "Flowers"]
+        assert by_query_string(client, f"created_before={moment}") == []
 
 
-def test_a_chunk_id_leads_to_its_citation(client: FlaskClient, store: Store) -> None:
+def test_chunk_is_returned_with_its_citation_and_neighbours(client: FlaskClient, store: Store) -> None:
     text = f"# Fire\n\n{VOLCANO}\n\n# Growth\n\n{FLOWER}\n\n# Courts\n\n{LAW}\n"
     document = store(text, title="Three", format="markdown", metadata={"lang": "en"})
     listed = client.get(f"{API}/documents/{document}/chunks").get_json()["chunks"]
@@ -162,7 +162,7 @@ def test_a_chunk_id_leads_to_its_citation(client: FlaskClient, store: Store) -> 
     assert_problem(client.get(f"{API}/chunks/1?context=11"), 422, "context")
 
 
-def test_neighbours_of_results_are_citations_too(client: FlaskClient, store: Store) -> None:
+def test_neighbours_of_a_result_have_offsets_and_lines(client: FlaskClient, store: Store) -> None:
     two_lines = FLOWER.replace(". ", ".\n", 1)
     text = f"# Fire\n\n{VOLCANO}\n\n# Growth\n\n{two_lines}\n"
     store(text, title="Two", format="markdown")

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: rescoring the library, canceling, trying again."""
+"""Actions on jobs over HTTP: rescore, cancel, retry."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ JOBS = f"{API}/jobs"
 
 def upload(client: FlaskClient, *texts: str) -> int:
     lines = b"".join(b'{"content": "%s"}\n' % text.encode() for text in texts)
-    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-    assert answer.status_code == 202
-    return int(answer.get_json()["job"]["id"])
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert response.status_code == 202
+    return int(response.get_json()["job"]["id"])
 
 
-def job_of(answer: Any) -> dict[str, Any]:
-    """The job of a 202 answer, which names where it is."""
-    assert answer.status_code == 202, answer.get_data(as_text=True)
-    job: dict[str, Any] = answer.get_json()["job"]
-    assert answer.headers["Location"] == f"{JOBS}/{job['id']}"
+def job_of(response: Any) -> dict[str, Any]:
+    """Return the job of a 202 response; check its Location."""
+    assert response.status_code == 202, response.get_data(as_text=True)
+    job: dict[str, Any] = response.get_json()["job"]
+    assert response.headers["Location"] == f"{JOBS}/{job['id']}"
     return job
 
 
 def fail_all(engine: Engine) -> None:
-    """Claim what there is and report that it failed."""
+    """Claim all items and report each as failed."""
     while batch := claim(engine.database, new_owner(), engine.settings):
-        with engine.database.write() as connection:
+        with engine.database.write() as transaction:
             outcome = Outcome(ItemStatus.failed, error="the worker was out of luck")
-            finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+            finish_items(transaction, [(item, outcome) for item in batch.items], batch.owner)
 
 
-def test_a_rescore_is_a_job(client: FlaskClient, worker: Worker, store: Store) -> None:
+def test_rescore_is_a_job(client: FlaskClient, worker: Worker, store: Store) -> None:
     store(VOLCANO)
     store(LAW)
     job = job_of(client.post(JOBS, json={"kind": "rescore"}))
@@ -49,13 +49,13 @@ def test_a_rescore_is_a_job(client: FlaskClient, worker: Worker, store: Store) -
     assert client.get(f"{JOBS}/{job['id']}").get_json()["status"] == "succeeded"
 
 
-def test_a_rescore_of_an_empty_library_succeeds(client: FlaskClient, worker: Worker) -> None:
+def test_rescore_of_an_empty_library_succeeds(client: FlaskClient, worker: Worker) -> None:
     job = job_of(client.post(JOBS, json={"kind": "rescore"}))
     worker.work()
     assert client.get(f"{JOBS}/{job['id']}").get_json()["status"] == "succeeded"
 
 
-def test_a_repeated_request_for_a_rescore_is_the_same_job(client: FlaskClient, store: Store) -> None:
+def test_repeated_idempotency_key_returns_the_same_rescore(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     headers = {"Idempotency-Key": "once"}
     first = job_of(client.post(JOBS, json={"kind": "rescore"}, headers=headers))
@@ -66,31 +66,31 @@ def test_a_repeated_request_for_a_rescore_is_the_same_job(client: FlaskClient, s
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "ingest"}, {"kind": 1}, {"kind": None}])
-def test_only_a_rescore_can_be_asked_for(empty: FlaskClient, body: dict[str, Any]) -> None:
+def test_other_kinds_of_jobs_are_refused(empty: FlaskClient, body: dict[str, Any]) -> None:
     assert_problem(empty.post(JOBS, json=body), 422, "kind")
     assert_problem(empty.post(JOBS, json={"kind": "rescore", "all": True}), 422, "all")
 
 
-def test_a_canceled_job_ends_at_once(client: FlaskClient, worker: Worker) -> None:
+def test_canceled_job_ends_at_once(client: FlaskClient, worker: Worker) -> None:
     job_id = upload(client, VOLCANO, FLOWER)
     job = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
     assert (job["status"], job["progress"]["done"]) == ("canceled", 2)
     worker.work()
     assert client.get(f"{API}/documents").get_json()["total"] == 0
-    again = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
-    assert again == job
+    repeated = job_of(client.post(f"{JOBS}/{job_id}/cancel"))
+    assert repeated == job
     items = client.get(f"{JOBS}/{job_id}/items?status=canceled").get_json()
     assert items["total"] == 2
 
 
-def test_a_job_that_has_ended_cannot_be_canceled(client: FlaskClient, worker: Worker) -> None:
+def test_canceling_an_ended_job_is_a_conflict(client: FlaskClient, worker: Worker) -> None:
     job_id = upload(client, VOLCANO)
     worker.work()
     problem = assert_problem(client.post(f"{JOBS}/{job_id}/cancel"), 409)
     assert "succeeded" in problem["detail"]
 
 
-def test_what_failed_is_tried_again_under_the_same_job(
+def test_retry_processes_failed_items_in_the_same_job(
     client: FlaskClient, worker: Worker, engine: Engine
 ) -> None:
     job_id = upload(client, VOLCANO, FLOWER)
@@ -104,7 +104,7 @@ def test_what_failed_is_tried_again_under_the_same_job(
     assert client.get(f"{API}/documents").get_json()["total"] == 2
 
 
-def test_a_retry_needs_something_that_can_be_tried_again(
+def test_retry_without_retryable_items_is_a_conflict(
     client: FlaskClient, worker: Worker, engine: Engine
 ) -> None:
     job_id = upload(client, VOLCANO)
@@ -118,7 +118,7 @@ def test_a_retry_needs_something_that_can_be_tried_again(
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_a_job_that_is_not_there_is_not_found(empty: FlaskClient, action: str) -> None:
+def test_action_on_a_missing_job_returns_404(empty: FlaskClient, action: str) -> None:
     assert_problem(empty.post(f"{JOBS}/4711/{action}"), 404)
     assert_problem(empty.post(f"{JOBS}/{2**63}/{action}"), 404)
     assert_problem(empty.get(f"{JOBS}/1/{action}"), 405)

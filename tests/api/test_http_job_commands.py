@@ -1,4 +1,4 @@
-"""The commands that act on jobs, against a service that listens."""
+"""Commands on jobs, against a running service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server(app: flask.Flask) -> Iterator[str]:
     listening = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=listening.serve_forever)
     thread.start()
-    # The service's log would come between what the commands print.
+    # The log of the service would mix with the output of the commands.
     with capture_logs():
         yield f"http://127.0.0.1:{listening.server_port}"
     listening.shutdown()
@@ -51,19 +51,19 @@ def shoal(capsys: pytest.CaptureFixture[str], server: str) -> Shoal:
 @pytest.fixture
 def job_id(client: FlaskClient) -> int:
     lines = json.dumps({"content": VOLCANO}) + "\n" + json.dumps({"content": FLOWER})
-    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-    return int(answer.get_json()["job"]["id"])
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    return int(response.get_json()["job"]["id"])
 
 
 def fail_one(engine: Engine) -> None:
     batch = claim(engine.database, new_owner(), engine.settings)
     assert batch is not None
-    with engine.database.write() as connection:
+    with engine.database.write() as transaction:
         outcome = Outcome(ItemStatus.failed, error="the worker was out of luck")
-        finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+        finish_items(transaction, [(item, outcome) for item in batch.items], batch.owner)
 
 
-def test_a_job_is_canceled_by_its_number(shoal: Shoal, job_id: int) -> None:
+def test_job_is_canceled_by_its_number(shoal: Shoal, job_id: int) -> None:
     code, out, _ = shoal("jobs", job_id, "--cancel")
     assert code == 0
     assert f"job {job_id} canceled" in out
@@ -73,7 +73,7 @@ def test_a_job_is_canceled_by_its_number(shoal: Shoal, job_id: int) -> None:
 
 @contextlib.contextmanager
 def at_work(worker: Worker) -> Iterator[None]:
-    """The worker works beside the service from now on."""
+    """Run the worker in a thread."""
     working = threading.Thread(target=worker.keep_working)
     working.start()
     try:
@@ -83,7 +83,7 @@ def at_work(worker: Worker) -> Iterator[None]:
         working.join()
 
 
-def test_a_retry_can_be_followed_to_its_end(
+def test_retried_job_is_followed_to_its_end(
     shoal: Shoal, job_id: int, engine: Engine, worker: Worker
 ) -> None:
     fail_one(engine)
@@ -97,7 +97,7 @@ def test_a_retry_can_be_followed_to_its_end(
     assert (code, "no failed items" in err) == (1, True)
 
 
-def test_a_service_rescores_its_library(shoal: Shoal, store: Store, worker: Worker) -> None:
+def test_rescore_command_starts_a_job(shoal: Shoal, store: Store, worker: Worker) -> None:
     store(VOLCANO)
     code, out, _ = shoal("rescore")
     assert code == 0
@@ -111,7 +111,7 @@ def test_a_service_rescores_its_library(shoal: Shoal, store: Store, worker: Work
 @pytest.mark.parametrize(
     "wrong", [["jobs", "--cancel"], ["jobs", "--wait"], ["jobs", "7", "--cancel", "--retry"]]
 )
-def test_actions_that_make_no_sense_are_wrong_usage(shoal: Shoal, wrong: list[str]) -> None:
+def test_contradictory_actions_are_wrong_usage(shoal: Shoal, wrong: list[str]) -> None:
     code, _, err = shoal(*wrong)
     assert code == 2
     assert "job" in err

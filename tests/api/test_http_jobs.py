@@ -1,4 +1,4 @@
-"""Following a job: its states, its items, waiting without asking all the time."""
+"""Jobs: their states, their items, and long polling."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ JOBS = f"{API}/jobs"
 
 
 def upload(client: FlaskClient, *texts: str) -> str:
-    """Address of the job."""
+    """Upload and return the path of the job."""
     lines = b"".join(b'{"content": "%s"}\n' % text.encode() for text in texts)
-    answer = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
-    assert answer.status_code == 202
-    return str(answer.headers["Location"])
+    response = client.post(f"{API}/documents/bulk", data=lines, content_type="application/x-ndjson")
+    assert response.status_code == 202
+    return str(response.headers["Location"])
 
 
 def send_file(client: FlaskClient, data: bytes) -> str:
-    """Address of the job."""
+    """Upload and return the path of the job."""
     files = {"files": (io.BytesIO(data), "odd.txt")}
-    answer = client.post(f"{API}/documents/bulk", data=files, content_type="multipart/form-data")
-    assert answer.status_code == 202
-    return str(answer.headers["Location"])
+    response = client.post(f"{API}/documents/bulk", data=files, content_type="multipart/form-data")
+    assert response.status_code == 202
+    return str(response.headers["Location"])
 
 
-def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
+def test_job_reports_its_progress(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO, FLOWER, "")
     job = client.get(address).get_json()
     assert job["status"] == "enqueued"
@@ -68,7 +68,7 @@ def test_a_job_tells_how_far_it_is(client: FlaskClient, worker: Worker) -> None:
     assert job["finished_at"].endswith("Z")
 
 
-def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Worker) -> None:
+def test_item_list_has_pages_and_filters_by_status(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO, "", FLOWER, VOLCANO)
     worker.work()
     page = client.get(f"{address}/items").get_json()
@@ -89,7 +89,7 @@ def test_items_are_listed_by_status_page_by_page(client: FlaskClient, worker: Wo
     assert ([item["seq"] for item in second["items"]], second["total"]) == ([1], 4)
 
 
-def test_items_tell_what_is_doubtful_about_their_texts(client: FlaskClient, worker: Worker) -> None:
+def test_items_have_the_warnings_of_their_texts(client: FlaskClient, worker: Worker) -> None:
     odd = "Café crème à la française, déjà vu; garçon, où est l'été ? " * 20
     address = send_file(client, odd.encode("cp1252"))
     (waiting,) = client.get(f"{address}/items").get_json()["items"]
@@ -100,16 +100,16 @@ def test_items_tell_what_is_doubtful_about_their_texts(client: FlaskClient, work
     report = client.get(f"{API}/documents/{stored['document_id']}").get_json()["report"]
     assert len(report["warnings"]) > 1, "the words are not English, either"
     assert stored["warnings"] == report["warnings"]
-    again = send_file(client, odd.encode("cp1252"))
+    copy = send_file(client, odd.encode("cp1252"))
     worker.work()
-    (duplicate,) = client.get(f"{again}/items").get_json()["items"]
+    (duplicate,) = client.get(f"{copy}/items").get_json()["items"]
     assert duplicate["status"] == "duplicate"
     assert duplicate["warnings"] == waiting["warnings"]
     changed = client.put(f"{API}/documents/{stored['document_id']}", json={"content": FLOWER})
     assert changed.status_code == 202
     worker.work()
     (before,) = client.get(f"{address}/items").get_json()["items"]
-    assert before["warnings"] == waiting["warnings"], "what the new content's report says is not of this text"
+    assert before["warnings"] == waiting["warnings"], "the report of the new content is about another text"
 
 
 def test_jobs_are_listed_newest_first(client: FlaskClient, worker: Worker) -> None:
@@ -124,7 +124,7 @@ def test_jobs_are_listed_newest_first(client: FlaskClient, worker: Worker) -> No
     assert client.get(f"{JOBS}?limit=1&offset=2").get_json()["jobs"][0]["id"] == 1
 
 
-def test_jobs_are_listed_by_several_states_and_kinds(client: FlaskClient, worker: Worker) -> None:
+def test_job_list_filters_by_several_states_and_kinds(client: FlaskClient, worker: Worker) -> None:
     client.post(f"{API}/documents", json={"content": VOLCANO, "tags": ["old"]})
     worker.work()
     client.delete(f"{API}/documents?tag=old")
@@ -146,7 +146,7 @@ def test_jobs_are_listed_by_several_states_and_kinds(client: FlaskClient, worker
     assert_problem(client.get(f"{JOBS}?kind=magic"), 422, "kind")
 
 
-def test_an_unchanged_job_is_not_sent_again(client: FlaskClient, worker: Worker) -> None:
+def test_unchanged_job_returns_304(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO)
     first = client.get(address)
     assert first.headers["Retry-After"]
@@ -161,37 +161,37 @@ def test_an_unchanged_job_is_not_sent_again(client: FlaskClient, worker: Worker)
     assert "Retry-After" not in changed.headers
 
 
-def test_waiting_ends_when_the_job_changes(client: FlaskClient, worker: Worker) -> None:
+def test_wait_ends_when_the_job_changes(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO)
     etag = client.get(address).headers["ETag"]
     later = threading.Timer(0.3, worker.work)
     later.start()
     started = time.monotonic()
-    answer = client.get(f"{address}?wait=50", headers={"If-None-Match": etag})
+    response = client.get(f"{address}?wait=50", headers={"If-None-Match": etag})
     assert 0.2 < time.monotonic() - started < 45
-    assert answer.status_code == 200
-    assert answer.headers["ETag"] != etag
+    assert response.status_code == 200
+    assert response.headers["ETag"] != etag
     later.join()
 
 
-def test_waiting_for_a_job_that_does_not_change_ends_in_time(client: FlaskClient) -> None:
+def test_wait_for_an_unchanged_job_ends_after_its_time(client: FlaskClient) -> None:
     address = upload(client, VOLCANO)
     started = time.monotonic()
-    answer = client.get(f"{address}?wait=0.3")
-    assert answer.status_code == 200
+    response = client.get(f"{address}?wait=0.3")
+    assert response.status_code == 200
     assert time.monotonic() - started > 0.25
-    same = client.get(f"{address}?wait=0.1", headers={"If-None-Match": answer.headers["ETag"]})
+    same = client.get(f"{address}?wait=0.1", headers={"If-None-Match": response.headers["ETag"]})
     assert same.status_code == 304
 
 
-def test_a_job_that_changed_already_is_not_waited_for(client: FlaskClient) -> None:
+def test_wait_for_a_job_with_another_etag_ends_at_once(client: FlaskClient) -> None:
     address = upload(client, VOLCANO)
     started = time.monotonic()
     assert client.get(f"{address}?wait=50", headers={"If-None-Match": '"1-old"'}).status_code == 200
     assert time.monotonic() - started < 45
 
 
-def test_a_job_that_has_ended_is_not_waited_for(client: FlaskClient, worker: Worker) -> None:
+def test_wait_for_an_ended_job_ends_at_once(client: FlaskClient, worker: Worker) -> None:
     address = upload(client, VOLCANO)
     worker.work()
     started = time.monotonic()
@@ -201,11 +201,11 @@ def test_a_job_that_has_ended_is_not_waited_for(client: FlaskClient, worker: Wor
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon", "nan", "inf", ""])
-def test_a_wait_must_be_a_number_of_seconds(client: FlaskClient, wait: str) -> None:
+def test_wait_must_be_a_number_of_seconds(client: FlaskClient, wait: str) -> None:
     assert_problem(client.get(f"{upload(client, VOLCANO)}?wait={wait}"), 422, "wait")
 
 
-def test_a_long_wait_is_cut_at_the_setting(settings: Settings, engine: Engine) -> None:
+def test_wait_is_limited_by_max_wait_seconds(settings: Settings, engine: Engine) -> None:
     client = create_app(replace(settings, max_wait_seconds=0.2), engine=engine).test_client()
     address = upload(client, VOLCANO)
     started = time.monotonic()
@@ -215,14 +215,14 @@ def test_a_long_wait_is_cut_at_the_setting(settings: Settings, engine: Engine) -
     assert time.monotonic() - started < 120
 
 
-def test_half_of_the_threads_never_wait() -> None:
-    room = WaitLimiter(threads=4, max_seconds=60)
-    with room._slot(5) as first, room._slot(100) as second, room._slot(5) as third:
+def test_at_most_half_of_the_threads_wait() -> None:
+    limiter = WaitLimiter(threads=4, max_seconds=60)
+    with limiter._slot(5) as first, limiter._slot(100) as second, limiter._slot(5) as third:
         assert (first, second, third) == (5, 60, 0)
-    with room._slot(5) as again:
-        assert again == 5
-    room.close()
-    with room._slot(5) as late:
+    with limiter._slot(5) as next_slot:
+        assert next_slot == 5
+    limiter.close()
+    with limiter._slot(5) as late:
         assert late == 0
 
 
@@ -242,5 +242,5 @@ def test_half_of_the_threads_never_wait() -> None:
         (None, None),
     ],
 )
-def test_preferences_that_make_no_sense_are_ignored(header: str | None, seconds: int | None) -> None:
+def test_invalid_preferences_are_ignored(header: str | None, seconds: int | None) -> None:
     assert preferred_wait(header) == seconds

@@ -105,12 +105,12 @@ def test_api_metrics_include_the_counters_of_workers(client: FlaskClient, engine
 def test_counters_that_could_not_be_written_are_written_later(client: FlaskClient, engine: Engine) -> None:
     counters = Counters()
     counters.add(LEASES_LOST, "", 3)
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("ALTER TABLE counters RENAME TO hidden")
+    with engine.database.write() as transaction:
+        transaction.execute("ALTER TABLE counters RENAME TO hidden")
     with pytest.raises(Exception, match="shoal migrate"):
         counters.write(engine.database)
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("ALTER TABLE hidden RENAME TO counters")
+    with engine.database.write() as transaction:
+        transaction.execute("ALTER TABLE hidden RENAME TO counters")
     counters.write(engine.database)
     counters.write(engine.database)
     assert scrape(client)["shoal_leases_lost_total"] == 3
@@ -171,8 +171,8 @@ def test_embedded_jobs_of_a_command_are_not_counted(client: FlaskClient, engine:
 def test_stale_chunks_are_counted(client: FlaskClient, store: Store, engine: Engine) -> None:
     store(VOLCANO)
     assert scrape(client)["shoal_stale_chunks"] == 0
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
+    with engine.database.write() as transaction:
+        transaction.execute("INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
     samples = scrape(client)
     assert samples["shoal_vocabulary_version"] == 1
     assert samples["shoal_stale_chunks"] == samples["shoal_chunks"] > 0
@@ -188,8 +188,8 @@ def test_postings_in_memory_are_measured(client: FlaskClient, store: Store, engi
 
 def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, engine: Engine) -> None:
     client.get(f"{API}/documents")
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("ALTER TABLE documents RENAME TO hidden")
+    with engine.database.write() as transaction:
+        transaction.execute("ALTER TABLE documents RENAME TO hidden")
     samples = scrape(client)
     assert samples["shoal_database_up"] == 0
     assert "shoal_documents" not in samples

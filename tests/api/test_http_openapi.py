@@ -1,4 +1,4 @@
-"""The API document as programs read that make clients from it: names, descriptions and kinds."""
+"""The OpenAPI document as generators of clients read it: names, descriptions and enumerations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPERATIONS = {
     "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
     "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip
-"""Clients are called by these names: one that changes breaks programs."""
+"""Generated clients use these names, so a change breaks programs."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def operations(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{method.upper()} {path}", operation
 
 
-def test_operations_have_names_that_last(spec: dict[str, Any]) -> None:
+def test_operation_ids_are_stable(spec: dict[str, Any]) -> None:
     names = [operation["operationId"] for _, operation in operations(spec)]
     assert len(names) == len(set(names))
     assert set(names) == OPERATIONS
@@ -43,14 +43,14 @@ def test_every_operation_parameter_and_field_is_described(spec: dict[str, Any]) 
         for parameter in operation.get("parameters", ()):
             if "$ref" not in parameter and parameter["in"] != "path":
                 assert parameter.get("description"), f"{name} {parameter['name']}"
-        answer = next(answer for status, answer in operation["responses"].items() if status[0] == "2")
-        assert answer.get("description"), name
+        response = next(response for status, response in operation["responses"].items() if status[0] == "2")
+        assert response.get("description"), name
     for name, schema in spec["components"]["schemas"].items():
         for field, about in schema.get("properties", {}).items():
             assert about.get("description"), f"{name}.{field}"
 
 
-def test_words_of_the_protocol_are_enumerated(spec: dict[str, Any]) -> None:
+def test_kinds_statuses_and_formats_are_enumerated(spec: dict[str, Any]) -> None:
     schemas = spec["components"]["schemas"]
     assert schemas["Job"]["properties"]["kind"]["enum"] == ["ingest", "replace", "delete", "rescore"]
     assert "partial" in schemas["Job"]["properties"]["status"]["enum"]
@@ -62,7 +62,7 @@ def test_words_of_the_protocol_are_enumerated(spec: dict[str, Any]) -> None:
     assert "learned" in schemas["Word"]["properties"]["status"]["enum"]
 
 
-def test_headers_are_named_where_they_do_something(spec: dict[str, Any]) -> None:
+def test_request_headers_are_documented_where_they_are_used(spec: dict[str, Any]) -> None:
     named = {
         (operation["operationId"], parameter["name"])
         for _, operation in operations(spec)
@@ -80,17 +80,17 @@ def test_headers_are_named_where_they_do_something(spec: dict[str, Any]) -> None
     }
 
 
-def test_a_conflict_of_a_replacement_is_about_its_content(spec: dict[str, Any]) -> None:
+def test_conflict_of_a_replacement_is_described_by_its_content(spec: dict[str, Any]) -> None:
     conflict = spec["paths"][f"{API}/documents/{{document_id}}"]["put"]["responses"]["409"]
     assert conflict["description"] == "Another document has this content"
     assert list(conflict["content"]) == ["application/problem+json"]
 
 
-def test_the_hierarchy_is_as_described(client: FlaskClient, store: Store) -> None:
+def test_reefs_response_has_the_hierarchy(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
-    answer = client.get(f"{API}/reefs").get_json()
-    assert set(answer) == {"archipelagos", "islands", "reefs"}
-    islands = {island["id"]: island["archipelago_id"] for island in answer["islands"]}
-    assert set(islands.values()) <= {one["id"] for one in answer["archipelagos"]}
-    assert all(reef["island_id"] in islands for reef in answer["reefs"])
-    assert [reef["name"] for reef in answer["reefs"] if reef["n_chunks"]] == ["volcanoes and rocks"]
+    response = client.get(f"{API}/reefs").get_json()
+    assert set(response) == {"archipelagos", "islands", "reefs"}
+    islands = {island["id"]: island["archipelago_id"] for island in response["islands"]}
+    assert set(islands.values()) <= {archipelago["id"] for archipelago in response["archipelagos"]}
+    assert all(reef["island_id"] in islands for reef in response["reefs"])
+    assert [reef["name"] for reef in response["reefs"] if reef["n_chunks"]] == ["volcanoes and rocks"]

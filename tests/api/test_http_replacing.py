@@ -18,21 +18,21 @@ def chunks(client: FlaskClient, document_id: int) -> dict[str, int]:
     return {chunk["text"]: chunk["id"] for chunk in page["chunks"]}
 
 
-def test_new_content_takes_the_place_of_the_old_once_its_job_is_done(
+def test_new_content_replaces_the_old_when_its_job_ends(
     client: FlaskClient, store: Store, worker: Worker
 ) -> None:
     document = store(sections(VOLCANO, FLOWER), format="markdown", title="Notes", tags=["a"])
     before = chunks(client, document)
-    answer = client.put(f"{DOCUMENTS}/{document}", json={"content": sections(LAW, FLOWER)})
-    assert answer.status_code == 202
-    job = answer.get_json()["job"]
+    response = client.put(f"{DOCUMENTS}/{document}", json={"content": sections(LAW, FLOWER)})
+    assert response.status_code == 202
+    job = response.get_json()["job"]
     assert job["kind"] == "replace"
-    assert answer.headers["Location"] == f"{API}/jobs/{job['id']}"
+    assert response.headers["Location"] == f"{API}/jobs/{job['id']}"
     assert chunks(client, document) == before
 
     worker.work()
 
-    assert client.get(answer.headers["Location"]).get_json()["status"] == "succeeded"
+    assert client.get(response.headers["Location"]).get_json()["status"] == "succeeded"
     after = chunks(client, document)
     assert set(after) == {LAW, FLOWER}
     assert after[FLOWER] == before[FLOWER]
@@ -44,25 +44,25 @@ def test_new_content_takes_the_place_of_the_old_once_its_job_is_done(
 
 
 @pytest.mark.usefixtures("busy_worker")
-def test_prefer_wait_answers_with_the_replaced_document(client: FlaskClient) -> None:
+def test_prefer_wait_returns_the_replaced_document(client: FlaskClient) -> None:
     wait = {"Prefer": "wait=60"}
     document = client.post(DOCUMENTS, json={"content": VOLCANO, "title": "Fire"}, headers=wait).get_json()
-    answer = client.put(
+    response = client.put(
         f"{DOCUMENTS}/{document['id']}", json={"content": LAW, "tags": ["court"]}, headers=wait
     )
-    assert answer.status_code == 200
-    replaced = answer.get_json()
+    assert response.status_code == 200
+    replaced = response.get_json()
     assert (replaced["id"], replaced["title"], replaced["tags"]) == (document["id"], "Fire", ["court"])
     assert replaced["duplicate"] is False
     assert client.get(f"{DOCUMENTS}/{document['id']}/content").get_data(as_text=True) == LAW
 
 
-def test_the_same_content_is_no_work(client: FlaskClient, store: Store) -> None:
+def test_same_content_updates_the_fields_without_a_job(client: FlaskClient, store: Store) -> None:
     document = store(VOLCANO, title="Fire", tags=["a"])
-    answer = client.put(f"{DOCUMENTS}/{document}", json={"content": VOLCANO, "tags": ["b"], "title": None})
-    assert answer.status_code == 200
-    assert answer.get_json()["duplicate"] is True
-    assert answer.get_json()["tags"] == ["b"]
+    response = client.put(f"{DOCUMENTS}/{document}", json={"content": VOLCANO, "tags": ["b"], "title": None})
+    assert response.status_code == 200
+    assert response.get_json()["duplicate"] is True
+    assert response.get_json()["tags"] == ["b"]
     assert client.get(f"{API}/jobs").get_json()["total"] == 1
 
 
@@ -74,7 +74,7 @@ def test_content_of_another_document_is_a_conflict(client: FlaskClient, store: S
 
 
 @pytest.mark.parametrize("number", [0, 4711, 2**63 - 1])
-def test_a_document_that_is_not_there_cannot_be_replaced(empty: FlaskClient, number: int) -> None:
+def test_replacing_a_missing_document_returns_404(empty: FlaskClient, number: int) -> None:
     assert_problem(empty.put(f"{DOCUMENTS}/{number}", json={"content": VOLCANO}), 404)
 
 
@@ -89,31 +89,31 @@ def test_a_document_that_is_not_there_cannot_be_replaced(empty: FlaskClient, num
         ({"content": LAW, "colour": "red"}, "colour"),
     ],
 )
-def test_a_wrong_field_is_told(
+def test_invalid_field_is_named(
     client: FlaskClient, store: Store, body: dict[str, object], field: str
 ) -> None:
     document = store(VOLCANO)
     assert_problem(client.put(f"{DOCUMENTS}/{document}", json=body), 422, field)
 
 
-def test_a_text_that_is_about_to_go_is_no_duplicate(
-    client: FlaskClient, store: Store, worker: Worker
-) -> None:
+def test_text_under_replacement_is_stored_again(client: FlaskClient, store: Store, worker: Worker) -> None:
     document = store(VOLCANO)
     client.put(f"{DOCUMENTS}/{document}", json={"content": LAW})
-    answer = client.post(DOCUMENTS, json={"content": VOLCANO})
-    assert answer.status_code == 202
+    response = client.post(DOCUMENTS, json={"content": VOLCANO})
+    assert response.status_code == 202
     worker.work()
     listed = client.get(DOCUMENTS).get_json()["documents"]
-    texts = [client.get(f"{DOCUMENTS}/{one['id']}/content").get_data(as_text=True) for one in listed]
+    texts = [
+        client.get(f"{DOCUMENTS}/{document['id']}/content").get_data(as_text=True) for document in listed
+    ]
     assert sorted(texts) == sorted([LAW, VOLCANO])
 
 
-def test_while_a_replacement_is_on_its_way_the_next_one_waits_for_it(
+def test_replacements_are_applied_in_the_order_of_their_requests(
     client: FlaskClient, store: Store, worker: Worker
 ) -> None:
     first, second = store(VOLCANO), store(FLOWER)
-    # There and back again, and a text that passes from one document to another.
+    # A text replaced and restored, and a text that moves from one document to another.
     for document, content in ((second, LAW), (second, FLOWER), (second, LAW), (first, FLOWER)):
         assert client.put(f"{DOCUMENTS}/{document}", json={"content": content}).status_code == 202
     worker.work()
@@ -123,20 +123,18 @@ def test_while_a_replacement_is_on_its_way_the_next_one_waits_for_it(
     assert contents == [FLOWER, LAW]
 
 
-def test_a_key_is_known_again_though_the_content_was_stored_already(
-    client: FlaskClient, store: Store
-) -> None:
+def test_idempotency_key_of_a_duplicate_is_remembered(client: FlaskClient, store: Store) -> None:
     stored = store(VOLCANO)
     key = {"Idempotency-Key": "again"}
     for _ in range(2):
-        answer = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
-        assert (answer.status_code, answer.get_json()["id"]) == (200, stored)
-        assert answer.get_json()["duplicate"] is True
+        response = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
+        assert (response.status_code, response.get_json()["id"]) == (200, stored)
+        assert response.get_json()["duplicate"] is True
     assert client.get(f"{API}/jobs").get_json()["total"] == 2
     assert_problem(client.post(DOCUMENTS, json={"content": LAW}, headers=key), 409)
-    # Also once the document is gone: it was accepted once, and is not stored again.
+    # After the deletion of the document, the key still returns its job, and nothing is stored.
     client.delete(f"{DOCUMENTS}/{stored}")
-    answer = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
-    assert answer.status_code == 202
-    assert answer.get_json()["job"]["status"] == "succeeded"
-    assert answer.get_json()["job"]["progress"]["duplicate"] == 1
+    response = client.post(DOCUMENTS, json={"content": VOLCANO, "tags": ["t"]}, headers=key)
+    assert response.status_code == 202
+    assert response.get_json()["job"]["status"] == "succeeded"
+    assert response.get_json()["job"]["progress"]["duplicate"] == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import PATIENCE, Running, answer_of, environment_of, request
+from running import PATIENCE, Running, environment_of, read_response, request
 from surface import API, VOLCANO
 
 from shoal.settings import Settings
@@ -84,14 +84,14 @@ def test_waiting_requests_and_event_streams_do_not_delay_shutdown(
                 request(f"POST {API}/documents", body, "Content-Type: application/json")
                 + request(f"GET {API}/jobs/1?wait=600")
             )
-            assert answer_of(waiting).startswith(b"HTTP/1.1 202 ")
+            assert read_response(waiting).startswith(b"HTTP/1.1 202 ")
             listening.sendall(request(f"GET {API}/jobs/1/events"))
-            assert answer_of(listening).startswith(b"HTTP/1.1 200 ")
+            assert read_response(listening).startswith(b"HTTP/1.1 200 ")
             # Whether or not the requests are waiting by now, the service must stop cleanly.
             time.sleep(0.5)
             assert running.stop(number) == 0
             if number == signal.SIGTERM:
-                assert answer_of(waiting).startswith(b"HTTP/1.1 200 ")
+                assert read_response(waiting).startswith(b"HTTP/1.1 200 ")
     finally:
         running.end()
 

@@ -18,15 +18,15 @@ from shoal_api import create_app
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
     "chunk_index", "start_char", "end_char", "start_line", "end_line", "section_path", "confidence", "coverage", "metadata",
-    "top_reef_name", "tags", "highlights", "scores", "provenance", "term_coverage",
+    "top_reef_name", "labels", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
 }  # fmt: skip
 
 
 def search(client: FlaskClient, query: str, **fields: Any) -> dict[str, Any]:
-    answer = client.post(f"{API}/search", json={"query": query, **fields})
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    body: dict[str, Any] = answer.get_json()
-    assert body["trace_id"] == answer.headers["X-Trace-Id"]
+    response = client.post(f"{API}/search", json={"query": query, **fields})
+    assert response.status_code == 200, response.get_data(as_text=True)
+    body: dict[str, Any] = response.get_json()
+    assert body["trace_id"] == response.headers["X-Trace-Id"]
     return body
 
 
@@ -41,7 +41,7 @@ def library(store: Store) -> dict[str, int]:
     }
 
 
-def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: dict[str, int]) -> None:
+def test_result_has_the_fields_of_the_contract(client: FlaskClient, library: dict[str, int]) -> None:
     body = search(client, "lava of a volcano", include_scores=True, context=1)
     assert set(body) == {"results", "query_info", "weights", "trace_id", "took_ms", "warnings"}
     assert set(body["query_info"]) == {
@@ -61,7 +61,14 @@ def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: d
     assert set(result["scores"]) == {"lexical", "reef", "field_boost", "final", "lexical_raw", "reef_raw"}
     assert result["scores"]["final"] == result["match_score"]
     assert 0 < result["scores"]["reef"] <= 1
-    assert set(result["shared_reefs"][0]) == {"reef_id", "reef_name", "chunk_z", "query_z", "share"}
+    reason = result["shared_reefs"][0]
+    assert set(reason) == {
+        *("reef_id", "reef_name", "chunk_z", "query_z", "share"),
+        *("probability", "is_reason", "query_words", "passage_words"),
+    }
+    assert reason["is_reason"]
+    assert reason["query_words"]
+    assert reason["passage_words"]
     assert len(result["shared_reefs"]) == result["n_shared_reefs"]
     assert [chunk["text"] for chunk in result["after"]] == [FLOWER]
     assert result["before"] == []
@@ -69,18 +76,18 @@ def test_a_result_has_the_fields_of_the_contract(client: FlaskClient, library: d
     assert {"lava", "volcano"} <= words
 
 
-def test_what_was_not_asked_for_is_left_out(client: FlaskClient, library: dict[str, int]) -> None:
+def test_optional_fields_are_left_out_by_default(client: FlaskClient, library: dict[str, int]) -> None:
     assert set(search(client, "volcano")["results"][0]) == RESULT
 
 
-def test_a_result_cites_its_document(client: FlaskClient, library: dict[str, int]) -> None:
+def test_result_has_the_offsets_and_lines_of_its_text(client: FlaskClient, library: dict[str, int]) -> None:
     result = search(client, "pollen of a flower")["results"][0]
     content = client.get(f"{API}/documents/{library['fire']}/content").get_data().decode()
     assert content[result["start_char"] : result["end_char"]] == result["text"] == FLOWER
     assert (result["start_line"], result["end_line"]) == (7, 7)
 
 
-def test_filters_narrow_the_results(client: FlaskClient, library: dict[str, int]) -> None:
+def test_filters_limit_the_results(client: FlaskClient, library: dict[str, int]) -> None:
     query = "volcano flower judge"
 
     def documents(**filters: Any) -> set[int]:
@@ -102,9 +109,7 @@ def test_filters_narrow_the_results(client: FlaskClient, library: dict[str, int]
     assert search(client, query, filters=None)["results"]
 
 
-def test_the_whole_request_of_the_contract_is_understood(
-    client: FlaskClient, library: dict[str, int]
-) -> None:
+def test_every_field_of_the_contract_is_accepted(client: FlaskClient, library: dict[str, int]) -> None:
     filters = {
         "tags": ["rock"], "tags_match": "all", "min_confidence": None, "min_coverage": None, "reef_ids": None,
         "island_ids": None, "archipelago": None, "document_ids": None, "format": None, "created_after": None,
@@ -117,34 +122,34 @@ def test_the_whole_request_of_the_contract_is_understood(
     assert body["results"][0]["document_id"] == library["fire"]
 
 
-def test_results_come_page_by_page(client: FlaskClient, library: dict[str, int]) -> None:
+def test_pages_continue_the_ranking(client: FlaskClient, library: dict[str, int]) -> None:
     query = "volcano flower judge"
-    everything = [result["chunk_id"] for result in search(client, query)["results"]]
-    assert len(everything) >= 3
+    chunk_ids = [result["chunk_id"] for result in search(client, query)["results"]]
+    assert len(chunk_ids) >= 3
     pages = [search(client, query, top_k=1, offset=n)["results"][0]["chunk_id"] for n in range(3)]
-    assert pages == everything[:3]
-    one_each = search(client, query, max_per_document=1)["results"]
-    assert len({result["document_id"] for result in one_each}) == len(one_each)
+    assert pages == chunk_ids[:3]
+    one_per_document = search(client, query, max_per_document=1)["results"]
+    assert len({result["document_id"] for result in one_per_document}) == len(one_per_document)
 
 
-def test_an_address_searches_like_a_body(client: FlaskClient, library: dict[str, int]) -> None:
-    answer = client.get(
+def test_get_search_equals_post_search(client: FlaskClient, library: dict[str, int]) -> None:
+    response = client.get(
         f"{API}/search?q=volcano+flower+judge&top_k=2&tags=law,rock&tags_match=any&include_scores=true"
         f"&document_ids={library['fire']}"
     )
-    assert answer.status_code == 200
+    assert response.status_code == 200
     body = search(
         client, "volcano flower judge", top_k=2, include_scores=True,
         filters={"tags": ["law", "rock"], "tags_match": "any", "document_ids": [library["fire"]]},
     )  # fmt: skip
-    assert answer.get_json()["results"] == body["results"]
+    assert response.get_json()["results"] == body["results"]
     assert body["results"]
-    nothing = client.get(f"{API}/search?q=volcano&document_ids=")
-    assert nothing.get_json()["results"] == []
+    empty = client.get(f"{API}/search?q=volcano&document_ids=")
+    assert empty.get_json()["results"] == []
 
 
 @pytest.mark.parametrize("query", ["the of and", "xyzzy qwrtp", "123", "?!", "\u0000", "' OR 1=1 --", '"(*'])
-def test_a_query_without_a_known_word_finds_nothing_and_says_so(
+def test_query_without_a_known_word_has_no_results_and_a_warning(
     client: FlaskClient, library: dict[str, int], query: str
 ) -> None:
     body = search(client, query)
@@ -152,33 +157,59 @@ def test_a_query_without_a_known_word_finds_nothing_and_says_so(
     assert body["warnings"]
 
 
-def test_a_query_that_nothing_answers_looks_like_it(client: FlaskClient, library: dict[str, int]) -> None:
+def test_missing_words_give_a_warning_and_a_low_term_coverage(
+    client: FlaskClient, library: dict[str, int]
+) -> None:
     body = search(client, "volcano of Xyzzy and Obadiah")
     assert body["query_info"]["missing_terms"] == ["Xyzzy", "Obadiah"]
     assert body["warnings"][0] == "in no passage of this library: Xyzzy, Obadiah"
     best = body["results"][0]
     assert best["match_score"] > 0.9
     assert best["term_coverage"] < 0.3
+    assert best["relevance"] < search(client, "volcano")["results"][0]["relevance"]
     explained = client.post(
         f"{API}/explain", json={"query": "volcano of Xyzzy and Obadiah", "document_id": 1}
     )
-    assert explained.get_json()["target"]["term_coverage"] == best["term_coverage"]
+    target = explained.get_json()["target"]
+    assert (target["term_coverage"], target["relevance"]) == (best["term_coverage"], best["relevance"])
+    assert [part["name"] for part in target["relevance_parts"]] == [
+        "start", "term_coverage", "adjacent_terms", "reef_similarity",
+    ]  # fmt: skip
+    assert set(target["relevance_parts"][0]) == {"name", "value", "contribution", "description"}
     assert search(client, "the of")["query_info"]["missing_terms"] == []
 
 
-def test_an_empty_library_is_searched_in_vain(client: FlaskClient) -> None:
+def test_min_relevance_removes_results_in_a_body_and_an_address(
+    client: FlaskClient, library: dict[str, int]
+) -> None:
+    results = search(client, "volcano and judge")["results"]
+    limit = max(result["relevance"] for result in results)
+    expected = [result for result in results if result["relevance"] >= limit]
+    assert 0 < len(expected) < len(results)
+    assert search(client, "volcano and judge", min_relevance=limit)["results"] == expected
+    address = f"{API}/search?q=volcano+and+judge&min_relevance="
+    assert client.get(f"{address}{limit}").get_json()["results"] == expected
+    for wrong in ("1.5", "-1", "nan", "much"):
+        answer = client.get(f"{address}{wrong}")
+        assert answer.status_code in (400, 422)
+        assert "min_relevance" in answer.get_data(as_text=True)
+    answer = client.post(f"{API}/search", json={"query": "volcano", "min_relevance": 1.5})
+    assert "min_relevance" in answer.get_data(as_text=True)
+
+
+def test_empty_library_has_no_results(client: FlaskClient) -> None:
     assert search(client, "volcano")["results"] == []
 
 
-def test_scores_order_the_results(client: FlaskClient, library: dict[str, int]) -> None:
+def test_results_are_ordered_by_score(client: FlaskClient, library: dict[str, int]) -> None:
     scores = [result["match_score"] for result in search(client, "volcano flower")["results"]]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_an_explanation_tells_what_became_of_every_word(client: FlaskClient, library: dict[str, int]) -> None:
-    answer = client.post(f"{API}/explain", json={"query": "the lava of Xyzzy"})
-    assert answer.status_code == 200
-    body = answer.get_json()
+def test_explanation_gives_the_status_of_every_word(client: FlaskClient, library: dict[str, int]) -> None:
+    response = client.post(f"{API}/explain", json={"query": "the lava of Xyzzy"})
+    assert response.status_code == 200
+    body = response.get_json()
     assert {word["text"]: word["status"] for word in body["words"]} == {
         "the": "stop", "lava": "known", "of": "stop", "Xyzzy": "unknown",
     }  # fmt: skip
@@ -188,89 +219,91 @@ def test_an_explanation_tells_what_became_of_every_word(client: FlaskClient, lib
     assert body["query_info"]["unknown_words"] == ["xyzzy"]
     assert body["reefs"][0]["reef_name"] == body["query_info"]["top_reef"] == "volcanoes and rocks"
     assert body["target"] is None
-    assert body["trace_id"] == answer.headers["X-Trace-Id"]
+    assert body["trace_id"] == response.headers["X-Trace-Id"]
 
 
-def test_an_explanation_tells_where_a_document_ranks_and_what_kept_it_out(
+def test_explanation_gives_the_rank_of_a_document_or_the_filter_that_removed_it(
     client: FlaskClient, library: dict[str, int]
 ) -> None:
-    def target(**fields: Any) -> dict[str, Any]:
-        answer = client.post(f"{API}/explain", json={"query": "lava of a volcano", **fields})
-        assert answer.status_code == 200, answer.get_data(as_text=True)
-        found: dict[str, Any] = answer.get_json()["target"]
-        return found
+    def explain_target(**fields: Any) -> dict[str, Any]:
+        response = client.post(f"{API}/explain", json={"query": "lava of a volcano", **fields})
+        assert response.status_code == 200, response.get_data(as_text=True)
+        target: dict[str, Any] = response.get_json()["target"]
+        return target
 
-    found = target(document_id=library["fire"])
+    target = explain_target(document_id=library["fire"])
     best = search(client, "lava of a volcano")["results"][0]
-    assert (found["rank"], found["chunk_id"], found["kept_out"]) == (1, best["chunk_id"], [])
-    assert found["score"] == pytest.approx(best["match_score"])
-    assert target(chunk_id=best["chunk_id"])["document_id"] == library["fire"]
-    filtered = target(document_id=library["fire"], filters={"tags": ["law"]})
+    assert (target["rank"], target["chunk_id"], target["kept_out"]) == (1, best["chunk_id"], [])
+    assert target["score"] == pytest.approx(best["match_score"])
+    assert explain_target(chunk_id=best["chunk_id"])["document_id"] == library["fire"]
+    filtered = explain_target(document_id=library["fire"], filters={"tags": ["law"]})
     assert filtered["rank"] is None
     assert filtered["kept_out"][0]["reason"] == "filter"
 
 
-def test_explaining_what_is_not_there_is_not_found(client: FlaskClient, library: dict[str, int]) -> None:
-    for wanted in ({"document_id": 4711}, {"chunk_id": 4711}):
-        assert_problem(client.post(f"{API}/explain", json={"query": "lava", **wanted}), 404)
-    for wanted in ({"document_id": 0}, {"chunk_id": "1"}, {"chunk_id": 2**63}):
+def test_explaining_a_missing_target_returns_404(client: FlaskClient, library: dict[str, int]) -> None:
+    for fields in ({"document_id": 4711}, {"chunk_id": 4711}):
+        assert_problem(client.post(f"{API}/explain", json={"query": "lava", **fields}), 404)
+    for fields in ({"document_id": 0}, {"chunk_id": "1"}, {"chunk_id": 2**63}):
         assert_problem(
-            client.post(f"{API}/explain", json={"query": "lava", **wanted}), 422, next(iter(wanted))
+            client.post(f"{API}/explain", json={"query": "lava", **fields}), 422, next(iter(fields))
         )
 
 
-def test_weights_and_every_filter_fit_an_address(client: FlaskClient, library: dict[str, int]) -> None:
+def test_get_search_accepts_weights_and_all_filters(client: FlaskClient, library: dict[str, int]) -> None:
     fields = "weights=lexical:1,reef:3&min_coverage=0.1&created_after=2020-01-01&created_before=2999-01-01T00:00:00Z"
-    answer = client.get(f"{API}/search?q=volcano+flower+judge&fusion=rrf&preset=precise&{fields}")
-    assert answer.status_code == 200, answer.get_data(as_text=True)
+    response = client.get(f"{API}/search?q=volcano+flower+judge&fusion=rrf&preset=precise&{fields}")
+    assert response.status_code == 200, response.get_data(as_text=True)
     body = search(
         client, "volcano flower judge", fusion="rrf", weights={"lexical": 1, "reef": 3},
         filters={"min_coverage": 0.1, "created_after": "2020-01-01", "created_before": "2999-01-01T00:00:00Z"},
     )  # fmt: skip
-    assert answer.get_json()["results"] == body["results"]
+    assert response.get_json()["results"] == body["results"]
     assert (
-        answer.get_json()["weights"] == body["weights"] == {"lexical": 0.25, "reef": 0.75, "field_boost": 0.0}
+        response.get_json()["weights"]
+        == body["weights"]
+        == {"lexical": 0.25, "reef": 0.75, "field_boost": 0.0}
     )
     islands = client.get(f"{API}/search?q=volcano&island_ids=0,1&archipelago=0")
     assert islands.status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("parameters", "field"),
     [("weights=1", "weights"), ("weights=lexical", "weights"), ("weights=lexical:x", "weights"), ("weights=", "weights"),
      ("weights=lexical:1,lexical:2", "weights"), ("weights=words:1", "weights.words"), ("weights=reef:-1", "weights.reef"),
      ("weights=reef:nan", "weights.reef"), ("weights=reef:0", "weights"), ("archipelago=4", "archipelago"),
      ("island_ids=x", "island_ids"), ("created_after=soon", "created_after"), ("mode=words", "mode")],
 )  # fmt: skip
-def test_what_makes_no_sense_in_an_address_is_refused(empty: FlaskClient, asked: str, field: str) -> None:
-    assert_problem(empty.get(f"{API}/search?q=volcano&{asked}"), 422, field)
+def test_invalid_query_parameter_is_named(empty: FlaskClient, parameters: str, field: str) -> None:
+    assert_problem(empty.get(f"{API}/search?q=volcano&{parameters}"), 422, field)
 
 
-def test_an_explanation_tells_what_the_query_demands_and_what_a_score_is_made_of(
+def test_explanation_gives_required_and_excluded_words_and_score_parts(
     client: FlaskClient, library: dict[str, int]
 ) -> None:
-    asked = {
+    request = {
         "query": "lava volcano -frost",
         "document_id": library["fire"],
         "weights": {"lexical": 1, "reef": 1},
     }
-    body = client.post(f"{API}/explain", json=asked).get_json()
+    body = client.post(f"{API}/explain", json=request).get_json()
     assert (body["mode"], body["excluded"], body["required"]) == ("hybrid", ["frost"], [])
     assert body["weights"] == {"lexical": 0.5, "reef": 0.5, "field_boost": 0.0}
     assert {"lava", "volcano"} <= set(body["terms"])
     target = body["target"]
-    assert {one["term"] for one in target["matched_terms"]} >= {"lava", "volcano"}
+    assert {match["term"] for match in target["matched_terms"]} >= {"lava", "volcano"}
     assert target["scores"]["final"] == target["score"]
     assert target["would_rank"] == target["rank"] == 1
 
 
-def test_the_audit_log_knows_a_search_by_the_trace_id_of_its_answer(
+def test_audit_log_has_the_trace_id_of_the_response(
     settings: Settings, engine: Engine, library: dict[str, int], tmp_path: Path
 ) -> None:
     log = tmp_path / "audit.jsonl"
-    noting = dataclasses.replace(settings, audit="summary", audit_file=str(log))
-    with Engine(settings=noting, scorer=engine.scorer) as opened:
-        client = create_app(noting, engine=opened).test_client()
+    audited = dataclasses.replace(settings, audit="summary", audit_file=str(log))
+    with Engine(settings=audited, scorer=engine.scorer) as opened:
+        client = create_app(audited, engine=opened).test_client()
         bodies = [
             search(client, "lava of a volcano"),
             client.get(f"{API}/search?q=volcano").get_json(),

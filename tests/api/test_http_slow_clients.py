@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import PATIENCE, Running, answer_of, environment_of, request
+from running import PATIENCE, Running, environment_of, read_response, request
 from surface import API, VOLCANO
 from waiting import until
 
@@ -58,8 +58,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         started.end()
 
 
-def assert_answers(service: Running) -> None:
-    """Assert that the service answers health checks and searches of a new client."""
+def assert_responsive(service: Running) -> None:
+    """Assert that the service responds to health checks and searches of a new client."""
     with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").status_code == 200
@@ -67,7 +67,7 @@ def assert_answers(service: Running) -> None:
 
 
 def status_of(connection: socket.socket) -> int:
-    return int(answer_of(connection).split()[1])
+    return int(read_response(connection).split()[1])
 
 
 @pytest.mark.parametrize("path", [f"{API}/documents", f"{API}/documents/bulk", f"{API}/search"])
@@ -78,7 +78,7 @@ def test_slow_bodies_occupy_no_thread(service: Running, path: str) -> None:
             for _ in range(THREADS + 1):
                 connection = slow.enter_context(service.connect())
                 connection.sendall(request(f"POST {path}", b"", JSON, length) + b"5\r\n")
-        assert_answers(service)
+        assert_responsive(service)
 
 
 def test_body_that_arrives_in_pieces_is_accepted(service: Running) -> None:
@@ -94,7 +94,7 @@ def test_silent_connections_are_closed_for_new_ones(service: Running) -> None:
     """At the limit, the service closes the connection that has been idle longest."""
     with ExitStack() as silent:
         connections = [silent.enter_context(service.connect()) for _ in range(2 * MAX_CONNECTIONS)]
-        assert_answers(service)
+        assert_responsive(service)
         assert connections[0].recv(1) == b""
         connections[-1].sendall(request("GET /health"))
         assert status_of(connections[-1]) == 200
@@ -106,10 +106,10 @@ def test_active_connection_is_not_closed_for_new_ones(service: Running) -> None:
         uploading = stack.enter_context(service.connect())
         uploading.sendall(request(POST, b"", JSON, f"Content-Length: {len(body)}") + body[:10])
         # Afterwards the service has read the first bytes of the upload.
-        assert_answers(service)
+        assert_responsive(service)
         for _ in range(2 * MAX_CONNECTIONS):
             stack.enter_context(service.connect())
-        assert_answers(service)
+        assert_responsive(service)
         uploading.sendall(body[10:])
         assert status_of(uploading) == 202
 
@@ -140,7 +140,7 @@ def test_stalled_body_returns_408(guarded: Running) -> None:
     key = f"Authorization: Bearer {WRITE_KEY}"
     with guarded.connect() as connection:
         connection.sendall(request(POST, b"", JSON, key, "Content-Length: 100000") + b"{")
-        response = answer_of(connection)
+        response = read_response(connection)
         assert response.startswith(b"HTTP/1.1 408 ")
         assert json.loads(response.partition(b"\r\n\r\n")[2])["detail"] == "the body did not arrive in time"
         assert connection.recv(1) == b""
@@ -155,7 +155,7 @@ def test_body_below_the_minimum_rate_returns_408(guarded: Running) -> None:
         response = b""
         for _ in range(100):
             try:
-                response = answer_of(connection)
+                response = read_response(connection)
                 break
             except TimeoutError:
                 connection.sendall(b" ")
@@ -183,7 +183,7 @@ def test_request_without_the_required_key_is_refused_before_its_body(
     headers = [JSON, "Content-Length: 900000", *([f"Authorization: Bearer {key}"] if key else [])]
     with guarded.connect() as connection:
         connection.sendall(request(f"POST {path}", b"", *headers))
-        head, _, body = answer_of(connection).partition(b"\r\n\r\n")
+        head, _, body = read_response(connection).partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
     assert b"\r\nConnection: close" in head
     assert b"\r\nwww-authenticate: bearer" in head.lower()

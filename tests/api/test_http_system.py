@@ -1,4 +1,4 @@
-"""The service about itself, and what every answer carries."""
+"""Health, readiness, status and documentation of the service, and headers of all responses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from shoal.storage.database import Database
 from shoal_api import create_app
 
 
-def test_health_needs_nothing(empty: FlaskClient) -> None:
+def test_health_returns_ok_on_an_empty_library(empty: FlaskClient) -> None:
     assert empty.get("/health").get_json() == {"status": "ok"}
 
 
-def test_ready_names_every_check(client: FlaskClient) -> None:
-    answer = client.get("/ready")
-    assert answer.status_code == 200
-    assert answer.get_json()["checks"] == {"database": "ok", "scorer": "ok", "broker": "ok"}
-    assert answer.get_json()["warnings"] == []
+def test_ready_lists_all_checks(client: FlaskClient) -> None:
+    response = client.get("/ready")
+    assert response.status_code == 200
+    assert response.get_json()["checks"] == {"database": "ok", "scorer": "ok", "broker": "ok"}
+    assert response.get_json()["warnings"] == []
 
 
-def test_not_ready_without_the_database(client: FlaskClient, engine: Engine, settings: Settings) -> None:
+def test_ready_without_the_database_is_503(client: FlaskClient, engine: Engine, settings: Settings) -> None:
     engine.database.close()
     for file in settings.database_path.parent.glob("shoal.db*"):
         if file.is_file():
@@ -51,9 +51,9 @@ def break_broker(settings: Settings) -> None:
 
 def test_ready_without_the_broker_is_200_with_a_warning(client: FlaskClient, settings: Settings) -> None:
     break_broker(settings)
-    answer = client.get("/ready")
-    assert answer.status_code == 200
-    body = answer.get_json()
+    response = client.get("/ready")
+    assert response.status_code == 200
+    body = response.get_json()
     assert body["status"] == "ready"
     assert body["checks"] == {"database": "ok", "scorer": "ok", "broker": "failed"}
     [warning] = body["warnings"]
@@ -67,9 +67,9 @@ def test_ready_without_the_broker_is_200_with_a_warning(client: FlaskClient, set
 def test_ready_with_an_unreachable_redis_is_200_with_a_warning(settings: Settings, engine: Engine) -> None:
     unreachable = replace(settings, broker_url="redis://127.0.0.1:1/0")
     client = create_app(unreachable, engine=engine).test_client()
-    answer = client.get("/ready")
-    assert answer.status_code == 200
-    assert answer.get_json()["checks"]["broker"] == "failed"
+    response = client.get("/ready")
+    assert response.status_code == 200
+    assert response.get_json()["checks"]["broker"] == "failed"
     assert client.post(f"{API}/documents", json={"content": VOLCANO}).status_code == 202
 
 
@@ -85,7 +85,7 @@ def test_ready_without_broker_and_database_is_503(
     assert problem["checks"] == {"database": "failed", "scorer": "ok", "broker": "failed"}
 
 
-def test_not_ready_without_the_scorer(settings: Settings, tmp_path: Any) -> None:
+def test_ready_without_the_scorer_is_503(settings: Settings, tmp_path: Any) -> None:
     with Engine(settings=settings, lagoon_data_dir=tmp_path / "nowhere") as engine:
         client = create_app(settings, engine=engine).test_client()
         problem = assert_problem(client.get("/ready"), 503, "scorer")
@@ -93,7 +93,7 @@ def test_not_ready_without_the_scorer(settings: Settings, tmp_path: Any) -> None
         assert client.get("/health").status_code == 200
 
 
-def test_status_counts(client: FlaskClient, store: Store) -> None:
+def test_status_counts_documents_and_jobs(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     client.post(f"{API}/documents", json={"content": "More about lava. And ash."})
     status = client.get(f"{API}/status").get_json()
@@ -106,12 +106,12 @@ def test_status_counts(client: FlaskClient, store: Store) -> None:
     assert {"vocabulary_version", "n_stale_chunks", "n_custom_words", "workers", "db_bytes"} <= set(status)
 
 
-def test_no_answer_names_a_file_of_the_server(client: FlaskClient, settings: Settings) -> None:
+def test_responses_contain_no_path_of_the_server(client: FlaskClient, settings: Settings) -> None:
     for path in (f"{API}/status", "/metrics", "/ready", "/openapi.json", "/"):
         assert str(settings.database_path.parent) not in client.get(path).get_data(as_text=True), path
 
 
-def test_reefs_show_the_hierarchy(client: FlaskClient, store: Store) -> None:
+def test_reefs_response_names_the_reefs(client: FlaskClient, store: Store) -> None:
     store(VOLCANO)
     reefs = client.get(f"{API}/reefs")
     assert reefs.status_code == 200
@@ -132,7 +132,7 @@ def test_metrics_count_requests_by_route(client: FlaskClient, store: Store) -> N
     assert 'shoal_jobs{status="succeeded"} 1.0' in text
 
 
-def test_the_document_of_the_api_names_every_route(app: flask.Flask, client: FlaskClient) -> None:
+def test_openapi_document_lists_every_route(app: flask.Flask, client: FlaskClient) -> None:
     spec = client.get("/openapi.json").get_json()
     documented = {
         (method.upper(), path)
@@ -159,10 +159,10 @@ def test_the_document_of_the_api_names_every_route(app: flask.Flask, client: Fla
                 assert "default" in operation["responses"]
 
 
-def test_the_docs_page_needs_nothing_from_elsewhere(empty: FlaskClient) -> None:
-    answer = empty.get("/docs")
-    assert answer.status_code == 200
-    page = answer.get_data(as_text=True)
+def test_docs_page_loads_only_own_resources(empty: FlaskClient) -> None:
+    response = empty.get("/docs")
+    assert response.status_code == 200
+    page = response.get_data(as_text=True)
     assert "/api/v1/documents/bulk" in page
     assert "<script" not in page
     assert "style=" not in page
@@ -171,12 +171,12 @@ def test_the_docs_page_needs_nothing_from_elsewhere(empty: FlaskClient) -> None:
     for address in loaded:
         assert address.startswith("/")
         assert empty.get(address).status_code == 200
-    policy = answer.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
 
 
-def test_the_docs_page_is_fit_to_read(empty: FlaskClient) -> None:
+def test_docs_page_has_marked_code_and_ordered_statuses(empty: FlaskClient) -> None:
     page = empty.get("/docs").get_data(as_text=True)
     assert "`" not in page, "code is marked as code"
     assert "<code>wait=abc</code>" in page
@@ -191,7 +191,7 @@ def test_the_docs_page_is_fit_to_read(empty: FlaskClient) -> None:
     assert "pre-wrap" in empty.get("/static/docs.css").get_data(as_text=True)
 
 
-def test_the_document_of_the_api_says_which_errors_occur(empty: FlaskClient) -> None:
+def test_openapi_document_lists_the_errors_of_operations(empty: FlaskClient) -> None:
     paths = empty.get("/openapi.json").get_json()["paths"]
 
     def errors(method: str, path: str) -> set[str]:
@@ -205,7 +205,7 @@ def test_the_document_of_the_api_says_which_errors_occur(empty: FlaskClient) -> 
     assert errors("post", f"{API}/explain") == {"400", "404", "413", "415", "422", "503"}
 
 
-def test_every_parameter_of_a_search_is_described(empty: FlaskClient) -> None:
+def test_every_search_parameter_is_described(empty: FlaskClient) -> None:
     spec = empty.get("/openapi.json").get_json()
     for parameter in spec["paths"][f"{API}/search"]["get"]["parameters"]:
         assert parameter["description"], parameter["name"]
@@ -214,7 +214,7 @@ def test_every_parameter_of_a_search_is_described(empty: FlaskClient) -> None:
             assert member.get("description"), name
 
 
-def test_the_example_of_a_search_has_the_form_of_an_answer(client: FlaskClient, store: Store) -> None:
+def test_search_example_has_the_form_of_a_response(client: FlaskClient, store: Store) -> None:
     def form(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: form(inner) for name, inner in value.items()}
@@ -225,11 +225,11 @@ def test_the_example_of_a_search_has_the_form_of_an_answer(client: FlaskClient, 
         "content"
     ]
     [example] = content["application/json"]["examples"].values()
-    answer = client.get(f"{API}/search?q=lava+and+ash").get_json()
-    expected = form(answer)
+    response = client.get(f"{API}/search?q=lava+and+ash").get_json()
+    expected = form(response)
     # A text without headings has no section path.
     expected["results"][0]["section_path"] = ["str"]
-    # A library that learns nothing keeps no company.
+    # A library that learns nothing has no feedback.
     expected["query_info"]["feedback"] = [
         {"chunk_id": "int", "document_id": "int", "document_title": "str", "share": "float"}
     ]
@@ -239,28 +239,28 @@ def test_the_example_of_a_search_has_the_form_of_an_answer(client: FlaskClient, 
 @pytest.mark.parametrize(
     "address", ["/health", "/docs", f"{API}/status", "/nothing", f"{API}/documents/1", "/static/docs.css"]
 )
-def test_every_answer_has_its_trace_and_guards(empty: FlaskClient, address: str) -> None:
-    answer = empty.get(address)
-    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["X-Trace-Id"])
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["X-Frame-Options"] == "DENY"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
-    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert empty.get(address).headers["X-Trace-Id"] != answer.headers["X-Trace-Id"]
+def test_every_response_has_a_trace_id_and_security_headers(empty: FlaskClient, address: str) -> None:
+    response = empty.get(address)
+    assert re.fullmatch(r"[0-9a-f]{32}", response.headers["X-Trace-Id"])
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert empty.get(address).headers["X-Trace-Id"] != response.headers["X-Trace-Id"]
 
 
-def test_a_request_leaves_a_line_in_the_log(empty: FlaskClient) -> None:
+def test_request_is_logged_in_one_line(empty: FlaskClient) -> None:
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        answer = empty.get(f"{API}/documents/1%0Ainjected")
+        response = empty.get(f"{API}/documents/1%0Ainjected")
         empty.get("/health")
     line = lines[0]
     assert line["event"] == "request"
     assert line["method"] == "GET"
     assert line["status"] == 404
     assert line["ms"] >= 0
-    assert line["trace_id"] == answer.headers["X-Trace-Id"]
+    assert line["trace_id"] == response.headers["X-Trace-Id"]
     assert "\n" not in line["path"]
-    assert lines[1]["log_level"] == "debug", "health checks would drown everything else"
+    assert lines[1]["log_level"] == "debug", "health checks are too frequent for the info level"
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_request_leaves_a_line_in_the_log(empty: FlaskClient) -> None:
         (DiskFullError("secret /srv/path"), 507),
     ],
 )
-def test_a_failure_of_the_service_tells_no_secrets(
+def test_error_response_contains_no_internals(
     client: FlaskClient, engine: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -279,25 +279,25 @@ def test_a_failure_of_the_service_tells_no_secrets(
 
     monkeypatch.setattr(engine, "status", fail)
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        answer = client.get(f"{API}/status")
-    problem = assert_problem(answer, status)
-    assert "secret" not in answer.get_data(as_text=True)
-    told = [line for line in lines if line["log_level"] == "error"]
-    assert told
-    assert told[0]["trace_id"] == problem["trace_id"]
+        response = client.get(f"{API}/status")
+    problem = assert_problem(response, status)
+    assert "secret" not in response.get_data(as_text=True)
+    errors = [line for line in lines if line["log_level"] == "error"]
+    assert errors
+    assert errors[0]["trace_id"] == problem["trace_id"]
 
 
-def test_a_busy_database_answers_503_and_when_to_come_back(
+def test_busy_database_returns_503_with_retry_after(
     client: FlaskClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.storage.database.BUSY_TIMEOUT_MS", 100)
     monkeypatch.setattr("shoal.storage.database._PRAGMAS", ("PRAGMA busy_timeout = 100",))
-    with Engine(settings=settings, scorer=FakeScorer()) as impatient:
-        client = create_app(settings, engine=impatient).test_client()
-        other = Database(settings.database_url)
-        with other.write():
-            answer = client.post(f"{API}/documents", json={"content": VOLCANO})
-        other.close()
-        assert_problem(answer, 503)
-        assert answer.headers["Retry-After"]
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        client = create_app(settings, engine=engine).test_client()
+        writer = Database(settings.database_url)
+        with writer.write():
+            response = client.post(f"{API}/documents", json={"content": VOLCANO})
+        writer.close()
+        assert_problem(response, 503)
+        assert response.headers["Retry-After"]
         assert client.get(f"{API}/jobs").get_json()["total"] == 0

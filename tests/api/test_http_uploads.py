@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from fake_scorer import FakeScorer
-from running import PATIENCE, Running, answer_of, environment_of
+from running import PATIENCE, Running, environment_of, read_response
 from surface import API, VOLCANO
 
 from shoal.engine import Engine
@@ -132,7 +132,7 @@ def test_aborted_upload_stores_nothing(
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
             connection.shutdown(socket.SHUT_WR)
-            response = answer_of(connection)
+            response = read_response(connection)
             assert response.startswith(b"HTTP/1.1 400 "), response
     logged = until(lambda: posts(running)[n_before:])
     assert json.loads(logged[0])["status"] == 400
@@ -149,9 +149,9 @@ def posts(running: Running) -> list[str]:
 
 
 def assert_no_rows(settings: Settings) -> None:
-    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.read() as connection:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.snapshot() as snapshot:
         for table in ("jobs", "job_items", "job_item_contents"):
-            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0
+            assert snapshot.value(f"SELECT COUNT(*) FROM {table}") == 0
 
 
 def kill(running: Running) -> None:
@@ -226,12 +226,12 @@ def test_full_disk_returns_507_and_accepted_documents_are_complete(
         limited.end()
     assert accepted
     # Without the limit, every accepted text is waiting in the queue.
-    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.read() as connection:
+    with Engine(settings=settings, scorer=FakeScorer()) as engine, engine.database.snapshot() as snapshot:
         stored_items = """SELECT i.job_id, COUNT(c.content) FROM job_items i
                    JOIN jobs j ON j.id = i.job_id AND j.status = 'enqueued'
                    LEFT JOIN job_item_contents c ON c.item_id = i.id AND LENGTH(c.content) = i.n_bytes
                    GROUP BY i.job_id"""
-        assert dict(connection.exec_driver_sql(stored_items).all()) == accepted  # type: ignore[arg-type]
+        assert dict(snapshot.rows(stored_items)) == accepted  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(

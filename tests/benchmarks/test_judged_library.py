@@ -1,4 +1,4 @@
-"""What the benchmark of hybrid search computes in arrays is what a search answers."""
+"""The scores that the benchmark of hybrid search computes in arrays equal those of a search."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def test_the_signals_are_those_of_searches(library: JudgedLibrary) -> None:
 def test_the_default_is_that_of_searches(library: JudgedLibrary) -> None:
     lexical, reef = library.lexical(), library.overlap(feedback_profiles(library, FeedbackOptions()))
     blended = default_blend(library, of_best(lexical), of_best(reef))
-    found = searched(library, "hybrid")
+    scores = searched(library, "hybrid")
     # Searches make the weights add up to 1, which changes no ranking.
-    assert of_best(blended) == pytest.approx(of_best(found), abs=1e-4)
+    assert of_best(blended) == pytest.approx(of_best(scores), abs=1e-4)
 
 
 def test_ndcg_counts_documents_by_their_best_chunk_and_equal_texts_each(library: JudgedLibrary) -> None:
@@ -97,5 +97,5 @@ def test_ndcg_counts_documents_by_their_best_chunk_and_equal_texts_each(library:
         ({"whale"}, None),
     ],
 )
-def test_rare_tokens_are_told_apart(forms: set[str], kind: str | None) -> None:
+def test_rare_tokens_are_classified(forms: set[str], kind: str | None) -> None:
     assert kind_of(forms) == kind

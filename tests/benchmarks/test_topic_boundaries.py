@@ -9,11 +9,11 @@ from benchmarks.segmentation_measures import pk, window_diff, window_length
 
 
 @pytest.mark.parametrize(
-    ("reference", "found", "expected_pk", "expected_window_diff"),
+    ("reference", "hypothesis", "expected_pk", "expected_window_diff"),
     [
         # Ten sentences, a change before the sixth: k = 2, pairs (0, 2) to (7, 9).
         ([5], [5], 0, 0),
-        ([5], [], 2 / 8, 2 / 8),  # (3, 5) and (4, 6) are told apart by the reference only
+        ([5], [], 2 / 8, 2 / 8),  # (3, 5) and (4, 6) are separated by the reference only
         ([5], [6], 2 / 8, 2 / 8),  # (3, 5) only by the reference, (5, 7) only by the other
         ([5], [5, 6], 1 / 8, 2 / 8),  # (5, 7); and (4, 6), which has two boundaries instead of one
         ([5], [1], 3 / 8, 3 / 8),  # (0, 2) too: a boundary before the second sentence is seen once
@@ -21,27 +21,27 @@ from benchmarks.segmentation_measures import pk, window_diff, window_length
     ],
 )
 def test_measures_of_ten_sentences_counted_by_hand(
-    reference: list[int], found: list[int], expected_pk: float, expected_window_diff: float
+    reference: list[int], hypothesis: list[int], expected_pk: float, expected_window_diff: float
 ) -> None:
     assert window_length(reference, 10) == 2
-    assert pk(reference, found, 10) == pytest.approx(expected_pk)
-    assert window_diff(reference, found, 10) == pytest.approx(expected_window_diff)
+    assert pk(reference, hypothesis, 10) == pytest.approx(expected_pk)
+    assert window_diff(reference, hypothesis, 10) == pytest.approx(expected_window_diff)
 
 
 BOUNDARIES = st.sets(st.integers(1, 29))
 
 
 @given(BOUNDARIES, BOUNDARIES)
-def test_measures_follow_their_definitions(reference: set[int], found: set[int]) -> None:
+def test_measures_follow_their_definitions(reference: set[int], hypothesis: set[int]) -> None:
     k = window_length(reference, 30)
     pairs = [(i, i + k) for i in range(30 - k)]
 
     def between(boundaries: set[int], pair: tuple[int, int]) -> int:
         return sum(pair[0] < boundary <= pair[1] for boundary in boundaries)
 
-    told_apart = [(between(reference, pair), between(found, pair)) for pair in pairs]
-    assert pk(reference, found, 30) == pytest.approx(np.mean([(a > 0) != (b > 0) for a, b in told_apart]))
-    assert window_diff(reference, found, 30) == pytest.approx(np.mean([a != b for a, b in told_apart]))
+    counts = [(between(reference, pair), between(hypothesis, pair)) for pair in pairs]
+    assert pk(reference, hypothesis, 30) == pytest.approx(np.mean([(a > 0) != (b > 0) for a, b in counts]))
+    assert window_diff(reference, hypothesis, 30) == pytest.approx(np.mean([a != b for a, b in counts]))
 
 
 def test_boundaries_outside_of_the_text_are_refused() -> None:
@@ -62,10 +62,10 @@ def test_the_quick_rival_cuts_where_the_slow_one_does() -> None:
     for w, k in ((5, 2), (5, 10), (8, 3), (20, 10)):
         settings = {"w": w, "k": k, "stopwords": {"the", "of"}, "demo_mode": True}
         expected = texttiling.TextTilingTokenizer(**settings).tokenize(text)
-        found = Tiling(**settings).tokenize(text)
-        assert found[0] == pytest.approx(expected[0])
-        assert found[3] == expected[3]
-        assert w == 20 or any(found[3])
+        tokens = Tiling(**settings).tokenize(text)
+        assert tokens[0] == pytest.approx(expected[0])
+        assert tokens[3] == expected[3]
+        assert w == 20 or any(tokens[3])
 
 
 def test_documents_are_made_of_pieces_of_different_articles() -> None:

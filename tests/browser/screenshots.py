@@ -30,7 +30,7 @@ from running_service import Service, shoal
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 1600)
 SCHEMES = ("light", "dark")
-QUERY = "how insects help plants to reproduce"
+QUERY = "why do plants need insects"
 FOLD_HEIGHT = 900
 """Height of the window, pixels."""
 MAX_HEIGHT = 12_000

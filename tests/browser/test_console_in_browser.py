@@ -82,6 +82,17 @@ def test_click_on_the_ribbon_opens_the_passage(page: Page, library: str) -> None
     expect(page.locator(".ribbon .marker")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [360, 800, 1600])
+def test_strip_and_rows_have_the_same_edges(page: Page, library: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{library}/library")
+    page.locator("table.list th a").first.click()
+    expect(page.locator("#ribbon")).to_be_visible()
+    boxes = [svg.bounding_box() for svg in page.locator("#ribbon svg, .rows > svg").all()]
+    assert len(boxes) > 2
+    assert len({(box["x"], box["width"]) for box in boxes if box}) == 1
+
+
 def test_ribbon_is_operated_with_the_keyboard(page: Page, library: str) -> None:
     page.goto(f"{library}/library")
     page.locator("table.list th a").first.click()

@@ -205,9 +205,9 @@ def work(engine: Engine, *, succeed: bool = True) -> None:
         if succeed:
             process(batch, engine.database, handlers, engine.settings)
             continue
-        with engine.database.write() as connection:
+        with engine.database.write() as transaction:
             outcome = Outcome(ItemStatus.failed, error="the disk was full")
-            finish_items(connection, [(item, outcome) for item in batch.items], batch.owner)
+            finish_items(transaction, [(item, outcome) for item in batch.items], batch.owner)
 
 
 def test_failed_items_are_retried_on_the_job_page(page: Page, idle_address: str, engine: Engine) -> None:

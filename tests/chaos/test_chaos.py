@@ -155,7 +155,7 @@ def ingest_undisturbed(texts: list[Text], trial: Trial, path: Path) -> list[tupl
     """The line hashes of a library that this process ingests without kills."""
     with Engine(settings=Settings(database_url=f"sqlite:///{path}", wave_bytes=trial.wave_bytes)) as engine:
         engine.ingest_many(texts)
-        return line_hashes(engine.export(canonical=True))
+        return line_hashes(engine.maintenance.export(canonical=True))
 
 
 def get_json(url: str) -> dict[str, object] | None:

@@ -59,7 +59,7 @@ HEAD = "| metric | kind | labels | meaning |\n|---|---|---|---|\n"
 OF_PROCESS = ("shoal_http_", "shoal_search_", "shoal_postings_")
 """Prefixes of the metrics that the process counts or keeps in its memory."""
 OF_ENUMS = {"mode", "stage"}
-"""Labels with a fixed set of values. `status` has one too, except for HTTP answers."""
+"""Labels with a fixed set of values. `status` has one too, except for HTTP responses."""
 
 
 def page() -> str:

@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
 INTRODUCTION = """\
 # The HTTP API
 
-A running service has the same reference at `/docs`, and for programs at `/openapi.json`. Every answer has
+A running service has the same reference at `/docs`, and for programs at `/openapi.json`. Every response has
 an `X-Trace-Id`, which the log lines of the request have too. Errors are `application/problem+json` ([RFC
 9457](https://www.rfc-editor.org/rfc/rfc9457)). If the service has keys, send `Authorization: Bearer KEY`.
 
@@ -52,10 +52,10 @@ def _operation(operation: Operation) -> str:
         parts += ["| parameter | in | meaning |", "|---|---|---|", *rows, ""]
     for kind, shape in operation.body:
         parts.append(f"Body, `{kind}`:\n\n```text\n{shape}\n```\n")
-    for answer in operation.answers:
-        parts.append(f"Response {answer.status}: {answer.description}\n")
-        if answer.shape:
-            parts.append(f"```text\n{answer.shape}\n```\n")
+    for response in operation.responses:
+        parts.append(f"Response {response.status}: {response.description}\n")
+        if response.shape:
+            parts.append(f"```text\n{response.shape}\n```\n")
     if operation.errors:
         errors = ", ".join(
             f"{'other' if s == 'default' else s} ({meaning})" for s, meaning in operation.errors

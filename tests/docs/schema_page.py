@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import textwrap
 from pathlib import Path
@@ -20,14 +21,17 @@ schema at revision {revision}, as SQLite reports it.
 
 The tables for users are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
 `custom_words` and `custom_word_reefs`. The others serve retrieval, jobs and learning. The topics of a
-document's passages, in SQL:
+document's passages, in SQL, with the default of `SHOAL_LABEL_THRESHOLD`:
 
 ```sql
-SELECT c.start_line, c.end_line, r.reef_name, r.z_score
-FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
-WHERE c.document_id = 1 AND r.rank < 3
-ORDER BY c.chunk_index, r.rank;
+SELECT c.start_line, c.end_line, r.reef_name, r.probability
+FROM chunks c LEFT JOIN chunk_reefs r ON r.chunk_id = c.id AND r.probability >= 0.5
+WHERE c.document_id = 1
+ORDER BY c.chunk_index, r.probability DESC;
 ```
+
+A passage without such a reef has no clear subject. `rank` orders the reefs of a passage by z-score, as rankings
+use them; `top_reef_id` and `top_reef_name` are the most probable reef, however improbable.
 
 """
 TABLES = """
@@ -36,6 +40,8 @@ TABLES = """
       AND name NOT GLOB 'chunk_fts_*' AND name <> 'alembic_version'
     ORDER BY rowid
 """
+ADDED = re.compile(r"^( *)(\w+ .*?), (\w+ (?:INTEGER|REAL|TEXT)\b.*?)(,?)( *--.*)?$")
+"""A line with columns that later migrations added to it: SQLite writes them before the comment."""
 INDEXES = """
     SELECT sql FROM sqlite_master
     WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL
@@ -63,11 +69,19 @@ def _table(name: str, sql: str, indexes: list[str]) -> str:
 
 
 def _dedented(sql: str) -> str:
-    """Remove the indentation that a statement has in its migration."""
-    first, *lines = [line.rstrip() for line in sql.split("\n")]
+    """Remove the indentation that a statement has in its migration, and give added columns their own lines."""
+    first, *lines = [part for line in sql.split("\n") for part in _columns(line.rstrip())]
     closing = [lines.pop().strip()] if lines and lines[-1].strip().startswith(")") else []
     body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
     return "\n".join([first, *([body] if lines else []), *closing])
+
+
+def _columns(line: str) -> list[str]:
+    """Split a line after its first column, unless the rest is a comment."""
+    found = ADDED.match(line)
+    if found is None or "--" in found[2]:
+        return [line]
+    return [f"{found[1]}{found[2]},{found[5] or ''}", *_columns(f"{found[1]}{found[3]}{found[4]}")]
 
 
 if __name__ == "__main__":

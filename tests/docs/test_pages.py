@@ -18,13 +18,12 @@ import rest_page
 import schema_page
 import settings_page
 
+from benchmarks.language import RETIRED
 from shoal.cli.app import MODULES, run
 from shoal.engine import Engine
 from shoal.settings import Settings, describe
 
 ROOT = Path(__file__).resolve().parents[2]
-RENAMED_SETTINGS = {"SHOAL_COMPANY_SHARE"}
-"""Former names that the changelog lists."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SAMPLE = ROOT / "shoal" / "sample_corpus"
 
@@ -126,15 +125,30 @@ def test_index_links_to_every_page() -> None:
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
 
 
+def test_pytest_selections_in_the_pages_select_tests() -> None:
+    tests = [
+        f"{path.relative_to(ROOT)}::{name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    ]
+    selections = [
+        (folder, word)
+        for page in PAGES
+        for folder, words in re.findall(r"`pytest (\S+) -k \"?([\w ]+)", page.read_text())
+        for word in words.split(" or ")
+    ]
+    assert selections
+    for folder, word in selections:
+        assert any(test.startswith(folder) and word in test for test in tests), (folder, word)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_settings_in_the_pages_exist(page: Path) -> None:
     known = {setting["name"] for setting in describe()}
     for name in re.findall(r"\bSHOAL_[A-Z0-9_]+…?", page.read_text()):
         if name.endswith("…"):
             assert any(setting.startswith(name[:-1]) for setting in known), name
-        elif not name.startswith("SHOAL_TEST_") and not (
-            page.name == "CHANGELOG.md" and name in RENAMED_SETTINGS
-        ):
+        elif not name.startswith("SHOAL_TEST_") and not (page.name == "CHANGELOG.md" and name in RETIRED):
             assert name in known
 
 
@@ -167,7 +181,7 @@ def test_export_fields_match_the_formats_page(canonical: bool, tmp_path: Path) -
             engine.ingest(
                 title=f"Note {i}", content=f"The zorblax {i} lives in the sea. A zorblax eats fish."
             )
-        records = [json.loads(line) for line in engine.export(canonical=canonical)]
+        records = [json.loads(line) for line in engine.maintenance.export(canonical=canonical)]
     page = (ROOT / "docs" / "formats.md").read_text()
     for kind in ("export", "document", "chunk", "custom_word"):
         table = re.search(rf"^`{kind}`:\n\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)

@@ -112,8 +112,8 @@ class Targets:
 
     def routes(self) -> Routes:
         """Return the rules that support GET, with the names of their parameters."""
-        answer = self._send(b"GET /openapi.json\n\n")[1]
-        paths = json.loads(answer)["paths"]
+        response = self._send(b"GET /openapi.json\n\n")[1]
+        paths = json.loads(response)["paths"]
         names = {
             re.sub(r"\{.*?\}", "<>", path): [
                 one["name"] for one in operations["get"].get("parameters", []) if "name" in one
@@ -132,11 +132,11 @@ class Targets:
     def _text(self, data: bytes, form: DocFormat) -> Outcome:
         try:
             draft = make_draft(content=_decoded(data), format=form, settings=self._settings)
-            seen = self._discovery.look(draft)
+            discovered = self._discovery.observe(draft)
         except DocumentError as error:
             return Outcome(_skeleton(type(error).__name__, str(error)))
-        scored = scored_document(seen.analyzed, self._scorer)
-        parsed = seen.analyzed.parsed
+        scored = scored_document(discovered.document, self._scorer)
+        parsed = discovered.document.parsed
 
         def check() -> None:
             check_parsed(draft.content, parsed, self._settings.max_chunk_chars)
@@ -214,14 +214,14 @@ class Targets:
     def _query(self, data: bytes) -> Outcome:
         query = data.decode("utf-8", "replace")[: self._settings.max_query_chars]
         parsed = parse_query(query, max_words=self._settings.max_query_terms)
-        answers = []
+        responses = []
         if query.strip():
-            answers.append(self._reading.search(query, include_scores=True, context=1))
+            responses.append(self._reading.search(query, include_scores=True, context=1))
 
         def check() -> None:
             hold(len(parsed.about) == len(query), "what a query is about has its length")
-            for answer in answers:
-                for result in answer.results:
+            for response in responses:
+                for result in response.results:
                     hold(
                         all(0 <= start < end <= len(result.text) for start, end in result.highlights),
                         "highlights are in the text",
@@ -233,7 +233,7 @@ class Targets:
                 parsed.terms,
                 parsed.required,
                 parsed.excluded,
-                *(answer.warnings for answer in answers),
+                *(response.warnings for response in responses),
             )
         ]
         return Outcome(f"{sizes} {parsed.is_text}", check=check)
@@ -257,9 +257,9 @@ class Targets:
                 "an error is not much longer than its request",
             )
             hold(
-                b"Traceback (most recent" not in body or b"Traceback" in data, "an answer holds no traceback"
+                b"Traceback (most recent" not in body or b"Traceback" in data, "a response holds no traceback"
             )
-            hold("x-trace-id" in headers, "an answer has a trace id")
+            hold("x-trace-id" in headers, "a response has a trace id")
 
         detail = body[:2000].decode("utf-8", "replace") if status >= 400 else ""
         return Outcome(f"{data.split(b'?')[0][:40]!r} {status} {_skeleton(detail)}", check=check)
@@ -267,8 +267,8 @@ class Targets:
     def _send(self, data: bytes) -> tuple[int, bytes, Mapping[str, str], list[Any]]:
         app = self._app if READING.match(data[:40].decode("latin-1")) else self._writing_service()
         self.failures.clear()
-        answer, status, headers = run_wsgi_app(app, environment(data), buffered=True)
-        body = b"".join(answer)
+        response, status, headers = run_wsgi_app(app, environment(data), buffered=True)
+        body = b"".join(response)
         return int(status.split()[0]), body, {k.lower(): v for k, v in headers.items()}, list(self.failures)
 
     def _log(self, _logger: object, _method: str, event: dict[str, Any]) -> Any:

@@ -46,6 +46,8 @@ REPEATED = [
     "# a\n", "# a\nb\n", "#\n", "# ", "== a ==\n", "\n\nAbc\n===\n\n", "\n\nCHAPTER I\n\nTitle\n\n", "I\n\n", "CHAPTER I\n\n",
     "***\n", "\n---", "a\n---\n", "a|b\n-|-\n", "|-", "| a |\n", "    a\n\n", "[a]: b\n", "[a](b)", "[a](b ", "[a](", "](", "[", "![",
     "<!-- ", "<!-- a -->\n", "<a ", "<b>", "&a", "http://", "Main article: ", "_ ", "**a** ", "`a` ", "\n", " ", "\t", "[12]",
+    "[edit", "[edit]", "[edit]\n", "Home | ", "Home | About\n", "Contents\n", "Contents\nx ... 1\n", "Page 1\n\n",
+    "*** END OF THE PROJECT GUTENBERG EBOOK ***\n",
 ]  # fmt: skip
 """Pieces repeated to fill a document. The short run parses them in
 tests/shoal/formats/test_parsing_properties.py."""

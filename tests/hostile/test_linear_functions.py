@@ -75,7 +75,7 @@ def test_headings_take_linear_time(heading: Texts) -> None:
 OTHERS: dict[str, tuple[Callable[[str], object], Texts]] = {
     "accents on a letter": (tokenise, lambda n: "a" + ACCENTS * n),
     "accents on a letter in a passage": (
-        lambda text: find_highlights([text], Highlighter(frozenset(["a"]), frozenset(["a"]), ())),
+        lambda text: find_highlights([text], Highlighter(frozenset(["a"]), ())),
         lambda n: "a" + ACCENTS * n,
     ),
     "blanks in a quotation": (quoted, lambda n: "a" + " " * n + "b"),

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ from shoal.errors import (
     SettingsError,
     UnknownFormatError,
 )
+from shoal.formats.drafts import make_draft
+from shoal.models import DocumentFields
 from shoal.settings import Settings
 
 RAIN = (
@@ -61,16 +63,16 @@ def test_document_is_returned_with_sections_chunks_and_content(engine: Engine) -
         title="Volcanoes", content=LAVA, format="markdown", tags=["b", "a"], metadata={"x": [1]}
     )
     assert lava.id is not None
-    detail = engine.document(lava.id)
+    detail = engine.documents.get(lava.id)
     assert (detail.document.title, detail.document.format) == ("Volcanoes", DocFormat.markdown)
     assert (detail.document.tags, detail.document.metadata) == (("a", "b"), {"x": [1]})
     assert [section.path for section in detail.sections if section.n_chunks] == [("Fire",), ("Fire", "Stone")]
     headings = [LAVA[span.start_char : span.end_char] for span in detail.report.left_out]
     assert [heading.strip() for heading in headings] == ["# Fire", "## Stone"]
-    page = engine.chunks(lava.id)
+    page = engine.documents.chunks(lava.id)
     assert page.total == lava.n_chunks == len(page.chunks)
-    assert engine.content(lava.id) == LAVA
-    second = engine.chunks(lava.id, limit=1, offset=1, n_reefs=1)
+    assert engine.documents.content(lava.id) == LAVA
+    second = engine.documents.chunks(lava.id, limit=1, offset=1, n_reefs=1)
     assert [chunk.id for chunk in second.chunks] == [page.chunks[1].id]
     assert second.chunks[0].reefs == page.chunks[1].reefs[:1]
 
@@ -126,7 +128,7 @@ def test_ingest_many_returns_one_result_per_document_in_order(engine: Engine) ->
     assert codes == [None, "empty_document", None, invalid, invalid, invalid, None]
     for i, message in ((1, "no text"), (3, "colour"), (4, "content"), (5, "document")):
         assert message in (results[i].error or ""), results[i]
-    assert engine.document(2).document.format is DocFormat.markdown
+    assert engine.documents.get(2).document.format is DocFormat.markdown
     assert n_documents(engine) == 2
 
 
@@ -166,41 +168,88 @@ def test_file_name_gives_title_format_and_source_path(engine: Engine, tmp_path: 
     path.write_bytes(b"\xef\xbb\xbf" + LAVA.replace("\n", "\r\n").encode())
     result = engine.ingest_file(path, tags=["files"])
     assert result.id is not None
-    document = engine.document(result.id).document
+    document = engine.documents.get(result.id).document
     assert (document.title, document.source_path) == ("Fire and Stone", str(path))
     assert (document.format, document.tags) == (DocFormat.markdown, ("files",))
-    assert engine.content(result.id) == LAVA.replace("\n", "\r\n")
+    assert engine.documents.content(result.id) == LAVA.replace("\n", "\r\n")
     with pytest.raises(NotFoundError):
         engine.ingest_file(tmp_path / "nowhere.txt")
+
+
+def test_unknown_and_positional_fields_are_refused(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "rain.txt"
+    path.write_text(RAIN, encoding="utf-8")
+    document_id = engine.ingest(content=LAVA).id
+    assert document_id is not None
+    calls: list[Callable[..., object]] = [
+        lambda **fields: engine.ingest(content=RAIN, **fields),
+        lambda **fields: engine.ingest_file(path, **fields),
+        lambda **fields: engine.documents.replace(document_id, content=RAIN, **fields),
+        lambda **fields: engine.documents.replace_file(document_id, path, **fields),
+        lambda **fields: make_draft(content=RAIN, settings=engine.settings, **fields),
+    ]
+    for call in calls:
+        for value in ("Rain", None):
+            with pytest.raises(TypeError, match="'tilte'"):
+                call(tilte=value)
+    with pytest.raises(TypeError):
+        engine.ingest(RAIN)  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        engine.ingest_file(path, "Rain")  # type: ignore[misc]
+    assert engine.ingest_many([{"content": RAIN, "tilte": "Rain"}])[0].error == (
+        "tilte: is not a field of a document"
+    )
+    assert n_documents(engine) == 1
+
+
+def test_missing_fields_get_the_default_and_in_a_replacement_stay(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "wet-season.md"
+    path.write_text(RAIN, encoding="utf-8")
+    nothing: DocumentFields = dict.fromkeys(DocumentFields.__annotations__)  # type: ignore[assignment]
+    first = engine.ingest_file(path, **nothing)
+    assert (first.title, first.tags) == ("Wet Season", ())
+    second = engine.ingest(content=LAVA, title="Fire", tags=["hot"], metadata={"x": 1}, source_path="a.md")
+    assert second.id is not None
+    before = engine.documents.get(second.id).document
+    engine.documents.replace(second.id, content=COURT, **nothing)
+    after = engine.documents.get(second.id).document
+    for name in DocumentFields.__annotations__:
+        assert getattr(after, name) == getattr(before, name), name
+    assert first.id is not None
+    engine.documents.delete(first.id)
+    engine.documents.replace_file(second.id, path, **nothing)
+    after = engine.documents.get(second.id).document
+    assert (after.title, after.tags, after.metadata) == ("Fire", ("hot",), {"x": 1})
+    assert (after.source_path, after.format) == (str(path), DocFormat.markdown)
 
 
 def test_tags_filter_listing_and_search(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN, tags=["wet", "sky"])
     engine.ingest(title="Volcanoes", content=LAVA, tags=["hot"])
-    assert engine.set_tags(2, [" dry  land ", "dry land"]) == ("dry land",)
-    assert [document.id for document in engine.documents(tag="dry land").documents] == [2]
-    assert engine.documents(tag="hot").documents == ()
+    assert engine.documents.set_tags(2, [" dry  land ", "dry land"]) == ("dry land",)
+    assert [document.id for document in engine.documents.list(tag="dry land").documents] == [2]
+    assert engine.documents.list(tag="hot").documents == ()
     assert engine.search("rain and lava", tags=["dry land"]).results[0].document_id == 2
     assert engine.search("rain and lava", tags=["dry land", "wet"]).results == []
     either = {"tags": ["dry land", "wet"], "tags_match": "any"}
     assert {r.document_id for r in engine.search("rain and lava", filters=either).results} == {1, 2}
     with pytest.raises(NotFoundError):
-        engine.set_tags(99, ["x"])
+        engine.documents.set_tags(99, ["x"])
     with pytest.raises(InvalidFieldError):
-        engine.set_tags(1, ["x" * 65])
-    assert engine.document(1).document.tags == ("sky", "wet")
+        engine.documents.set_tags(1, ["x" * 65])
+    assert engine.documents.get(1).document.tags == ("sky", "wet")
 
 
 def test_listing_has_pages_and_finds_text_literally(engine: Engine) -> None:
     for i, title in enumerate(["100% Rain", "100 Rains", "Snow_fall", "Snowfall", "Été"]):
         engine.ingest(title=title, content=f"{RAIN} {i}", source_path=f"shelf/{i}.txt")
-    assert [d.title for d in engine.documents(q="100% r").documents] == ["100% Rain"]
-    assert [d.title for d in engine.documents(q="snow_").documents] == ["Snow_fall"]
-    assert [d.id for d in engine.documents(q="SHELF/3").documents] == [4]
-    page = engine.documents(limit=2, offset=3)
+    assert [d.title for d in engine.documents.list(q="100% r").documents] == ["100% Rain"]
+    assert [d.title for d in engine.documents.list(q="snow_").documents] == ["Snow_fall"]
+    assert [d.id for d in engine.documents.list(q="SHELF/3").documents] == [4]
+    page = engine.documents.list(limit=2, offset=3)
     assert ([d.title for d in page.documents], page.total) == (["Snowfall", "Été"], 5)
-    assert engine.documents(limit=0).total == 5
-    assert engine.documents(offset=100).documents == ()
+    assert engine.documents.list(limit=0).total == 5
+    assert engine.documents.list(offset=100).documents == ()
     for arguments in (
         {"q": "\ud83d"},
         {"tag": "\ud83d"},
@@ -210,17 +259,17 @@ def test_listing_has_pages_and_finds_text_literally(engine: Engine) -> None:
         {"offset": "1"},
     ):
         with pytest.raises(QueryError):
-            engine.documents(**arguments)
+            engine.documents.list(**arguments)
 
 
 def test_deleted_document_is_gone_from_search_and_reads(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA)
     assert engine.search("lava").results
-    assert engine.delete_document(2) is True
-    assert engine.delete_document(2) is False
+    assert engine.documents.delete(2) is True
+    assert engine.documents.delete(2) is False
     assert engine.search("lava and granite").results == []
-    for read in (engine.document, engine.chunks, engine.content):
+    for read in (engine.documents.get, engine.documents.chunks, engine.documents.content):
         with pytest.raises(NotFoundError):
             read(2)
     again = engine.ingest(title="Volcanoes", content=LAVA)
@@ -234,18 +283,18 @@ def test_deletion_makes_the_file_smaller(settings: Settings) -> None:
         engine.ingest(title="Long", content=long_text)
     full_size = engine.database.path.stat().st_size
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        engine.delete_document(2)
+        engine.documents.delete(2)
     assert engine.database.path.stat().st_size < full_size / 2
 
 
 @pytest.mark.parametrize("document_id", [0, -1, 2**63, 10**30])
 def test_impossible_document_ids_are_not_found(engine: Engine, document_id: int) -> None:
-    for read in (engine.document, engine.chunks, engine.content):
+    for read in (engine.documents.get, engine.documents.chunks, engine.documents.content):
         with pytest.raises(NotFoundError):
             read(document_id)
     with pytest.raises(NotFoundError):
-        engine.set_tags(document_id, ["x"])
-    assert engine.delete_document(document_id) is False
+        engine.documents.set_tags(document_id, ["x"])
+    assert engine.documents.delete(document_id) is False
 
 
 def test_pages_of_a_search_continue_each_other(engine: Engine) -> None:
@@ -289,7 +338,10 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
         lava = engine.ingest(title="Both", content="Rain and lava and storm.")
         response = engine.search("rain and storm", mode="reef")
         assert {result.document_id for result in response.results} == {lava.id}
-        assert response.warnings[0] == "1 passage was scored with other lagoon data and left out"
+        outdated = "1 passage was scored with other scorer data"
+        assert response.warnings[0] == f"{outdated}: not found, until a rescore"
+        by_words_too = engine.search("rain and storm").warnings[0]
+        assert by_words_too == f"{outdated}: found by words only, and without labels, until a rescore"
         assert engine.status()["n_stale_chunks"] == 1
         target = engine.explain("rain", document_id=1, mode="reef").target
         assert target is not None
@@ -301,12 +353,27 @@ def test_chunks_of_other_data_are_left_out_with_a_warning(settings: Settings) ->
         assert both[1].provenance == ("lexical",)
 
 
+def test_nothing_is_said_of_relevance_while_chunks_have_other_data(settings: Settings) -> None:
+    hopeless = "rain parliament elections taxes ministers", "storm of taxes and elections"
+
+    def warns(engine: Engine) -> list[bool]:
+        return ["nothing here" in " ".join(engine.search(query).warnings) for query in hopeless]
+
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        engine.ingest(title="Weather", content=RAIN)
+        before = warns(engine)
+        with engine.database.write() as transaction:
+            transaction.execute("UPDATE chunks SET data_checksum = 'other'")
+        assert any(before)
+        assert not any(warns(engine))
+
+
 def test_status_counts_stored_data(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Volcanoes", content=LAVA, format="markdown")
     status = engine.status()
     assert (status["status"], status["n_documents"]) == ("ok", 2)
-    assert status["n_chunks"] == engine.chunks(1).total + engine.chunks(2).total
+    assert status["n_chunks"] == engine.documents.chunks(1).total + engine.documents.chunks(2).total
     assert status["content_bytes"] == len((RAIN + LAVA).encode())
     assert (status["lagoon_version"], status["lagoon_n_reefs"]) == ("0.0.1-fake", 12)
     assert (status["vocabulary_version"], status["n_custom_words"], status["n_stale_chunks"]) == (0, 0, 0)
@@ -319,7 +386,7 @@ def test_status_counts_stored_data(engine: Engine) -> None:
 def test_reefs_count_their_chunks(engine: Engine) -> None:
     engine.ingest(title="Weather", content=RAIN)
     engine.ingest(title="Courts", content=COURT)
-    hierarchy = engine.reefs()
+    hierarchy = engine.vocabulary.reefs()
     n_chunks = {reef["name"]: reef["n_chunks"] for reef in hierarchy["reefs"] if reef["n_chunks"]}
     assert sum(n_chunks.values()) == engine.status()["n_chunks"]
     assert set(n_chunks) == {"weather and climate", "law and courts"}
@@ -361,7 +428,7 @@ def test_started_engine_finds_documents_of_another_engine(settings: Settings) ->
         postings = reader.status()["postings"]
         assert postings["n_chunks"] == reader.status()["n_chunks"]
         assert 0 < postings["bytes"] < 10_000
-        writer.delete_document(1)
+        writer.documents.delete(1)
         assert reader.search("rain").results == []
 
 
@@ -393,16 +460,22 @@ def test_unusable_database_is_refused(tmp_path: Path) -> None:
 
 
 HEAVY = ("sqlalchemy", "alembic", "scipy", "marshmallow", "celery", "flask")
+READING = "engine.search('rain and storm'); engine.explain('rain'); engine.status(); engine.documents.list()"
 
 
-def test_reading_imports_no_heavy_packages(engine: Engine) -> None:
-    """Searches from the command line wait for imports; SQLAlchemy alone takes longer than the search."""
+@pytest.mark.parametrize(
+    ("work", "unneeded"),
+    [(READING, HEAVY), ("engine.ingest(title='Snow', content='Snow falls.')", ("sqlalchemy", "alembic"))],
+    ids=["reading", "ingestion"],
+)
+def test_commands_import_no_heavy_packages(engine: Engine, work: str, unneeded: tuple[str, ...]) -> None:
+    """Commands wait for imports."""
     engine.ingest(title="Weather", content=RAIN)
     code = (
         "import sys; from shoal import Engine\n"
         f"with Engine(db_path={str(engine.database.path)!r}) as engine:\n"
-        "    engine.search('rain and storm'); engine.explain('rain'); engine.status(); engine.documents()\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+        f"    {work}\n"
+        f"print([name for name in {unneeded!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)

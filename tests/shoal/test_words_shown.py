@@ -1,4 +1,4 @@
-"""Learned words and their evidence, from `Engine.vocabulary` and `Engine.learned_word`."""
+"""Learned words and their evidence, from `Vocabulary.list` and `Vocabulary.get`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def engine(path: Path) -> Iterator[Engine]:
 
 
 def test_vocabulary_lists_the_most_frequent_words_first_with_evidence(engine: Engine) -> None:
-    page = engine.vocabulary()
+    page = engine.vocabulary.list()
     words = {word.word: word for word in page.words}
     assert next(iter(words)) == "zorblat"
     assert set(words) == {"zorblat", "quendle", "hoxley", "wump", "hoxley wump"}
@@ -52,39 +52,39 @@ def test_vocabulary_lists_the_most_frequent_words_first_with_evidence(engine: En
 
 
 def test_reefs_of_a_word_are_named_strongest_first(engine: Engine) -> None:
-    names = {reef["id"]: reef["name"] for reef in engine.reefs()["reefs"]}
-    for word in engine.vocabulary().words:
+    names = {reef["id"]: reef["name"] for reef in engine.vocabulary.reefs()["reefs"]}
+    for word in engine.vocabulary.list().words:
         strengths = [reef.strength for reef in word.reefs]
         assert strengths == sorted(strengths, reverse=True)
         assert strengths[0] == 1.0
         assert all(reef.reef_name == names[reef.reef_id] for reef in word.reefs)
-    assert "volcan" in (engine.learned_word("zorblat").reefs[0].reef_name or "")
+    assert "volcan" in (engine.vocabulary.get("zorblat").reefs[0].reef_name or "")
 
 
 def test_pages_and_filters_of_the_vocabulary_agree_with_the_whole(engine: Engine) -> None:
-    all_words = [word.word for word in engine.vocabulary().words]
-    pages = [engine.vocabulary(limit=2, offset=n) for n in (0, 2, 4, 6)]
+    all_words = [word.word for word in engine.vocabulary.list().words]
+    pages = [engine.vocabulary.list(limit=2, offset=n) for n in (0, 2, 4, 6)]
     assert [word.word for page in pages for word in page.words] == all_words
     assert {page.total for page in pages} == {5}
     for text in ("HOXLEY", "oxley", "hoxley-wump", "Hoxléy"):
-        page = engine.vocabulary(q=text)
+        page = engine.vocabulary.list(q=text)
         assert {word.word for word in page.words} <= {"hoxley", "hoxley wump"}, text
         assert page.total == len(page.words) > 0
     for text in ("?", "%", "_", "hoxley_x", "", "\x00"):
-        assert engine.vocabulary(q=text).total == 0, text
+        assert engine.vocabulary.list(q=text).total == 0, text
 
 
 @pytest.mark.parametrize("arguments", [{"limit": -1}, {"offset": -1}, {"limit": True}, {"q": "\ud800"}])
 def test_invalid_vocabulary_arguments_are_refused(engine: Engine, arguments: dict) -> None:
     with pytest.raises(QueryError) as caught:
-        engine.vocabulary(**arguments)
+        engine.vocabulary.list(**arguments)
     assert caught.value.field == next(iter(arguments))
 
 
 @pytest.mark.parametrize("spelling", ["zorblat", "Zorblats", "  ZORBLAT's ", "“zorblat”"])
 def test_learned_word_is_found_in_any_spelling(engine: Engine, spelling: str) -> None:
-    assert engine.learned_word(spelling).word == "zorblat"
-    assert engine.learned_word("Hoxley-Wumps").word == "hoxley wump"
+    assert engine.vocabulary.get(spelling).word == "zorblat"
+    assert engine.vocabulary.get("Hoxley-Wumps").word == "hoxley wump"
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_learned_word_is_found_in_any_spelling(engine: Engine, spelling: str) ->
 )
 def test_word_that_was_not_learned_raises_with_the_reason(engine: Engine, word: str, reason: str) -> None:
     with pytest.raises(NotFoundError, match=reason):
-        engine.learned_word(word)
+        engine.vocabulary.get(word)
 
 
 def test_explanation_shows_a_learned_word_with_its_evidence(engine: Engine) -> None:
     words = {word.text: word for word in engine.explain("the zorblats of a volcano").words}
     assert words["zorblats"].status == "learned"
-    assert words["zorblats"].learned == engine.learned_word("zorblat")
+    assert words["zorblats"].learned == engine.vocabulary.get("zorblat")
     assert words["volcano"].learned is None
     assert words["the"].learned is None
 
@@ -115,7 +115,7 @@ def test_evidence_names_documents_without_stored_observations(settings: Settings
     pruning = dataclasses.replace(settings, learning=True, observations="prune")
     with Engine(settings=pruning) as engine:
         engine.ingest(title=FIRE, content=about("fire", "zorblat", 6))
-        (source,) = engine.learned_word("zorblat").evidence.documents
+        (source,) = engine.vocabulary.get("zorblat").evidence.documents
         assert (source.title, source.n_chunks > 0, source.n_occurrences) == (FIRE, True, None)
 
 
@@ -123,17 +123,17 @@ def test_evidence_excludes_documents_with_another_word_of_the_same_stem(settings
     with Engine(settings=dataclasses.replace(settings, learning=True)) as engine:
         engine.ingest(title="one", content=about("fire", "zorblat", 6))
         engine.ingest(title="other", content=about("fire", "zorblated", 6))
-        assert [source.title for source in engine.learned_word("zorblat").evidence.documents] == ["one"]
-        assert [source.title for source in engine.learned_word("zorblated").evidence.documents] == ["other"]
+        assert [source.title for source in engine.vocabulary.get("zorblat").evidence.documents] == ["one"]
+        assert [source.title for source in engine.vocabulary.get("zorblated").evidence.documents] == ["other"]
 
 
 def test_forgotten_words_are_not_listed(settings: Settings) -> None:
     with Engine(settings=dataclasses.replace(settings, learning=True)) as engine:
         stored = engine.ingest(title="one", content=about("fire", "zorblat", 6))
-        assert engine.vocabulary().total == 1
+        assert engine.vocabulary.list().total == 1
         assert stored.id is not None
-        engine.delete_document(stored.id)
-        engine.rescore()
-        assert engine.vocabulary().total == 0
+        engine.documents.delete(stored.id)
+        engine.maintenance.rescore()
+        assert engine.vocabulary.list().total == 0
         with pytest.raises(NotFoundError):
-            engine.learned_word("zorblat")
+            engine.vocabulary.get("zorblat")

@@ -284,8 +284,8 @@ def test_flushed_redis_loses_no_work(
     app = make_celery(settings)
     notify_workers(app)
     until(lambda: progress(database, job_id) == (5, 5))
-    with app.connection_for_write() as connection:
-        connection.default_channel.queue_purge(settings.broker_queue)
+    with app.connection_for_write() as transaction:
+        transaction.default_channel.queue_purge(settings.broker_queue)
     worker.release()
     assert wait_for_job(database, job_id).status is JobStatus.succeeded
     assert_stored_once(database, 40)
@@ -436,11 +436,11 @@ def test_killed_watchdog_is_restarted_and_exits_with_its_worker(
     kill(watchdog_of(worker))
     until(lambda: worker.events("the watchdog died and is restarted"))
     owner = "SELECT lease_owner FROM job_items WHERE lease_owner IS NOT NULL"
-    with database.read() as connection:
-        before = connection.exec_driver_sql(owner).scalar()
+    with database.snapshot() as snapshot:
+        before = snapshot.value(owner)
     time.sleep(2 * settings.lease_seconds)
-    with database.read() as connection:
-        assert connection.exec_driver_sql(owner).scalar() == before
+    with database.snapshot() as snapshot:
+        assert snapshot.value(owner) == before
     second = watchdog_of(worker)
     worker.process.kill()
     worker.process.wait()

@@ -57,7 +57,7 @@ def reference(settings: Settings, path: Path) -> list[str]:
             {"title": f"document {i}", "content": content, "format": "markdown"}
             for i, content in enumerate(CONTENTS)
         )
-        exported = list(engine.export(canonical=True))
+        exported = list(engine.maintenance.export(canonical=True))
         assert engine.status()["n_custom_words"] > 50
     return exported
 

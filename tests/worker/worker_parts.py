@@ -102,5 +102,5 @@ def is_alive(pid: int) -> bool:
 
 
 def count(database: Database, sql: str) -> int:
-    with database.read() as connection:
-        return int(connection.exec_driver_sql(sql).scalar_one())
+    with database.snapshot() as snapshot:
+        return int(snapshot.value(sql))

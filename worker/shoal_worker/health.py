@@ -24,8 +24,8 @@ def seconds_since_heartbeat(settings: Settings, hostname: str) -> float | None:
     """Return the age of the last heartbeat on a machine, None if there is none. Raises StorageError."""
     database = Database(settings.database_url)
     try:
-        with database.read() as connection:
-            rows = connection.execute(statements.WORKERS, {"since": 0.0}).mappings().all()
+        with database.snapshot() as snapshot:
+            rows = snapshot.rows(statements.WORKERS, {"since": 0.0})
     finally:
         database.close()
     heartbeats = [row["seen_at"] for row in rows if row["hostname"] == hostname]

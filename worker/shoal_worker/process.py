@@ -215,8 +215,8 @@ def _unregister(settings: Settings) -> None:
     """Remove the worker from the list of workers. The children are gone, so SQLite may be opened here."""
     database = Database(settings.database_url)
     try:
-        with database.write() as connection:
-            connection.execute(statements.DELETE_WORKER, {"name": worker_name(os.getpid())})
+        with database.write() as transaction:
+            transaction.execute(statements.DELETE_WORKER, {"name": worker_name(os.getpid())})
     except StorageError as error:
         log.warning("the stopped worker is still listed", reason=str(error))
     finally:

@@ -120,8 +120,8 @@ class Reconciler:
         now = time.time()
         if now - self._heartbeat_at < HEARTBEAT_SECONDS:
             return
-        with self._database.write() as connection:
-            connection.execute(
+        with self._database.write() as transaction:
+            transaction.execute(
                 statements.UPSERT_WORKER,
                 {
                     "name": worker_name(self._parent),
@@ -133,7 +133,7 @@ class Reconciler:
                     "seen_at": now,
                 },
             )
-            connection.execute(statements.DELETE_STALE_WORKERS, {"moment": now - FORGET_SECONDS})
+            transaction.execute(statements.DELETE_STALE_WORKERS, {"moment": now - FORGET_SECONDS})
         self._counters.write(self._database)
         self._heartbeat_at = now
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from shoal.formats.headings import headings_below
 from shoal.models import SearchResult, SharedReef
 from shoal.settings import KIB, MIB
 from shoal_api.console.layout import blueprint
@@ -170,16 +171,13 @@ def _window(text: str, highlights: Sequence[Sequence[int]]) -> tuple[int, int]:
     return begin, min(end, len(text))
 
 
-@blueprint.app_template_global()
-def place(title: str, path: Sequence[str]) -> Sequence[str]:
-    """Return the headings above a passage, without a first one that repeats the title."""
-    return path[1:] if path and path[0] == title else path
+blueprint.add_app_template_global(headings_below)
 
 
 @blueprint.app_template_global()
 def citation(result: SearchResult) -> str:
     """Return the citation of a result: title, headings, lines and source path."""
-    where = " › ".join((result.document_title, *place(result.document_title, result.section_path)))
+    where = " › ".join((result.document_title, *headings_below(result.document_title, result.section_path)))
     source = f" ({result.source_path})" if result.source_path else ""
     return f"{where}, {lines(result.start_line, result.end_line)}{source}"
 

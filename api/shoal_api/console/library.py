@@ -19,13 +19,11 @@ from shoal_api.paths import ID
 DOCUMENTS = 50
 MAIN_REEFS = 3
 CHUNKS = 20
-REEFS_PER_CHUNK = 5
 BEFORE = 2
 """Chunks shown before the requested one."""
 ALIKE = 5
 TAGS = 60
 TAGS_SHOWN = 20
-ISLANDS = 10
 SECTIONS = 300
 """Sections listed around the current place; the Bible has 1,200."""
 
@@ -46,9 +44,9 @@ def library() -> tuple[str, Mapping[str, Any]]:
     engine = service.current().engine
     number = query_params.page_number()
     tag, q = flask.request.args.get("tag") or None, flask.request.args.get("q") or None
-    found = engine.documents(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
-    reefs = engine.catalog.main_reefs([document.id for document in found.documents], MAIN_REEFS)
-    tags = engine.catalog.frequent_tags(TAGS)
+    found = engine.documents.list(tag=tag, q=q, limit=DOCUMENTS, offset=(number - 1) * DOCUMENTS)
+    reefs = engine.documents.main_reefs([document.id for document in found.documents], MAIN_REEFS)
+    tags = engine.documents.frequent_tags(TAGS)
     return "library.html", {
         "found": found,
         "reefs": reefs,
@@ -67,18 +65,17 @@ def library() -> tuple[str, Mapping[str, Any]]:
 def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     """Show a document: its topic chart, its sections and its chunks."""
     engine = service.current().engine
-    detail = engine.document(document_id)
+    detail = engine.documents.get(document_id)
     is_chosen = "chunk" in flask.request.args
     last = max(0, detail.document.n_chunks - 1)
     wanted = min(query_params.whole("chunk", 0), last)
     first = max(0, wanted - BEFORE) if is_chosen else 0
-    chunks = engine.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=REEFS_PER_CHUNK).chunks
-    ribbon = engine.ribbon(document_id)
+    chunks = engine.documents.chunks(document_id, limit=CHUNKS, offset=first, n_reefs=0).chunks
+    ribbon = engine.documents.ribbon(document_id)
     chosen = next((chunk for chunk in chunks if is_chosen and chunk.chunk_index == wanted), None)
     alike: Sequence[SimilarChunk] = () if chosen is None else engine.similar(chosen.id, top_k=ALIKE)
-    islands = [name for name, _, _ in ribbon.islands]
-    names = {island.id: island.name for island in engine.scorer.islands}
-    places = {name: place for place, name in enumerate(islands)}
+    islands = engine.scorer.islands
+    places = {island.id: place for place, island in enumerate(islands)}
     entries = contents(detail.sections, wanted)
     return "document.html", {
         "document": detail.document,
@@ -92,16 +89,12 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
         "chosen": chosen,
         "alike": alike,
         "ribbon": ribbon,
-        "shown_islands": ribbon.islands[:ISLANDS],
         "strip": Markup(strip_svg(ribbon)),  # noqa: S704 - drawn from numbers and escaped names
         "rows": [(row, Markup(row_svg(row))) for row in ribbon.rows],  # noqa: S704
         "pieces": {
             "starts": [piece.start_char for piece in ribbon.pieces],
-            "islands": islands,
-            "island": [
-                -1 if piece.island_id is None else places.get(names.get(piece.island_id, ""), -1)
-                for piece in ribbon.pieces
-            ],
+            "islands": [island.name for island in islands],
+            "island": [-1 if piece.island_id is None else places[piece.island_id] for piece in ribbon.pieces],
         },
     }
 

@@ -32,7 +32,7 @@ PRESET_NAMES = {
     Preset.precise: "words first",
     Preset.conceptual: "topics first",
 }
-EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "document")
+EVERY_FILTER = ("tags", "archipelago", "format", "min_confidence", "min_relevance", "document")
 
 
 class Active(NamedTuple):
@@ -64,16 +64,16 @@ class FeedbackDocuments(NamedTuple):
 def search() -> tuple[str, Mapping[str, Any]]:
     """Search and show the results with their explanation."""
     engine = service.current().engine
-    tags = engine.catalog.frequent_tags(TAGS)
+    tags = engine.documents.frequent_tags(TAGS)
     shown: dict[str, Any] = {
-        "asked": flask.request.args,
+        "query_params": flask.request.args,
         "active": list(_active(engine)),
         "tags": tags,
         "modes": [(mode.value, name) for mode, name in MODE_NAMES.items()],
         "presets": [(preset.value, name) for preset, name in PRESET_NAMES.items()],
         "formats": [kind.value for kind in DocFormat],
         "archipelagos": engine.scorer.archipelagos,
-        "answer": None,
+        "response": None,
     }
     query = flask.request.args.get("q", "").strip()
     return "search.html", {**shown, **(_results(engine, query) if query else _overview(engine))}
@@ -95,9 +95,11 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         preset=query_params.choice("preset", Preset, "preset") or Preset.balanced,
     )
     service.current().metrics.observe_search(mode.value, response.took_ms / 1000)
-    results = response.results[:RESULTS]
+    min_relevance = query_params.share("min_relevance") or 0.0
+    # Removed here, not by the search, so that the number of ranked results tells whether a page follows.
+    results = [result for result in response.results[:RESULTS] if result.relevance >= min_relevance]
     return {
-        "answer": response,
+        "response": response,
         "results": results,
         "best": max((result.match_score for result in results), default=0.0),
         "explanation": explanation,
@@ -113,9 +115,9 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
 
 def _overview(engine: Engine) -> Mapping[str, Any]:
     """Return the size and the main topics of the library."""
-    reefs = sorted(engine.reefs()["reefs"], key=lambda reef: -reef["n_chunks"])
+    reefs = sorted(engine.vocabulary.reefs()["reefs"], key=lambda reef: -reef["n_chunks"])
     return {
-        "n_documents": engine.documents(limit=0).total,
+        "n_documents": engine.documents.list(limit=0).total,
         "subjects": [reef for reef in reefs[:SUBJECTS] if reef["n_chunks"]],
     }
 
@@ -178,6 +180,8 @@ def _active(engine: Engine) -> Iterator[Active]:
         yield Active(args["format"], here(format=None))
     if args.get("min_confidence"):
         yield Active(f"confidence from {args['min_confidence']}", here(min_confidence=None))
+    if args.get("min_relevance"):
+        yield Active(f"relevance from {args['min_relevance']}", here(min_relevance=None))
     documents = query_params.texts("document")
     for document in documents:
         yield Active(_title(engine, document), _without("document", documents, document))
@@ -190,6 +194,6 @@ def _without(name: str, values: list[str], removed: str) -> str:
 
 def _title(engine: Engine, document: str) -> str:
     try:
-        return f"only {engine.document(int(document)).document.title}"
+        return f"only {engine.documents.get(int(document)).document.title}"
     except (ValueError, NotFoundError):
         return f"document {document}"

@@ -14,7 +14,7 @@ from shoal.errors import NotFoundError
 from shoal.learning.word_details import LearnedWord
 from shoal.models import SearchMode
 from shoal.search.highlights import Highlighter, find_highlights
-from shoal.search.query_language import stems_of
+from shoal.search.query_language import folded
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, page
@@ -30,7 +30,7 @@ PASSAGES = 8
 def reefs() -> tuple[str, Mapping[str, Any]]:
     """Show the map of reefs."""
     engine = service.current().engine
-    counts = {reef["id"]: reef["n_chunks"] for reef in engine.reefs()["reefs"]}
+    counts = {reef["id"]: reef["n_chunks"] for reef in engine.vocabulary.reefs()["reefs"]}
     scorer = engine.scorer
     address = flask.url_for("console.reef", reef_id=0)[:-1] + "{}"
     by_island = {
@@ -57,13 +57,13 @@ def reefs() -> tuple[str, Mapping[str, Any]]:
 @blueprint.get("/reefs/<int:reef_id>")
 @page
 def reef(reef_id: int) -> tuple[str, Mapping[str, Any]]:
-    """Show a reef: its typical words and its strongest chunks."""
+    """Show a reef: its typical words and the chunks about it."""
     engine = service.current().engine
     scorer = engine.scorer
     shown = next((candidate for candidate in scorer.reefs if candidate.id == reef_id), None)
     if shown is None:
         raise NotFoundError(f"there is no reef {reef_id}")
-    best = engine.catalog.reef_chunks(reef_id, CHUNKS_OF_REEF)
+    best = engine.vocabulary.reef_chunks(reef_id, CHUNKS_OF_REEF)
     island = next(candidate for candidate in scorer.islands if candidate.id == shown.island_id)
     return "reef.html", {
         "reef": shown,
@@ -83,7 +83,7 @@ def vocabulary() -> tuple[str, Mapping[str, Any]]:
     """List the learned words."""
     number = query_params.page_number()
     q = flask.request.args.get("q") or None
-    found = service.current().engine.vocabulary(q=q, limit=WORDS, offset=(number - 1) * WORDS)
+    found = service.current().engine.vocabulary.list(q=q, limit=WORDS, offset=(number - 1) * WORDS)
     return "vocabulary.html", {"found": found, "q": q, "page": number, "per_page": WORDS}
 
 
@@ -92,8 +92,8 @@ def vocabulary() -> tuple[str, Mapping[str, Any]]:
 def word(word: str) -> tuple[str, Mapping[str, Any]]:
     """Show a learned word: its reefs and its evidence."""
     engine = service.current().engine
-    learned = engine.learned_word(word)
-    passages = engine.catalog.word_chunks(learned.word, PASSAGES)
+    learned = engine.vocabulary.get(word)
+    passages = engine.vocabulary.word_chunks(learned.word, PASSAGES)
     spans = find_highlights([passage.text for passage in passages], _highlighter(learned))
     return "word.html", {
         "word": learned,
@@ -103,7 +103,5 @@ def word(word: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _highlighter(word: LearnedWord) -> Highlighter:
-    stems = stems_of(word.word.split())
-    if len(stems) > 1:
-        return Highlighter(frozenset(), frozenset(), (tuple(stems),))
-    return Highlighter(frozenset(stems), frozenset(), ())
+    words = tuple(map(folded, word.word.split()))
+    return Highlighter(frozenset(), (words,)) if len(words) > 1 else Highlighter(frozenset(words), ())

@@ -11,8 +11,7 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.engine import MAX_PAGE
-from shoal.search.request import MAX_IDS
+from shoal.search.request import MAX_IDS, MAX_PAGE
 from shoal.support.clock import timestamp
 from shoal_api.problems import MAX_ERRORS
 from shoal_api.schemas.meanings import MEANINGS

@@ -162,7 +162,10 @@ class LeftOutSchema(Schema):
     start_char = fields.Integer(required=True)
     end_char = fields.Integer(required=True)
     reason = fields.String(
-        required=True, metadata={"description": "`heading`, `front matter`, `rule` or `comment`"}
+        required=True,
+        metadata={
+            "description": "`heading`, `front matter`, `rule`, `comment`, `link definition` or `boilerplate`"
+        },
     )
 
 
@@ -179,6 +182,14 @@ class ReportSchema(Schema):
     )
 
 
+class LabelSchema(Schema):
+    """A reef that a chunk is about."""
+
+    reef_id = fields.Integer(required=True)
+    reef_name = fields.String(required=True)
+    probability = fields.Float(required=True)
+
+
 class ChunkSummarySchema(Schema):
     id = fields.Integer(required=True, metadata={"description": "id of the chunk"})
     chunk_index = fields.Integer(required=True)
@@ -190,6 +201,7 @@ class ChunkSummarySchema(Schema):
     confidence = fields.Float(required=True)
     coverage = fields.Float(required=True)
     top_reef_name = fields.String(required=True, allow_none=True)
+    labels = Records(LabelSchema, required=True)
 
 
 class LinksSchema(Schema):
@@ -228,6 +240,7 @@ class ChunkReefSchema(Schema):
     n_contributing_words = fields.Integer(
         required=True, metadata={"description": "number of different words that contribute to it"}
     )
+    probability = fields.Float(required=True)
 
 
 class ChunkIslandSchema(Schema):
@@ -255,7 +268,7 @@ class ChunkSchema(ChunkSummarySchema):
     top_reef_id = fields.Integer(required=True, allow_none=True)
     vocabulary_version = fields.Integer(required=True)
     data_checksum = fields.String(required=True)
-    reefs = Records(ChunkReefSchema, required=True, metadata={"description": "strongest first"})
+    reefs = Records(ChunkReefSchema, required=True, metadata={"description": "by z-score, highest first"})
     islands = Records(ChunkIslandSchema, required=True, metadata={"description": "strongest first"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
+SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
     "tides": {
         "summary": "Query `why does the tide come in?`; shows two of up to ten `top_reefs`",
         "value": {
@@ -12,6 +12,7 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                 {
                     "text": "The moon pulls the sea. Twice a day the tide comes in.",
                     "match_score": 0.96982,
+                    "relevance": 0.977318,
                     "n_shared_reefs": 31,
                     "document_id": 1,
                     "document_title": "Tides",
@@ -27,6 +28,7 @@ SEARCH_ANSWERS: dict[str, dict[str, Any]] = {
                     "confidence": 4.02441,
                     "coverage": 1.0,
                     "top_reef_name": "seas and coasts",
+                    "labels": [{"reef_id": 53, "reef_name": "seas and coasts", "probability": 0.621}],
                     "tags": ["sea"],
                     "highlights": [[40, 44], [45, 50]],
                     "scores": {

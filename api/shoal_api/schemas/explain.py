@@ -6,6 +6,7 @@ from marshmallow import fields, validate
 
 from shoal_api.schemas.common import MAX_ID, Records, Schema, between
 from shoal_api.schemas.search import (
+    RELEVANCE,
     TERM_COVERAGE,
     FeedbackChunkSchema,
     MatchedTermSchema,
@@ -75,7 +76,7 @@ class WordSchema(Schema):
     suggestions = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "similar words, for a word unknown to the topic model and the library"},
+        metadata={"description": "similar words of the library, for a word that is unknown"},
     )
 
 
@@ -84,10 +85,24 @@ class KeptOutSchema(Schema):
         required=True,
         metadata={
             "description": "no match, no shared reef, other data, filter, phrase, title, excluded, "
-            "max_per_document or top_k"
+            "max_per_document, top_k or min_relevance"
         },
     )
     message = fields.String(required=True, metadata={"description": "the reason in words"})
+
+
+class RelevancePartSchema(Schema):
+    """What one piece of evidence adds to the log odds of a relevance."""
+
+    name = fields.String(
+        required=True,
+        metadata={"description": "start, term_coverage, adjacent_terms or reef_similarity"},
+    )
+    value = fields.Float(required=True, metadata={"description": "0 to 1; 1 for `start`"})
+    contribution = fields.Float(
+        required=True, metadata={"description": "the contributions add up to ln(relevance / (1 - relevance))"}
+    )
+    description = fields.String(required=True, metadata={"description": "the value in words"})
 
 
 class TargetSchema(Schema):
@@ -116,6 +131,12 @@ class TargetSchema(Schema):
             "description": "its rank in the same search without filters, phrases and exclusions if one of "
             "them kept it out, or without the limit per document"
         },
+    )
+    relevance = fields.Float(required=True, metadata={"description": RELEVANCE})
+    relevance_parts = Records(
+        RelevancePartSchema,
+        required=True,
+        metadata={"description": "what each piece of evidence adds to the log odds of `relevance`"},
     )
     term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
 

@@ -29,8 +29,8 @@ ABOUT_FILTERS: dict[str, str] = {
     "min_confidence": "lowest `confidence` of a chunk, from 0: the z-score of its strongest reef minus that "
     "of the second, a measure of how clearly it has one topic (above 3 high, below 1 low)",
     "min_coverage": "lowest `coverage` of a chunk: the share of its words that the topic model knows, 0 to 1",
-    "reef_ids": "only chunks whose strongest reef is one of these (`GET /api/v1/reefs` lists them)",
-    "island_ids": "only chunks whose strongest reef is on one of these islands",
+    "reef_ids": "only chunks whose first label is one of these (`GET /api/v1/reefs` lists them)",
+    "island_ids": "only chunks whose first label is on one of these islands",
     "archipelago": "only chunks that score highest in this archipelago, 0 to 3",
     "document_ids": "only chunks of these documents",
     "created_after": "only chunks of documents stored at this time (ISO 8601) or later",

@@ -5,22 +5,13 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from shoal.jobs.queue.states import Stage
-from shoal.models import JobKind
+from shoal.models import ItemStatus, JobKind, JobStatus
 from shoal_api.schemas.common import CommaList, Moment, PageSchema, Schema
 
 JOB_KINDS = tuple(kind.value for kind in JobKind)
 STAGES = tuple(stage.value for stage in Stage)
-JOB_STATUSES = ("enqueued", "processing", "succeeded", "partial", "failed", "canceled")
-ITEM_STATUSES = (
-    "enqueued",
-    "discovering",
-    "discovered",
-    "scoring",
-    "succeeded",
-    "duplicate",
-    "failed",
-    "canceled",
-)
+JOB_STATUSES = tuple(status.value for status in JobStatus)
+ITEM_STATUSES = tuple(status.value for status in ItemStatus)
 
 
 class ProgressSchema(Schema):

@@ -32,10 +32,14 @@ MEANINGS = {
     "reef_name": "name of the reef",
     "island_id": "id of the island, as in `GET /api/v1/reefs`",
     "island_name": "name of the island",
-    "top_reef_id": "id of its strongest reef; null without any word that the topic model knows",
-    "top_reef_name": "name of its strongest reef; null without any word that the topic model knows",
+    "top_reef_id": "id of the first of `labels`; null without labels",
+    "top_reef_name": "name of the first of `labels`; null without labels",
+    "labels": "the reefs that it is about, most probable first: those with a `probability` of at least "
+    "`SHOAL_LABEL_THRESHOLD`; empty without a clear subject",
+    "probability": "probability that a reader would say that it is about the reef, 0 to 1",
     "n_shared_reefs": "number of reefs shared with the query",
-    "shared_reefs": "the reefs shared with the query, largest share of the score first",
+    "shared_reefs": "the reefs shared with the query: reasons first, most probable first, then the "
+    "background, largest share of the score first",
     # Scores
     "scores": "score of each signal",
     "matched_terms": "words and phrases of the query that it holds, and where",

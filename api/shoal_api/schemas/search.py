@@ -11,7 +11,7 @@ from marshmallow import fields, validate
 from shoal.models import SearchMode
 from shoal.search.request import MAX_WEIGHT, Fusion, Preset
 from shoal_api.schemas.common import Records, Schema, StrictBoolean, StrictFloat, between
-from shoal_api.schemas.documents import ContextChunkSchema
+from shoal_api.schemas.documents import ContextChunkSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
 
 MODES = [mode.value for mode in SearchMode]
@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "offset": 0,
     "preset": Preset.balanced.value,
     "fusion": Fusion.blend.value,
+    "min_relevance": 0.0,
 }
 
 ONLY_HYBRID = "only for mode `hybrid`"
@@ -44,6 +45,8 @@ ABOUT: dict[str, str] = {
     "and their share of the score) and `matched_terms` (words it holds, and where)",
     "context": "number of chunks before and after each result to return as `before` and `after`, 0 to 10",
     "offset": "results to skip, 0 to 10,000",
+    "min_relevance": "lowest `relevance` of a result, 0 to 1. Less relevant results are removed from the "
+    "page; `offset` counts them",
     **ABOUT_FILTERS,
 }
 """Descriptions shared by the body and the query parameters."""
@@ -94,6 +97,11 @@ class SearchSchema(Schema):
     offset = fields.Integer(
         strict=True, load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]}
     )
+    min_relevance = StrictFloat(
+        validate=between(0, 1),
+        load_default=DEFAULTS["min_relevance"],
+        metadata={"description": ABOUT["min_relevance"]},
+    )
     filters = fields.Nested(
         FiltersSchema,
         allow_none=True,
@@ -141,8 +149,15 @@ class SearchQuerySchema(AddressFiltersSchema):
     )
     context = fields.Integer(load_default=DEFAULTS["context"], metadata={"description": ABOUT["context"]})
     offset = fields.Integer(load_default=DEFAULTS["offset"], metadata={"description": ABOUT["offset"]})
+    min_relevance = fields.Float(
+        load_default=DEFAULTS["min_relevance"], metadata={"description": ABOUT["min_relevance"]}
+    )
 
 
+RELEVANCE = (
+    "calibrated probability that it answers the query, 0 to 1, from its words and reefs. Comparable between "
+    "queries, and the same in every mode"
+)
 TERM_COVERAGE = (
     "share of the query's words and phrases that it holds in text, headings or title, weighted by their "
     "rarity in the library, 0 to 1. Comparable between queries, unlike `match_score`. Null for a query of "
@@ -186,6 +201,24 @@ class SharedReefSchema(Schema):
     share = fields.Float(
         required=True, metadata={"description": "its share of `match_score`; 0 in mode `lexical`"}
     )
+    probability = fields.Float(
+        required=True,
+        metadata={"description": "that a person would accept the reef as a reason, 0..1"},
+    )
+    is_reason = fields.Boolean(
+        required=True,
+        metadata={"description": "whether it is a reason; the others are background"},
+    )
+    query_words = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "words of the query that show the reef, of a reason; else empty"},
+    )
+    passage_words = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "words of the passage that show the reef, of a reason; else empty"},
+    )
 
 
 class MatchedTermSchema(Schema):
@@ -197,6 +230,14 @@ class MatchedTermSchema(Schema):
         required=True,
         metadata={
             "description": "`title`, `headings`, `text`, `tag`; all but `text` count for `field_boost`"
+        },
+    )
+    same_stem = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "other words that match by their stem alone, such as `experience` for "
+            "`experiments`; null if a form of the term itself matches"
         },
     )
 
@@ -215,9 +256,10 @@ class ResultSchema(Schema):
         required=True,
         metadata={
             "description": "score by which results are ranked, relative to the best match in the library; it "
-            "can be high for a query that nothing answers, which `term_coverage` shows"
+            "can be high for a query that nothing answers, which `relevance` shows"
         },
     )
+    relevance = fields.Float(required=True, metadata={"description": RELEVANCE})
     n_shared_reefs = fields.Integer(required=True)
     document_id = fields.Integer(required=True)
     document_title = fields.String(required=True)
@@ -241,6 +283,7 @@ class ResultSchema(Schema):
         required=True, metadata={"description": "share of the words that the topic model knows, 0 to 1"}
     )
     top_reef_name = fields.String(required=True, allow_none=True)
+    labels = Records(LabelSchema, required=True)
     tags = fields.List(fields.String(), required=True)
     highlights = fields.List(
         fields.List(fields.Integer()),
@@ -325,7 +368,7 @@ class QueryInfoSchema(Schema):
     )
 
 
-class SearchAnswerSchema(Schema):
+class SearchResponseSchema(Schema):
     results = fields.List(fields.Nested(ResultSchema), required=True, metadata={"description": "best first"})
     query_info = fields.Nested(QueryInfoSchema, required=True)
     weights = fields.Nested(UsedWeightsSchema, required=True)

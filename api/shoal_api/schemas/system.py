@@ -82,7 +82,7 @@ class ReefSchema(Schema):
         fields.String(), required=True, metadata={"description": "its most typical words, strongest first"}
     )
     n_chunks = fields.Integer(
-        required=True, metadata={"description": "number of chunks whose strongest reef it is"}
+        required=True, metadata={"description": "number of chunks whose first label it is"}
     )
 
 

@@ -25,8 +25,8 @@ def cancel(database: Database, job_id: int) -> Job:
         return job
     n = ITEMS
     while n == ITEMS:
-        with database.write() as connection:
-            n = cancel_items(connection, job_id, ITEMS)
+        with database.write() as transaction:
+            n = cancel_items(transaction, job_id, ITEMS)
     _delete_failed_texts(database, job_id)
     return get_job(database, job_id)
 
@@ -34,16 +34,14 @@ def cancel(database: Database, job_id: int) -> Job:
 def _delete_failed_texts(database: Database, job_id: int) -> None:
     """Delete the texts of failed items, which were kept for a retry."""
     while True:
-        with database.write() as connection:
-            rows = connection.execute(
-                statements.FAILED_ITEMS_WITH_TEXT, {"job_id": job_id, "limit": ITEMS}
-            ).all()
+        with database.write() as transaction:
+            rows = transaction.rows(statements.FAILED_ITEMS_WITH_TEXT, {"job_id": job_id, "limit": ITEMS})
             items, n_bytes = [], 0
             for row in rows:
-                items.append({"item_id": row.id})
-                n_bytes += row.n_bytes
+                items.append({"item_id": row["id"]})
+                n_bytes += row["n_bytes"]
                 if n_bytes >= TEXT_BYTES:
                     break
             if not items:
                 return
-            connection.execute(statements.DELETE_CONTENT, items)
+            transaction.write_many(statements.DELETE_CONTENT, items)

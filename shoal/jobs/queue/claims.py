@@ -6,14 +6,13 @@ never hold the same item.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import sqlalchemy as sa
+from typing import Any
 
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.states import (
@@ -26,7 +25,7 @@ from shoal.jobs.queue.states import (
 )
 from shoal.models import DocFormat, DocumentDraft
 from shoal.settings import Settings
-from shoal.storage.database import Database, Snapshot
+from shoal.storage.database import Database, Row, Snapshot, Transaction
 from shoal.support.clock import timestamp
 
 _READY = {Stage.discover: statements.READY_UNDISCOVERED, Stage.score: statements.READY_ORIGINALS}
@@ -58,38 +57,18 @@ class ItemRef:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentHead:
-    """The fields of an item's document, without the text."""
-
-    title: str
-    source_path: str | None
-    format: DocFormat
-    tags: tuple[str, ...]
-    metadata: dict[str, Any]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class WorkItem(ItemRef):
     """A claimed item.
 
+    `head` is its document with an empty `content`, which is long and read on its own (`draft_of`).
     `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once its wave has learned.
     """
 
     seq: int
     vocabulary_version: int | None
-    content_hash: str | None
     document_id: int | None
     alone: bool
-    head: DocumentHead
-
-
-class Claimable(NamedTuple):
-    """Claimable work: the row of an item, or a whole wave if `item` is None."""
-
-    wave: WaveRef
-    vocabulary_version: int | None
-    item: sa.RowMapping | None
+    head: DocumentDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,49 +112,48 @@ def claim(
     # Read first: a needless message must not wait for the write lock.
     if not has_claimable_work(database, job_id=job_id):
         return None
-    with database.write() as connection:
-        work, more = _select_work(connection, settings, job_id)
+    with database.write() as transaction:
+        work, more = _select_work(transaction, settings, job_id)
         if not work:
             return None
         if isinstance(work, WaveRef):
-            return _lease_wave(connection, work, owner, settings, now, more)
-        return _lease_items(connection, work, owner, settings, now, more)
+            return _lease_wave(transaction, work, owner, settings, now, more)
+        return _lease_items(transaction, work, owner, settings, now, more)
 
 
 def has_claimable_work(database: Database, *, job_id: int | None = None) -> bool:
     """Whether a claim would find work now."""
-    with database.read() as connection:
-        return next(claimable(connection, job_id), None) is not None
+    with database.snapshot() as snapshot:
+        return next(claimable(snapshot, job_id), None) is not None
 
 
-def claimable(connection: sa.Connection, job_id: int | None = None) -> Iterator[Claimable]:
-    """Yield claimable work in fair order, of one local job or, without `job_id`, of the service's jobs."""
+def claimable(snapshot: Snapshot, job_id: int | None = None) -> Iterator[WaveRef | WorkItem]:
+    """Yield claimable items and waves in fair order, of a local job or, without `job_id`, of the service."""
     unlearned: set[int] = set()
-    for row in connection.execute(statements.OPEN_WAVES, {"job_id": job_id}).mappings().all():
+    for row in snapshot.rows(statements.OPEN_WAVES, {"job_id": job_id}):
         stage, plan = Stage(row["stage"]), plan_from_json(row["plan"])
         wave = WaveRef(row["job_id"], row["n"], stage)
         if stage in WHOLE_WAVE_STAGES:
             # A wave learns on top of the earlier waves of its job, so these must have learned first.
-            if wave.job_id not in unlearned and connection.execute(statements.LEARNING_NOW).first() is None:
-                yield Claimable(wave, None, None)
+            if wave.job_id not in unlearned and snapshot.value(statements.LEARNING_NOW) is None:
+                yield wave
         else:
             statement = _READY.get(stage, statements.READY_ITEMS)
             parameters = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
             if stage in _READY:
                 parameters["is_local"] = int(job_id is not None)
-            with connection.execute(statement, parameters) as rows:
-                for item in rows.mappings():
-                    yield Claimable(wave, row["vocabulary_version"], item)
+            for item in snapshot.tuples(statement, parameters):
+                yield _work_item(item, wave, row["vocabulary_version"])
         if stage in DISCOVER_STAGES | WHOLE_WAVE_STAGES and WHOLE_WAVE_STAGES & set(plan):
             unlearned.add(wave.job_id)
 
 
 def leases(database: Database) -> list[Lease]:
     """Return the current leases, one for each claim that has not ended."""
-    with database.read() as connection:
-        items = connection.execute(statements.LEASED_ITEMS).mappings().all()
-        waves = connection.execute(statements.LEASED_WAVES).mappings().all()
-    by_owner: dict[str, list[sa.RowMapping]] = defaultdict(list)
+    with database.snapshot() as snapshot:
+        items = snapshot.rows(statements.LEASED_ITEMS)
+        waves = snapshot.rows(statements.LEASED_WAVES)
+    by_owner: dict[str, list[Row]] = defaultdict(list)
     for row in items:
         by_owner[row["lease_owner"]].append(row)
     held = [
@@ -200,17 +178,17 @@ def renew(database: Database, lease: Lease, settings: Settings, now: float | Non
     """Extend a lease; False if its owner no longer holds any of it."""
     expires = (time.time() if now is None else now) + settings.lease_seconds
     renewal = {"owner": lease.owner, "expires": expires}
-    with database.write() as connection:
+    with database.write() as transaction:
         if lease.wave is not None:
             row = {"job_id": lease.wave.job_id, "wave": lease.wave.n, **renewal}
-            return connection.execute(statements.RENEW_WAVE, row).rowcount > 0
+            return transaction.execute(statements.RENEW_WAVE, row) > 0
         rows = [{"item_id": item_id, **renewal} for item_id in sorted(lease.item_ids)]
-        return connection.execute(statements.RENEW_ITEM, rows).rowcount > 0
+        return transaction.write_many(statements.RENEW_ITEM, rows) > 0
 
 
 def release(database: Database, batch: Batch) -> int:
     """Release what the owner still holds without counting an attempt; return the number of items or waves."""
-    with database.write() as connection:
+    with database.write() as transaction:
         if batch.wave is not None:
             row = {
                 "job_id": batch.wave.job_id,
@@ -218,13 +196,13 @@ def release(database: Database, batch: Batch) -> int:
                 "owner": batch.owner,
                 "charged": 0,
             }
-            return connection.execute(statements.RELEASE_WAVE, row).rowcount
+            return transaction.execute(statements.RELEASE_WAVE, row)
         plans: dict[int, Any] = {}
         for item in batch.items:
             if item.job_id not in plans:
-                text = connection.execute(statements.PLAN, {"job_id": item.job_id}).scalar_one()
+                text = transaction.value(statements.PLAN, {"job_id": item.job_id})
                 plans[item.job_id] = plan_from_json(text)
-        return connection.execute(
+        return transaction.write_many(
             statements.RELEASE_ITEM,
             [
                 {
@@ -237,52 +215,37 @@ def release(database: Database, batch: Batch) -> int:
                 }
                 for item in batch.items
             ],
-        ).rowcount
+        )
 
 
 def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
     """Return the document of an item with its text, or None if the item has ended."""
     content = snapshot.value(statements.ITEM_CONTENT, {"item_id": item.id})
-    if content is None or item.content_hash is None:
-        return None
-    head = item.head
-    return DocumentDraft(
-        title=head.title,
-        content=content,
-        format=head.format,
-        content_hash=item.content_hash,
-        n_bytes=item.n_bytes,
-        tags=head.tags,
-        source_path=head.source_path,
-        metadata=head.metadata,
-        warnings=head.warnings,
-    )
+    return None if content is None else dataclasses.replace(item.head, content=content)
 
 
 def _select_work(
-    connection: sa.Connection, settings: Settings, job_id: int | None
+    transaction: Transaction, settings: Settings, job_id: int | None
 ) -> tuple[WaveRef | list[WorkItem], bool]:
     """Return the work of the next batch, and whether there is more."""
     items: list[WorkItem] = []
     n_bytes = 0
-    for wave, version, row in claimable(connection, job_id):
-        if row is None:
-            if items:
-                return items, True
+    for work in claimable(transaction, job_id):
+        if isinstance(work, WaveRef):
             # The next claim, or the end of this stage, shows whether there is more.
-            return wave, True
+            return items or work, True
         full = n_bytes >= settings.batch_bytes or len(items) >= settings.batch_items
-        if full or (items and (row["alone"] or items[0].alone or items[0].stage is not wave.stage)):
+        if full or (items and (work.alone or items[0].alone or items[0].stage is not work.stage)):
             return items, True
-        if items and n_bytes + row["n_bytes"] > settings.batch_bytes:
+        if items and n_bytes + work.n_bytes > settings.batch_bytes:
             return items, True
-        items.append(_work_item(row, wave, version))
-        n_bytes += row["n_bytes"]
+        items.append(work)
+        n_bytes += work.n_bytes
     return items, False
 
 
 def _lease_items(
-    connection: sa.Connection,
+    transaction: Transaction,
     items: list[WorkItem],
     owner: str,
     settings: Settings,
@@ -291,11 +254,11 @@ def _lease_items(
 ) -> Batch:
     text = timestamp()
     plans = {
-        job_id: plan_from_json(connection.execute(statements.PLAN, {"job_id": job_id}).scalar_one())
+        job_id: plan_from_json(transaction.value(statements.PLAN, {"job_id": job_id}))
         for job_id in dict.fromkeys(item.job_id for item in items)
     }
     stage = items[0].stage
-    connection.execute(
+    transaction.write_many(
         statements.CLAIM_ITEM,
         [
             {
@@ -312,42 +275,47 @@ def _lease_items(
         ],
     )
     for job_id in plans:
-        connection.execute(
+        transaction.execute(
             statements.START_JOB, {"job_id": job_id, "stage": stage.value, "moment": now, "now": text}
         )
     return Batch(owner, stage, tuple(items), None, more)
 
 
 def _lease_wave(
-    connection: sa.Connection, wave: WaveRef, owner: str, settings: Settings, now: float, more: bool
+    transaction: Transaction, wave: WaveRef, owner: str, settings: Settings, now: float, more: bool
 ) -> Batch:
     job = {"job_id": wave.job_id, "stage": wave.stage.value}
-    connection.execute(
+    transaction.execute(
         statements.CLAIM_WAVE,
         {**job, "wave": wave.n, "owner": owner, "expires": now + settings.lease_seconds},
     )
-    connection.execute(statements.START_JOB, {**job, "moment": now, "now": timestamp()})
+    transaction.execute(statements.START_JOB, {**job, "moment": now, "now": timestamp()})
     return Batch(owner, wave.stage, (), wave, more)
 
 
-def _work_item(row: sa.RowMapping, wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
+def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
+    item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
+    n_bytes, content_hash, document_id, alone = rest
     return WorkItem(
-        id=row["id"],
-        job_id=row["job_id"],
-        seq=row["seq"],
-        wave=row["wave"],
+        id=item_id,
+        job_id=wave.job_id,
+        seq=seq,
+        wave=wave.n,
         stage=wave.stage,
         vocabulary_version=vocabulary_version,
-        n_bytes=row["n_bytes"],
-        content_hash=row["content_hash"],
-        document_id=row["document_id"],
-        alone=bool(row["alone"]),
-        head=DocumentHead(
-            title=row["title"],
-            source_path=row["source_path"],
-            format=DocFormat(row["format"]),
-            tags=tuple(json.loads(row["tags"])),
-            metadata=json.loads(row["metadata"]),
-            warnings=tuple(json.loads(row["warnings"])),
+        n_bytes=n_bytes,
+        document_id=document_id,
+        alone=bool(alone),
+        head=DocumentDraft(
+            title=title,
+            content="",
+            # Items of stored documents have no hash, and no stage asks for it.
+            content_hash=content_hash or "",
+            n_bytes=n_bytes,
+            source_path=source_path,
+            format=DocFormat(text_format),
+            tags=tuple(json.loads(tags)),
+            metadata=json.loads(metadata),
+            warnings=tuple(json.loads(warnings)),
         ),
     )

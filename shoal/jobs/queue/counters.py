@@ -12,10 +12,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 
-import sqlalchemy as sa
-
 from shoal.jobs.queue.states import Stage
-from shoal.storage.database import Database, Snapshot
+from shoal.storage.database import Database, Snapshot, Transaction
 
 STAGE_BATCHES = "stage_batches"
 """Batches by stage and histogram bucket: the label is `STAGE BOUND`, the bound in seconds."""
@@ -34,10 +32,10 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Histogram bounds for the time of a batch: a few ms for a note, tens of seconds to learn a wave of books."""
 
 # Adds to a counter, or creates it.
-ADD = sa.text("""
+ADD = """
     INSERT INTO counters (name, label, value) VALUES (:name, :label, :value)
     ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value
-""")
+"""
 ALL = "SELECT name, label, value FROM counters"
 
 Key = tuple[str, str]
@@ -72,8 +70,8 @@ class Counters:
         if not sums:
             return
         try:
-            with database.write() as connection:
-                add(connection, sums)
+            with database.write() as transaction:
+                add(transaction, sums)
         except BaseException:
             with self._lock:
                 for key, value in sums.items():
@@ -86,11 +84,10 @@ def bound_text(seconds: float) -> str:
     return f"{seconds:g}"
 
 
-def add(connection: sa.Connection, sums: Mapping[Key, float]) -> None:
+def add(transaction: Transaction, sums: Mapping[Key, float]) -> None:
     """Add to counters in the transaction of the counted change."""
     rows = [{"name": name, "label": label, "value": value} for (name, label), value in sums.items() if value]
-    if rows:
-        connection.execute(ADD, rows)
+    transaction.write_many(ADD, rows)
 
 
 def read(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:

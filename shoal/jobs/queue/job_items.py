@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.jobs.queue import statements
 from shoal.models import DocFormat, DocumentDraft, ItemStatus
+from shoal.storage.database import Transaction
 from shoal.support.clock import timestamp
 
 
@@ -28,20 +27,17 @@ class WaveAssigner:
         return self.current
 
 
-def insert_items(connection: sa.Connection, job_id: int, items: list[dict[str, Any]]) -> None:
+def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, Any]]) -> None:
     """Write items of an upload with their texts. Each item has the keys of `accepted_item` and `seq`."""
-    if not items:
-        return
     now = timestamp()
     rows = [{**item, "job_id": job_id, "now": now} for item in items]
-    connection.execute(statements.INSERT_ITEM, rows)
+    transaction.write_many(statements.INSERT_ITEM, rows)
     with_text = [
         {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
         for item in items
         if item["content"] is not None
     ]
-    if with_text:
-        connection.execute(statements.INSERT_CONTENT, with_text)
+    transaction.write_many(statements.INSERT_CONTENT, with_text)
 
 
 def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shoal.jobs.queue import counters
+from shoal.jobs.queue.states import FINAL
+from shoal.models import ItemStatus
 from shoal.storage.database import Snapshot
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
@@ -32,8 +34,8 @@ SECONDS_SINCE = "SELECT (julianday('now') - julianday(:moment)) * 86400"
 RECEIVING = "SELECT COUNT(*) FROM jobs WHERE status = 'receiving' AND local_owner IS NULL"
 WORKERS = "SELECT COUNT(*), COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >= :since"
 
-OPEN_STATES = ("enqueued", "discovering", "discovered", "scoring")
-ENDS = ("succeeded", "duplicate", "failed", "canceled")
+OPEN_STATES = [status.value for status in ItemStatus if status not in FINAL]
+FINAL_STATES = [status.value for status in ItemStatus if status in FINAL]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def measure(snapshot: Snapshot) -> Work:
     return Work(
         waiting={state: waiting.get(state, (0, 0))[0] for state in OPEN_STATES},
         waiting_bytes={state: waiting.get(state, (0, 0))[1] for state in OPEN_STATES},
-        ended={end: ended[end] + int(removed.get(end, 0)) for end in ENDS},
+        ended={end: ended[end] + int(removed.get(end, 0)) for end in FINAL_STATES},
         ended_bytes=ended["n_bytes"] + int(counted.get(counters.REMOVED_BYTES, {}).get("", 0)),
         oldest_seconds=max(0.0, snapshot.value(SECONDS_SINCE, {"moment": oldest})) if oldest else 0.0,
         receiving=snapshot.value(RECEIVING),

@@ -7,14 +7,12 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from shoal.errors import NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.duplicates import duplicate_warnings
 from shoal.jobs.queue.states import FINAL, WAVE_DONE, Stage, plan_from_json
 from shoal.models import ItemStatus, JobKind, JobStatus
-from shoal.storage.database import Database, listed
+from shoal.storage.database import Database, Row, listed
 
 POLL_SECONDS = 0.05
 """Polling interval of a waiting request. A poll reads one row by index: a hundred waiting clients cost a few
@@ -117,8 +115,8 @@ class WorkerInfo:
 
 def get_job(database: Database, job_id: int) -> Job:
     """Return a job. Raises NotFoundError, also for an incomplete upload."""
-    with database.read() as connection:
-        row = connection.execute(statements.JOB, {"job_id": job_id}).mappings().first()
+    with database.snapshot() as snapshot:
+        row = snapshot.first(statements.JOB, {"job_id": job_id})
     if row is None:
         raise NotFoundError(f"there is no job {job_id}")
     return _job(row)
@@ -133,9 +131,10 @@ def list_jobs(
     kinds: Collection[JobKind] = (),
 ) -> list[Job]:
     """Return jobs with one of these statuses and kinds, newest first; no status or kind selects all."""
-    parameters = {**_list_parameters(status, kinds), "limit": limit, "offset": offset}
-    with database.read() as connection:
-        return [_job(row) for row in connection.execute(statements.JOBS, parameters).mappings()]
+    selection, parameters = _selection(status, kinds)
+    page = {**parameters, "limit": limit, "offset": offset}
+    with database.snapshot() as snapshot:
+        return [_job(row) for row in snapshot.rows(statements.JOBS.format(**selection), page)]
 
 
 def count_jobs(
@@ -145,34 +144,35 @@ def count_jobs(
     kinds: Collection[JobKind] = (),
 ) -> int:
     """Return the number of jobs on all pages of `list_jobs`."""
-    with database.read() as connection:
-        return int(connection.execute(statements.COUNT_JOBS, _list_parameters(status, kinds)).scalar_one())
+    selection, parameters = _selection(status, kinds)
+    with database.snapshot() as snapshot:
+        return int(snapshot.value(statements.COUNT_JOBS.format(**selection), parameters))
 
 
-def _list_parameters(
+def _selection(
     status: JobStatus | Collection[JobStatus] | None, kinds: Collection[JobKind]
-) -> dict[str, list[str]]:
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the lists of a statement over jobs, and their parameters."""
     statuses = [status] if isinstance(status, JobStatus) else status
-    return {
-        "statuses": [job_status.value for job_status in statuses or JobStatus],
-        "kinds": [kind.value for kind in kinds or JobKind],
-    }
+    status_list, status_parameters = listed("status", (one.value for one in statuses or JobStatus))
+    kind_list, kind_parameters = listed("kind", (kind.value for kind in kinds or JobKind))
+    return {"statuses": status_list, "kinds": kind_list}, {**status_parameters, **kind_parameters}
 
 
 def get_waves(database: Database, job_id: int) -> list[WaveProgress]:
     """Return the waves of a job in order."""
-    with database.read() as connection:
-        rows = connection.execute(statements.WAVES, {"job_id": job_id}).all()
+    with database.snapshot() as snapshot:
+        rows = snapshot.rows(statements.WAVES, {"job_id": job_id})
     return [
-        WaveProgress(None if row.stage == WAVE_DONE else Stage(row.stage), row.total, row.pending, row.bytes)
-        for row in rows
+        WaveProgress(None if stage == WAVE_DONE else Stage(stage), total, pending, n_bytes)
+        for stage, total, pending, n_bytes in rows
     ]
 
 
 def waiting(database: Database) -> Waiting:
     """Return the backlog of the workers."""
-    with database.read() as connection:
-        row = connection.execute(statements.WAITING).one()
+    with database.snapshot() as snapshot:
+        row = snapshot.first(statements.WAITING)
     return Waiting(*row)
 
 
@@ -187,28 +187,28 @@ def get_items(
         "limit": limit,
         "offset": offset,
     }
-    with database.read() as connection:
-        return [_item(row) for row in connection.execute(statements.ITEMS, parameters).mappings()]
+    with database.snapshot() as snapshot:
+        return [_item(row) for row in snapshot.rows(statements.ITEMS, parameters)]
 
 
 def count_items(database: Database, job_id: int, status: ItemStatus | None = None) -> int:
     """Return the number of items on all pages of `get_items`."""
     parameters = {"job_id": job_id, "status": status.value if status else None}
-    with database.read() as connection:
-        return int(connection.execute(statements.COUNT_ITEMS, parameters).scalar_one())
+    with database.snapshot() as snapshot:
+        return int(snapshot.value(statements.COUNT_ITEMS, parameters))
 
 
 def find_by_key(database: Database, idempotency_key: str) -> tuple[int, str | None] | None:
     """Return the id and request hash of the job that was accepted with an idempotency key, or None."""
-    with database.read() as connection:
-        row = connection.execute(statements.JOB_BY_KEY, {"key": idempotency_key}).first()
-    return None if row is None else (int(row.id), row.request_hash)
+    with database.snapshot() as snapshot:
+        row = snapshot.first(statements.JOB_BY_KEY, {"key": idempotency_key})
+    return None if row is None else (row["id"], row["request_hash"])
 
 
 def live_workers(database: Database, within_seconds: float) -> list[WorkerInfo]:
     """Return the workers with a heartbeat in the last `within_seconds`, sorted by name."""
-    with database.read() as connection:
-        rows = connection.execute(statements.WORKERS, {"since": time.time() - within_seconds}).mappings()
+    with database.snapshot() as snapshot:
+        rows = snapshot.rows(statements.WORKERS, {"since": time.time() - within_seconds})
         return [WorkerInfo(**row) for row in rows]
 
 
@@ -250,7 +250,7 @@ def _wait(
         time.sleep(min(poll, left))
 
 
-def _job(row: sa.RowMapping) -> Job:
+def _job(row: Row) -> Job:
     ended = row["n_succeeded"] + row["n_failed"] + row["n_duplicate"] + row["n_canceled"]
     return Job(
         id=row["id"],
@@ -276,7 +276,7 @@ def _job(row: sa.RowMapping) -> Job:
     )
 
 
-def _duplicate_warnings(row: sa.RowMapping) -> tuple[str, ...]:
+def _duplicate_warnings(row: Row) -> tuple[str, ...]:
     if row["title_stored"] is None:
         return ()
     stored = {
@@ -293,13 +293,13 @@ def _duplicate_warnings(row: sa.RowMapping) -> tuple[str, ...]:
     )
 
 
-def _warnings(row: sa.RowMapping) -> tuple[str, ...]:
+def _warnings(row: Row) -> tuple[str, ...]:
     """Return the warnings of a stored document's report, or before that the warnings from the upload."""
     text_warnings = json.loads(row["report"])["warnings"] if row["report"] else json.loads(row["warnings"])
     return (*text_warnings, *_duplicate_warnings(row))
 
 
-def _item(row: sa.RowMapping) -> JobItem:
+def _item(row: Row) -> JobItem:
     status = ItemStatus(row["status"])
     return JobItem(
         seq=row["seq"],

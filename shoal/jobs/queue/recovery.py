@@ -11,8 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from shoal.errors import ATTEMPTS_EXHAUSTED, BrokerUnavailableError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef, claimable
@@ -23,7 +21,7 @@ from shoal.jobs.queue.transitions import Outcome, fail_wave, finish_items
 from shoal.jobs.transport.broker import WorkerNotifier
 from shoal.models import ItemStatus
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.database import COUNT_FREE_PAGES, Database, Row, Transaction
 from shoal.support.clock import timestamp
 
 FREE_PAGES = 2000
@@ -72,20 +70,20 @@ def reclaim_expired_leases(database: Database, settings: Settings, now: float) -
     many it fails. An expired lease of a living owner is an interruption too. So a suspended machine or a full
     disk fails no document, but no item is reclaimed forever.
     """
-    with database.read() as connection:
-        if not _expired(connection.execute(statements.LEASED_ITEMS).mappings().all(), now) and not _expired(
-            connection.execute(statements.LEASED_WAVES).mappings().all(), now
+    with database.snapshot() as snapshot:
+        if not _expired(snapshot.rows(statements.LEASED_ITEMS), now) and not _expired(
+            snapshot.rows(statements.LEASED_WAVES), now
         ):
             return 0, 0
     reclaimed = failed = 0
-    with database.write() as connection:
-        for row in _expired(connection.execute(statements.LEASED_ITEMS).mappings().all(), now):
-            if _reclaim_item(connection, row, settings):
+    with database.write() as transaction:
+        for row in _expired(transaction.rows(statements.LEASED_ITEMS), now):
+            if _reclaim_item(transaction, row, settings):
                 failed += 1
             else:
                 reclaimed += 1
-        for row in _expired(connection.execute(statements.LEASED_WAVES).mappings().all(), now):
-            if _reclaim_wave(connection, row, settings):
+        for row in _expired(transaction.rows(statements.LEASED_WAVES), now):
+            if _reclaim_wave(transaction, row, settings):
                 failed += 1
             else:
                 reclaimed += 1
@@ -93,7 +91,7 @@ def reclaim_expired_leases(database: Database, settings: Settings, now: float) -
     return reclaimed, failed
 
 
-def _expired(rows: Sequence[sa.RowMapping], now: float) -> list[sa.RowMapping]:
+def _expired(rows: Sequence[Row], now: float) -> list[Row]:
     dead: dict[str, bool] = {}
     expired = []
     for row in rows:
@@ -105,7 +103,7 @@ def _expired(rows: Sequence[sa.RowMapping], now: float) -> list[sa.RowMapping]:
     return expired
 
 
-def _reclaim_item(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
+def _reclaim_item(transaction: Transaction, row: Row, settings: Settings) -> bool:
     """Reclaim one item, or fail it; True if it failed."""
     owner, stage = row["lease_owner"], Stage(row["stage"])
     crashed = lease.is_dead(owner) and lease.has_parent(owner)
@@ -125,7 +123,7 @@ def _reclaim_item(connection: sa.Connection, row: sa.RowMapping, settings: Setti
         "interruptions": interruptions,
         "now": timestamp(),
     }
-    connection.execute(statements.RECORD_ATTEMPT, parameters)
+    transaction.execute(statements.RECORD_ATTEMPT, parameters)
     if attempts * ATTEMPT + interruptions * INTERRUPTION >= settings.max_attempts * ATTEMPT:
         error = (
             f"the worker died {attempts + interruptions} times while it processed this document: "
@@ -134,20 +132,20 @@ def _reclaim_item(connection: sa.Connection, row: sa.RowMapping, settings: Setti
         )
         item = ItemRef(row["id"], row["job_id"], row["wave"], stage, row["n_bytes"])
         outcome = Outcome(ItemStatus.failed, error=error, error_code=ATTEMPTS_EXHAUSTED)
-        finish_items(connection, [(item, outcome)], owner)
+        finish_items(transaction, [(item, outcome)], owner)
         return True
-    connection.execute(statements.RELEASE_ITEM, parameters)
+    transaction.execute(statements.RELEASE_ITEM, parameters)
     return False
 
 
-def _reclaim_wave(connection: sa.Connection, row: sa.RowMapping, settings: Settings) -> bool:
+def _reclaim_wave(transaction: Transaction, row: Row, settings: Settings) -> bool:
     wave, owner = WaveRef(row["job_id"], row["n"], Stage(row["stage"])), row["lease_owner"]
     # A failed wave fails all its documents, so a crash counts only as an interruption here.
-    return release_wave(connection, wave, owner, row["attempts"], INTERRUPTION, settings)
+    return release_wave(transaction, wave, owner, row["attempts"], INTERRUPTION, settings)
 
 
 def release_wave(
-    connection: sa.Connection, wave: WaveRef, owner: str, attempts: int, charged: int, settings: Settings
+    transaction: Transaction, wave: WaveRef, owner: str, attempts: int, charged: int, settings: Settings
 ) -> bool:
     """Release a leased wave, or fail its items when its attempts are used up; True if it failed.
 
@@ -155,47 +153,47 @@ def release_wave(
     """
     if attempts + charged >= settings.max_attempts * ATTEMPT:
         error = "learning from this part of the upload failed repeatedly"
-        fail_wave(connection, wave, error, ATTEMPTS_EXHAUSTED)
+        fail_wave(transaction, wave, error, ATTEMPTS_EXHAUSTED)
         return True
     row = {"job_id": wave.job_id, "wave": wave.n, "owner": owner, "charged": charged}
-    connection.execute(statements.RELEASE_WAVE, row)
+    transaction.execute(statements.RELEASE_WAVE, row)
     return False
 
 
 def drop_dead_local_jobs(database: Database, settings: Settings, now: float) -> int:
     """Drop local jobs whose process has died; return their number. `remove_dropped` removes the rows."""
-    with database.read() as connection:
-        jobs = connection.execute(statements.LOCAL_JOBS).all()
+    with database.snapshot() as snapshot:
+        jobs = snapshot.rows(statements.LOCAL_JOBS)
     # Whether a process on another machine is alive shows only in its heartbeat.
     dead = [
-        {"job_id": row.id}
+        {"job_id": row["id"]}
         for row in jobs
-        if lease.is_dead(row.local_owner)
-        or (not lease.is_local(row.local_owner) and row.received_at < now - settings.upload_timeout)
+        if lease.is_dead(row["local_owner"])
+        or (not lease.is_local(row["local_owner"]) and row["received_at"] < now - settings.upload_timeout)
     ]
     if dead:
-        with database.write() as connection:
-            connection.execute(statements.DROP_LOCAL_JOB, dead)
+        with database.write() as transaction:
+            transaction.write_many(statements.DROP_LOCAL_JOB, dead)
     return len(dead)
 
 
 def _drop_silent_uploads(database: Database, settings: Settings, now: float) -> int:
     silent_since = {"moment": now - settings.upload_timeout}
-    with database.read() as connection:
-        if not connection.execute(statements.COUNT_STALE_UPLOADS, silent_since).scalar_one():
+    with database.snapshot() as snapshot:
+        if not snapshot.value(statements.COUNT_STALE_UPLOADS, silent_since):
             return 0
-    with database.write() as connection:
-        connection.execute(statements.DROP_STALE_UPLOADS, silent_since)
+    with database.write() as transaction:
+        transaction.execute(statements.DROP_STALE_UPLOADS, silent_since)
     return remove_dropped(database)
 
 
 def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now: float) -> bool:
     """Send a message if work waits and none was sent for a while; only one of several reconcilers does."""
-    with database.read() as connection:
-        first = next(claimable(connection), None)
+    with database.snapshot() as snapshot:
+        first = next(claimable(snapshot), None)
     if first is None:
         return False
-    wave = first.wave
+    wave = first if isinstance(first, WaveRef) else first.wave_ref
     row = {
         "job_id": wave.job_id,
         "wave": wave.n,
@@ -203,8 +201,8 @@ def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now:
         # Half, because rounds are never exactly reconcile_seconds apart.
         "before": now - settings.reconcile_seconds / 2,
     }
-    with database.write() as connection:
-        if not connection.execute(statements.MARK_WAVE_NOTIFIED, row).rowcount:
+    with database.write() as transaction:
+        if not transaction.execute(statements.MARK_WAVE_NOTIFIED, row):
             return False
     try:
         notify()
@@ -216,9 +214,9 @@ def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now:
 
 def _incremental_vacuum(database: Database) -> None:
     """Shrink the file while no work is open: the deleted texts of ingested items leave free pages."""
-    with database.read() as connection:
-        if connection.execute(statements.OPEN_WORK).first() is not None:
+    with database.snapshot() as snapshot:
+        if snapshot.first(statements.OPEN_WORK) is not None:
             return
-        free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+        free = snapshot.value(COUNT_FREE_PAGES)
     if free > FREE_PAGES:
         database.incremental_vacuum(FREE_PAGES)

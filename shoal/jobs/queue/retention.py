@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import sqlalchemy as sa
-
 from shoal.jobs.queue import counters
+from shoal.jobs.queue.states import FINAL
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
 
 JOBS_PER_ROUND = 50
@@ -21,16 +20,14 @@ OLDEST_ENDED_JOBS = """
     ORDER BY id LIMIT :limit
 """
 # Repeats the conditions, because a retry may have reopened the job in the meantime.
-COUNTS = sa.text("""
+COUNTS = """
     SELECT status, n_succeeded AS succeeded, n_failed AS failed, n_duplicate AS duplicate,
            n_canceled AS canceled, bytes_done
     FROM jobs
     WHERE id = :job_id AND status IN ('succeeded', 'partial', 'failed', 'canceled') AND finished_at < :before
-""")
+"""
 # Hides the job. `remove_dropped` deletes its rows in slices.
-DROP_JOB = sa.text("UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id")
-
-ITEM_ENDS = ("succeeded", "failed", "duplicate", "canceled")
+DROP_JOB = "UPDATE jobs SET status = 'dropped', idempotency_key = NULL WHERE id = :job_id"
 
 
 def drop_expired_jobs(database: Database, settings: Settings, now: float) -> int:
@@ -46,19 +43,19 @@ def drop_expired_jobs(database: Database, settings: Settings, now: float) -> int
     old = [row["id"] for row in ended if row["finished_at"] < before]
     if not old:
         return 0
-    with database.write() as connection:
-        return sum(_drop_job(connection, job_id, before) for job_id in old)
+    with database.write() as transaction:
+        return sum(_drop_job(transaction, job_id, before) for job_id in old)
 
 
-def _drop_job(connection: sa.Connection, job_id: int, before: str) -> bool:
-    job = connection.execute(COUNTS, {"job_id": job_id, "before": before}).mappings().first()
+def _drop_job(transaction: Transaction, job_id: int, before: str) -> bool:
+    job = transaction.first(COUNTS, {"job_id": job_id, "before": before})
     if job is None:
         return False
     sums = {
         (counters.REMOVED_JOBS, job["status"]): 1,
         (counters.REMOVED_BYTES, ""): job["bytes_done"],
-        **{(counters.REMOVED_ITEMS, end): job[end] for end in ITEM_ENDS},
+        **{(counters.REMOVED_ITEMS, end): job[end] for end in FINAL},
     }
-    counters.add(connection, sums)
-    connection.execute(DROP_JOB, {"job_id": job_id})
+    counters.add(transaction, sums)
+    transaction.execute(DROP_JOB, {"job_id": job_id})
     return True

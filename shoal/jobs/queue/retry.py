@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-import sqlalchemy as sa
-
 from shoal.errors import JobStateError
 from shoal.jobs.queue import counters, statements
 from shoal.jobs.queue.queries import Job, get_job
 from shoal.jobs.queue.states import plan_from_json
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
 
 WAVE_ITEMS = 2000
@@ -33,13 +31,13 @@ def retry(database: Database, settings: Settings, job_id: int) -> Job:
     retried.
     """
     get_job(database, job_id)
-    with database.read() as connection:
+    with database.snapshot() as snapshot:
         # Read once, so that items that fail again during this call are not requeued twice.
-        failed = connection.execute(statements.RETRIABLE_ITEMS, {"job_id": job_id}).all()
+        failed = snapshot.rows(statements.RETRIABLE_ITEMS, {"job_id": job_id})
     n = 0
-    for item_ids in _waves([(row.id, row.n_bytes) for row in failed], settings.wave_bytes):
-        with database.write() as connection:
-            n += _requeue(connection, job_id, item_ids)
+    for item_ids in _waves([(row["id"], row["n_bytes"]) for row in failed], settings.wave_bytes):
+        with database.write() as transaction:
+            n += _requeue(transaction, job_id, item_ids)
     if not n:
         # No item could be requeued, or a concurrent call has requeued them all.
         raise JobStateError(_nothing_to_retry(database, job_id))
@@ -50,13 +48,13 @@ def can_retry(database: Database, job: Job) -> bool:
     """Whether `retry` would requeue any item of a job."""
     if not job.progress.failed or job.progress.canceled:
         return False
-    with database.read() as connection:
-        return connection.execute(statements.RETRIABLE_ITEMS, {"job_id": job.id}).first() is not None
+    with database.snapshot() as snapshot:
+        return snapshot.first(statements.RETRIABLE_ITEMS, {"job_id": job.id}) is not None
 
 
 def _nothing_to_retry(database: Database, job_id: int) -> str:
-    with database.read() as connection:
-        row = connection.execute(statements.JOB, {"job_id": job_id}).mappings().one()
+    with database.snapshot() as snapshot:
+        row = snapshot.first(statements.JOB, {"job_id": job_id})
     if row["n_canceled"]:
         return f"job {job_id} was canceled; upload its documents again instead"
     n = row["n_failed"]
@@ -80,24 +78,26 @@ def _waves(items: Sequence[tuple[int, int]], wave_bytes: int) -> Iterator[list[i
         yield ids
 
 
-def _requeue(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) -> int:
+def _requeue(transaction: Transaction, job_id: int, item_ids: Sequence[int]) -> int:
     """Make a wave of those items that are still failed; return their number."""
     parameters = {"job_id": job_id}
-    job = connection.execute(statements.JOB, parameters).mappings().first()
+    job = transaction.first(statements.JOB, parameters)
     if job is None or job["n_canceled"]:
         return 0
     selected = set(item_ids)
-    rows = [row for row in connection.execute(statements.RETRIABLE_ITEMS, parameters) if row.id in selected]
+    rows = [row for row in transaction.rows(statements.RETRIABLE_ITEMS, parameters) if row["id"] in selected]
     if not rows:
         return 0
     now = timestamp()
-    wave = connection.execute(statements.NEXT_WAVE, parameters).scalar_one()
-    n_bytes = sum(row.n_bytes for row in rows)
-    connection.execute(statements.RETRY_ITEM, [{"item_id": row.id, "wave": wave, "now": now} for row in rows])
+    wave = transaction.value(statements.NEXT_WAVE, parameters)
+    n_bytes = sum(row["n_bytes"] for row in rows)
+    transaction.write_many(
+        statements.RETRY_ITEM, [{"item_id": row["id"], "wave": wave, "now": now} for row in rows]
+    )
     sizes_by_wave: dict[int, list[int]] = defaultdict(list)
     for row in rows:
-        sizes_by_wave[row.wave].append(row.n_bytes)
-    connection.execute(
+        sizes_by_wave[row["wave"]].append(row["n_bytes"])
+    transaction.write_many(
         statements.SHRINK_WAVE,
         [
             {**parameters, "wave": n, "items": len(sizes), "bytes": sum(sizes)}
@@ -105,15 +105,15 @@ def _requeue(connection: sa.Connection, job_id: int, item_ids: Sequence[int]) ->
         ],
     )
     stage = plan_from_json(job["plan"])[0].value
-    connection.execute(
+    transaction.execute(
         statements.INSERT_WAVE,
         {**parameters, "n": wave, "stage": stage, "items": len(rows), "bytes": n_bytes},
     )
-    connection.execute(
+    transaction.execute(
         statements.REOPEN_JOB, {**parameters, "failed": len(rows), "bytes": n_bytes, "now": now}
     )
     # REOPEN_JOB subtracts these items from the job's counts; the metrics still count them.
     counters.add(
-        connection, {(counters.REMOVED_ITEMS, "failed"): len(rows), (counters.REMOVED_BYTES, ""): n_bytes}
+        transaction, {(counters.REMOVED_ITEMS, "failed"): len(rows), (counters.REMOVED_BYTES, ""): n_bytes}
     )
     return len(rows)

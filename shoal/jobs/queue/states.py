@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Iterable
 
 from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
@@ -75,3 +76,8 @@ def stage_after(stage: Stage, plan: tuple[Stage, ...]) -> Stage | None:
     """Return the stage that follows, None after the last."""
     index = plan.index(stage) + 1
     return plan[index] if index < len(plan) else None
+
+
+def sql_list(values: Iterable[enum.StrEnum]) -> str:
+    """Format the list of an `IN` in a statement; constants only."""
+    return "(" + ", ".join(f"'{value}'" for value in values) + ")"

@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.errors import IdempotencyError, InvalidFieldError, UploadDroppedError, refusal_code
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.job_items import (
@@ -28,7 +26,7 @@ from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, 
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.models import DocumentDraft, ItemStatus, JobKind
 from shoal.settings import MIB, Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
 from shoal.support.request_context import TRACE_ID
 
@@ -87,10 +85,10 @@ class Upload:
         self._kind = JobKind(kind)
         self._key, self._request_hash = idempotency_key, request_hash
         now = time.time()
-        with self._database.write() as connection:
+        with self._database.write() as transaction:
             if idempotency_key is not None and request_hash is not None:
-                _accepted_before(connection, idempotency_key, request_hash)
-            self._job_id = _insert_job(connection, self._kind, self._settings, self._local_owner)
+                _accepted_before(transaction, idempotency_key, request_hash)
+            self._job_id = _insert_job(transaction, self._kind, self._settings, self._local_owner)
         self._flushed_at = now
         return self
 
@@ -159,10 +157,10 @@ class Upload:
         self._request_hash = request_hash or self._request_hash
         try:
             self._flush()
-            with self._database.write() as connection:
-                earlier = _accepted_before(connection, self._key, self._request_hash)
+            with self._database.write() as transaction:
+                earlier = _accepted_before(transaction, self._key, self._request_hash)
                 if earlier is None:
-                    _accept(connection, job_id, self._key, self._request_hash, self._n_skipped)
+                    _accept(transaction, job_id, self._key, self._request_hash, self._n_skipped)
         except IdempotencyError:
             self.abandon()
             raise
@@ -180,8 +178,8 @@ class Upload:
             return
         job_id, self._job_id = self._job_id, None
         self._items = []
-        with self._database.write() as connection:
-            connection.execute(statements.DROP_UPLOAD, {"job_id": job_id})
+        with self._database.write() as transaction:
+            transaction.execute(statements.DROP_UPLOAD, {"job_id": job_id})
         remove_dropped(self._database)
 
     def _job(self) -> int:
@@ -204,11 +202,10 @@ class Upload:
 
     def _flush(self) -> None:
         job_id, now = self._job(), time.time()
-        with self._database.write() as connection:
-            alive = connection.execute(statements.TOUCH_UPLOAD, {"job_id": job_id, "moment": now})
-            if not alive.rowcount:
+        with self._database.write() as transaction:
+            if not transaction.execute(statements.TOUCH_UPLOAD, {"job_id": job_id, "moment": now}):
                 raise UploadDroppedError(_TIMED_OUT)
-            insert_items(connection, job_id, self._items)
+            insert_items(transaction, job_id, self._items)
         # Clear the buffer only after the commit: after a failed write the items are still needed.
         self._items, self._buffered_bytes, self._flushed_at = [], 0, now
 
@@ -305,11 +302,11 @@ def submit_delete(
     """
     if not document_ids:
         raise InvalidFieldError("documents", "at least one document id is required")
-    with database.read() as connection:
+    with database.snapshot() as snapshot:
         heads = {
             row["id"]: row
             for document_id in document_ids
-            for row in connection.execute(statements.DOCUMENT_HEAD, {"document_id": document_id}).mappings()
+            for row in snapshot.rows(statements.DOCUMENT_HEAD, {"document_id": document_id})
         }
     waves = WaveAssigner(settings.wave_bytes)
     items = []
@@ -330,27 +327,27 @@ def remove_dropped(database: Database, slices: int = DROP_SLICES) -> int:
     """
     removed = 0
     for _ in range(slices):
-        with database.read() as connection:
-            job_id = connection.execute(statements.DROPPED_JOB).scalar()
+        with database.snapshot() as snapshot:
+            job_id = snapshot.value(statements.DROPPED_JOB)
             if job_id is None:
                 break
             parameters = {"job_id": job_id, "limit": DROP_ITEMS}
-            item_ids = _first_slice(connection.execute(statements.DROPPED_ITEMS, parameters))
-        with database.write() as connection:
+            item_ids = _first_slice(snapshot.tuples(statements.DROPPED_ITEMS, parameters))
+        with database.write() as transaction:
             if item_ids:
-                connection.execute(statements.DELETE_ITEM, [{"item_id": item_id} for item_id in item_ids])
+                transaction.write_many(statements.DELETE_ITEM, [{"item_id": item_id} for item_id in item_ids])
             else:
-                connection.execute(statements.DELETE_JOB, {"job_id": job_id})
+                transaction.execute(statements.DELETE_JOB, {"job_id": job_id})
         removed += len(item_ids)
     return removed
 
 
-def _first_slice(rows: Iterable[Any]) -> list[int]:
+def _first_slice(rows: Iterable[tuple[int, int]]) -> list[int]:
     """Return the ids of the first items, up to DROP_BYTES of text."""
     item_ids, n_bytes = [], 0
-    for row in rows:
-        item_ids.append(int(row.id))
-        n_bytes += row.n_bytes
+    for item_id, item_bytes in rows:
+        item_ids.append(item_id)
+        n_bytes += item_bytes
         if n_bytes >= DROP_BYTES:
             break
     return item_ids
@@ -364,13 +361,13 @@ def _submit(
     key: str | None,
     request_hash: str | None,
 ) -> int:
-    with database.write() as connection:
-        earlier = _accepted_before(connection, key, request_hash)
+    with database.write() as transaction:
+        earlier = _accepted_before(transaction, key, request_hash)
         if earlier is not None:
             return earlier
-        job_id = _insert_job(connection, kind, settings)
-        insert_items(connection, job_id, items)
-        _accept(connection, job_id, key, request_hash)
+        job_id = _insert_job(transaction, kind, settings)
+        insert_items(transaction, job_id, items)
+        _accept(transaction, job_id, key, request_hash)
     _log_accepted(job_id, kind, len(items))
     return job_id
 
@@ -380,20 +377,20 @@ def _log_accepted(job_id: int, kind: JobKind, n_items: int) -> None:
     log.info("job accepted", extra={"job_id": job_id, "kind": kind.value, "items": n_items})
 
 
-def _accepted_before(connection: sa.Connection, key: str | None, request_hash: str | None) -> int | None:
+def _accepted_before(transaction: Transaction, key: str | None, request_hash: str | None) -> int | None:
     """Return the job that was accepted with this key. Raises IdempotencyError if it had another body."""
     if key is None:
         return None
-    row = connection.execute(statements.JOB_BY_KEY, {"key": key}).first()
+    row = transaction.first(statements.JOB_BY_KEY, {"key": key})
     if row is None:
         return None
-    if row.request_hash != request_hash:
+    if row["request_hash"] != request_hash:
         raise IdempotencyError("this Idempotency-Key was already used for a different request")
-    return int(row.id)
+    return int(row["id"])
 
 
 def _insert_job(
-    connection: sa.Connection, kind: JobKind, settings: Settings, local_owner: str | None = None
+    transaction: Transaction, kind: JobKind, settings: Settings, local_owner: str | None = None
 ) -> int:
     row = {
         "kind": kind.value,
@@ -404,21 +401,20 @@ def _insert_job(
         "local_owner": local_owner,
         "trace_id": TRACE_ID.get(),
     }
-    return int(connection.execute(statements.INSERT_JOB, row).scalar_one())
+    return int(transaction.value(statements.INSERT_JOB, row))
 
 
 def _accept(
-    connection: sa.Connection, job_id: int, key: str | None, request_hash: str | None, n_skipped: int = 0
+    transaction: Transaction, job_id: int, key: str | None, request_hash: str | None, n_skipped: int = 0
 ) -> None:
     """Make a received upload a job. The caller must commit before it reports the job as accepted."""
     now = timestamp()
     job = {"job_id": job_id, "now": now}
-    plan = plan_from_json(connection.execute(statements.PLAN, job).scalar_one())
-    waves = connection.execute(statements.CREATE_WAVES, {**job, "stage": plan[0].value})
-    if not waves.rowcount and Stage.relearn in plan:
-        connection.execute(statements.CREATE_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})
+    plan = plan_from_json(transaction.value(statements.PLAN, job))
+    n_waves = transaction.execute(statements.CREATE_WAVES, {**job, "stage": plan[0].value})
+    if not n_waves and Stage.relearn in plan:
+        transaction.execute(statements.CREATE_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})
     row = {**job, "key": key, "request_hash": request_hash, "n_skipped": n_skipped}
-    accepted = connection.execute(statements.ACCEPT_JOB, row)
-    if not accepted.rowcount:
+    if not transaction.execute(statements.ACCEPT_JOB, row):
         raise UploadDroppedError(_TIMED_OUT)
-    close_if_done(connection, job_id, now)
+    close_if_done(transaction, job_id, now)

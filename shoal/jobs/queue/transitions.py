@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from shoal.errors import CANCELED, LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
@@ -25,6 +23,7 @@ from shoal.jobs.queue.states import (
     stage_after,
 )
 from shoal.models import ItemStatus, JobStatus
+from shoal.storage.database import Row, Transaction
 from shoal.support.clock import timestamp
 
 CANCELED_REASON = "the job was canceled"
@@ -55,21 +54,19 @@ class Advance:
         return Advance(self.opened + other.opened, self.ended_jobs + other.ended_jobs)
 
 
-def finish_item(connection: sa.Connection, item: ItemRef, owner: str, outcome: Outcome) -> Advance:
+def finish_item(transaction: Transaction, item: ItemRef, owner: str, outcome: Outcome) -> Advance:
     """Record the outcome of one item; see `finish_items`."""
-    return finish_items(connection, [(item, outcome)], owner)
+    return finish_items(transaction, [(item, outcome)], owner)
 
 
-def finish_items(
-    connection: sa.Connection, results: Sequence[tuple[ItemRef, Outcome]], owner: str
-) -> Advance:
+def finish_items(transaction: Transaction, results: Sequence[tuple[ItemRef, Outcome]], owner: str) -> Advance:
     """Record the outcomes of items that `owner` has claimed.
 
     Raises LeaseLostError if `owner` no longer holds all of them. The caller must then roll back its
     transaction, including everything it stored for these items.
     """
     now = timestamp()
-    ended = connection.execute(
+    n_ended = transaction.write_many(
         statements.END_ITEM,
         [
             {
@@ -85,24 +82,24 @@ def finish_items(
             for item, outcome in results
         ],
     )
-    if ended.rowcount != len(results):
+    if n_ended != len(results):
         raise LeaseLostError("the lease was lost and another worker has the work; this result is not stored")
-    return _count_down(connection, results, now)
+    return _count_down(transaction, results, now)
 
 
 def finish_wave(
-    connection: sa.Connection, wave: WaveRef, owner: str, vocabulary_version: int | None
+    transaction: Transaction, wave: WaveRef, owner: str, vocabulary_version: int | None
 ) -> Advance:
     """End a stage that processes a whole wave. Raises LeaseLostError like `finish_items`."""
-    return _advance(connection, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
+    return _advance(transaction, wave, timestamp(), owner=owner, vocabulary_version=vocabulary_version)
 
 
-def fail_wave(connection: sa.Connection, wave: WaveRef, error: str, error_code: str) -> Advance:
+def fail_wave(transaction: Transaction, wave: WaveRef, error: str, error_code: str) -> Advance:
     """Fail every open item of a wave that cannot pass its stage. No owner may hold any of its items."""
     now = timestamp()
-    rows = connection.execute(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n}).all()
+    rows = transaction.rows(statements.OPEN_ITEMS_OF_WAVE, {"job_id": wave.job_id, "wave": wave.n})
     outcome = Outcome(ItemStatus.failed, error=error, error_code=error_code)
-    items = [ItemRef(row.id, wave.job_id, wave.n, wave.stage, row.n_bytes) for row in rows]
+    items = [ItemRef(row["id"], wave.job_id, wave.n, wave.stage, row["n_bytes"]) for row in rows]
     for item in items:
         row = {
             "item_id": item.id,
@@ -111,67 +108,67 @@ def fail_wave(connection: sa.Connection, wave: WaveRef, error: str, error_code: 
             "error_code": error_code,
             "now": now,
         }
-        connection.execute(statements.END_OPEN_ITEM, row)
+        transaction.execute(statements.END_OPEN_ITEM, row)
     if not items:
-        return _advance(connection, wave, now)
-    return _count_down(connection, [(item, outcome) for item in items], now)
+        return _advance(transaction, wave, now)
+    return _count_down(transaction, [(item, outcome) for item in items], now)
 
 
-def cancel_items(connection: sa.Connection, job_id: int, limit: int) -> int:
+def cancel_items(transaction: Transaction, job_id: int, limit: int) -> int:
     """Cancel up to `limit` open items of a job, claimed ones too, and return their number.
 
     Results of claimed items are not stored.
     """
     now = timestamp()
-    rows = connection.execute(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit}).all()
+    rows = transaction.rows(statements.OPEN_ITEMS_OF_JOB, {"job_id": job_id, "limit": limit})
     by_wave: dict[WaveRef, int] = defaultdict(int)
     for row in rows:
         ended = {
-            "item_id": row.id,
+            "item_id": row["id"],
             "status": ItemStatus.canceled.value,
             "error": CANCELED_REASON,
             "error_code": CANCELED,
             "now": now,
         }
-        connection.execute(statements.END_OPEN_ITEM, ended)
-        stage = Stage(row.stage)
+        transaction.execute(statements.END_OPEN_ITEM, ended)
+        stage = Stage(row["stage"])
         # A discovered item of a wave in its discover stage has already been subtracted from `pending`.
-        is_counted = stage not in DISCOVER_STAGES or row.status != ItemStatus.discovered
-        by_wave[WaveRef(job_id, row.wave, stage)] += is_counted
+        is_counted = stage not in DISCOVER_STAGES or row["status"] != ItemStatus.discovered
+        by_wave[WaveRef(job_id, row["wave"], stage)] += is_counted
     if rows:
-        _delete_texts(connection, [(row.id, ItemStatus.canceled) for row in rows])
-        _count_job(connection, job_id, [(ItemStatus.canceled, row.n_bytes) for row in rows], now)
+        _delete_texts(transaction, [(row["id"], ItemStatus.canceled) for row in rows])
+        _count_job(transaction, job_id, [(ItemStatus.canceled, row["n_bytes"]) for row in rows], now)
     for wave, n in by_wave.items():
-        _decrement_pending(connection, wave, n, now)
+        _decrement_pending(transaction, wave, n, now)
     return len(rows)
 
 
-def close_if_done(connection: sa.Connection, job_id: int, now: str) -> bool:
+def close_if_done(transaction: Transaction, job_id: int, now: str) -> bool:
     """End a job that has no open wave; True if this call ended it."""
     parameters = {"job_id": job_id}
-    if connection.execute(statements.OPEN_WAVES_OF_JOB, parameters).scalar_one():
+    if transaction.value(statements.OPEN_WAVES_OF_JOB, parameters):
         return False
-    counts = connection.execute(statements.JOB_COUNTS, parameters).first()
+    counts = transaction.first(statements.JOB_COUNTS, parameters)
     if counts is None:
         return False
     error = None
-    if counts.n_failed:
-        error = connection.execute(statements.FIRST_ERROR, parameters).scalar()
-        if counts.total > 1:
-            error = f"{counts.n_failed} of {counts.total} documents failed; first error: {error}"
+    if counts["n_failed"]:
+        error = transaction.value(statements.FIRST_ERROR, parameters)
+        if counts["total"] > 1:
+            error = f"{counts['n_failed']} of {counts['total']} documents failed; first error: {error}"
     row = {**parameters, "status": _final_status(counts).value, "error": error, "now": now}
-    return bool(connection.execute(statements.END_JOB, row).rowcount)
+    return bool(transaction.execute(statements.END_JOB, row))
 
 
-def _final_status(counts: sa.Row[tuple[int, ...]]) -> JobStatus:
-    if counts.n_canceled:
+def _final_status(counts: Row) -> JobStatus:
+    if counts["n_canceled"]:
         return JobStatus.canceled
-    if not counts.n_failed:
+    if not counts["n_failed"]:
         return JobStatus.succeeded
-    return JobStatus.failed if counts.n_failed == counts.total else JobStatus.partial
+    return JobStatus.failed if counts["n_failed"] == counts["total"] else JobStatus.partial
 
 
-def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outcome]], now: str) -> Advance:
+def _count_down(transaction: Transaction, results: Iterable[tuple[ItemRef, Outcome]], now: str) -> Advance:
     by_wave: dict[WaveRef, int] = defaultdict(int)
     by_job: dict[int, list[tuple[ItemStatus, int]]] = defaultdict(list)
     final: list[tuple[int, ItemStatus]] = []
@@ -180,45 +177,43 @@ def _count_down(connection: sa.Connection, results: Iterable[tuple[ItemRef, Outc
         if outcome.status in FINAL:
             final.append((item.id, outcome.status))
             by_job[item.job_id].append((outcome.status, item.n_bytes))
-    _delete_texts(connection, final)
+    _delete_texts(transaction, final)
     for job_id, ends in by_job.items():
-        _count_job(connection, job_id, ends, now)
+        _count_job(transaction, job_id, ends, now)
     advance = Advance()
     for wave, ended in by_wave.items():
-        advance |= _decrement_pending(connection, wave, ended, now)
+        advance |= _decrement_pending(transaction, wave, ended, now)
     return advance
 
 
-def _delete_texts(connection: sa.Connection, ended: Sequence[tuple[int, ItemStatus]]) -> None:
+def _delete_texts(transaction: Transaction, ended: Sequence[tuple[int, ItemStatus]]) -> None:
     """Delete the texts and chunk boundaries of ended items. A failed item keeps its text for a retry."""
-    if ended:
-        connection.execute(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
+    transaction.write_many(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
     unneeded = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
-    if unneeded:
-        connection.execute(statements.DELETE_CONTENT, unneeded)
+    transaction.write_many(statements.DELETE_CONTENT, unneeded)
 
 
-def _decrement_pending(connection: sa.Connection, wave: WaveRef, ended: int, now: str) -> Advance:
+def _decrement_pending(transaction: Transaction, wave: WaveRef, ended: int, now: str) -> Advance:
     """Subtract `ended` items from the wave's count; open its next stage if none is left."""
     row = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "ended": ended}
-    pending = connection.execute(statements.COUNT_DOWN_WAVE, row).scalar_one()
+    pending = transaction.value(statements.COUNT_DOWN_WAVE, row)
     assert pending >= 0, "a wave counts each of its items once per stage"
-    return _advance(connection, wave, now) if pending == 0 else Advance()
+    return _advance(transaction, wave, now) if pending == 0 else Advance()
 
 
 def _advance(
-    connection: sa.Connection,
+    transaction: Transaction,
     wave: WaveRef,
     now: str,
     *,
     owner: str | None = None,
     vocabulary_version: int | None = None,
 ) -> Advance:
-    plan = plan_from_json(connection.execute(statements.PLAN, {"job_id": wave.job_id}).scalar_one())
+    plan = plan_from_json(transaction.value(statements.PLAN, {"job_id": wave.job_id}))
     parameters = {"job_id": wave.job_id, "wave": wave.n}
-    pending = len(connection.execute(statements.OPEN_ITEMS_OF_WAVE, parameters).all())
+    pending = len(transaction.rows(statements.OPEN_ITEMS_OF_WAVE, parameters))
     next_stage = stage_after(wave.stage, plan) if pending else None
-    update = connection.execute(
+    n_advanced = transaction.execute(
         statements.ADVANCE_WAVE if owner is None else statements.ADVANCE_LEASED_WAVE,
         {
             **parameters,
@@ -229,16 +224,16 @@ def _advance(
             "owner": owner,
         },
     )
-    if not update.rowcount:
+    if not n_advanced:
         raise LeaseLostError("the lease was lost and another worker has the wave; this result is not stored")
     if next_stage:
-        _count_job(connection, wave.job_id, [], now, next_stage)
+        _count_job(transaction, wave.job_id, [], now, next_stage)
         return Advance(opened=((wave.job_id, wave.n, next_stage),))
-    return Advance(ended_jobs=(wave.job_id,) if close_if_done(connection, wave.job_id, now) else ())
+    return Advance(ended_jobs=(wave.job_id,) if close_if_done(transaction, wave.job_id, now) else ())
 
 
 def _count_job(
-    connection: sa.Connection,
+    transaction: Transaction,
     job_id: int,
     ends: Sequence[tuple[ItemStatus, int]],
     now: str,
@@ -249,7 +244,7 @@ def _count_job(
         counts[status] += 1
     row = {f"n_{status.value}": n for status, n in counts.items()}
     row["bytes_done"] = sum(n_bytes for _, n_bytes in ends)
-    connection.execute(
+    transaction.execute(
         statements.COUNT_JOB,
         {**row, "job_id": job_id, "now": now, "stage": stage.value if stage else None},
     )

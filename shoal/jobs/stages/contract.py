@@ -6,11 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.jobs.queue.claims import WaveRef, WorkItem
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.transitions import Outcome
+from shoal.storage.database import Transaction
 
 
 class NotPreparedError(Exception):
@@ -32,15 +31,15 @@ class ItemHandler(ABC):
         StorageError."""
 
     @abstractmethod
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
         """Do the short part, inside the transaction that ends the item. May also raise NotPreparedError."""
 
-    def store_many(self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
+    def store_many(self, transaction: Transaction, group: Sequence[tuple[WorkItem, Any]]) -> list[Outcome]:
         """Store several items in one transaction; outcomes in their order.
 
         After an error, the items are stored one by one, each in a transaction of its own.
         """
-        return [self.store(connection, item, prepared) for item, prepared in group]
+        return [self.store(transaction, item, prepared) for item, prepared in group]
 
 
 class WaveHandler(ABC):
@@ -51,7 +50,7 @@ class WaveHandler(ABC):
         """Do the long part, outside transactions or in short ones. May raise LeaseLostError, StorageError."""
 
     @abstractmethod
-    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: Any) -> int | None:
+    def store_wave(self, transaction: Transaction, wave: WaveRef, prepared: Any) -> int | None:
         """Do the short part, inside the transaction that ends the stage. May also raise NotPreparedError.
 
         Returns the vocabulary version that scores the items of the wave.

@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import sqlalchemy as sa
-
-from shoal.chunking.analysis import AnalyzedDraft, ReadDraft, analyze, analyze_many, chunk_starts
+from shoal.chunking.analysis import AnalyzedDocument, analyze, analyze_many
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
@@ -22,13 +20,12 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
-from shoal.models import DocumentDraft, ItemStatus, ParsedDocument
+from shoal.models import DocumentDraft, ItemStatus
 from shoal.scorer import Scorer, can_learn
 from shoal.settings import KIB, MIB, Settings
 from shoal.storage import document_writer, observations
-from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
-from shoal.storage.driver_rows import write_many
 from shoal.storage.observations import Observed, Source
 from shoal.storage.vocabulary_records import EvidenceRow
 
@@ -56,15 +53,15 @@ text."""
 LONGEST_ANALYSED = 256 * KIB
 """Largest text, in bytes, whose analysis is kept."""
 READ_BYTES = 32 * MIB
-"""Bytes of text whose parsing a process keeps likewise, at about three times the size. Parsing and tokenizing
+"""Bytes of text whose parsing a process keeps likewise, at about four times the size. Parsing and tokenizing
 are a seventh of the work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The result of discovery in one text."""
+class Discovered:
+    """An analyzed text and its observations. `source`: everything that they depend on."""
 
-    analyzed: AnalyzedDraft
+    document: AnalyzedDocument
     rows: list[EvidenceRow]
     source: Source
 
@@ -88,21 +85,21 @@ class Discovery:
         """Everything that the observations of a draft depend on."""
         return Source(self.basis, draft.title, draft.format, self.observed_settings)
 
-    def look(self, draft: DocumentDraft) -> Seen:
+    def observe(self, draft: DocumentDraft) -> Discovered:
         """Analyze and observe one draft. Raises EmptyDocumentError if it has no text."""
-        analyzed = analyze(draft, self.scorer, self.settings)
-        return Seen(analyzed, discover(analyzed, self.settings), self.source_of(draft))
+        document = analyze(draft, self.scorer, self.settings)
+        return Discovered(document, discover(document, self.settings), self.source_of(draft))
 
-    def look_at_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Seen]:
-        """The results of `look` for several drafts, by content hash; drafts without text are left out."""
+    def observe_many(self, drafts: Sequence[DocumentDraft]) -> dict[str, Discovered]:
+        """The results of `observe` for several drafts, by content hash; drafts without text are left out."""
         assert self.learner is not None, "only a scorer that can learn observes texts together"
-        analyzed = analyze_many(drafts, self.learner, self.settings)
+        documents, analysis = analyze_many(drafts, self.learner, self.settings)
         return {
-            one.draft.content_hash: Seen(one, rows, self.source_of(one.draft))
-            for one, rows in zip(analyzed.drafts, discover_many(analyzed, self.settings), strict=True)
+            document.draft.content_hash: Discovered(document, rows, self.source_of(document.draft))
+            for document, rows in zip(documents, discover_many(analysis, self.settings), strict=True)
         }
 
-    def look_again(self, draft: DocumentDraft, source: Source) -> list[EvidenceRow] | None:
+    def observe_again(self, draft: DocumentDraft, source: Source) -> list[EvidenceRow] | None:
         """The observations that `source` describes; None if they came from another build of the data."""
         if source.basis != self.basis:
             return None
@@ -150,42 +147,32 @@ class _ItemCache(Generic[Item]):
 
 
 class AnalysisCache:
-    """Results of discovery that scoring may use again: analyses of some short texts, parsings of others.
+    """Analyzed documents that scoring may use again: some short ones whole, others without their topics.
 
     Threads may share it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._analyses = _ItemCache[AnalyzedDraft](ANALYSES_BYTES)
-        self._read = _ItemCache[ReadDraft](READ_BYTES)
+        self._analyses = _ItemCache[AnalyzedDocument](ANALYSES_BYTES)
+        self._read = _ItemCache[AnalyzedDocument](READ_BYTES)
 
-    def keep(self, item: WorkItem, analyzed: AnalyzedDraft) -> None:
+    def keep(self, item: WorkItem, document: AnalyzedDocument) -> None:
         with self._lock:
-            if item.n_bytes > LONGEST_ANALYSED or not self._analyses.keep(item, analyzed):
-                self._read.keep(item, ReadDraft.of(analyzed))
+            # Analyzing short texts together again is cheaper than checking each for learned words.
+            is_alone = document.analysis is not None and item.n_bytes <= LONGEST_ANALYSED
+            if not is_alone or not self._analyses.keep(item, document):
+                self._read.keep(item, document.without_topics())
 
-    def keep_parsed(self, item: WorkItem, parsed: ParsedDocument) -> None:
-        """Keep the parsing alone. Analyzing short texts together again is cheaper than checking each for
-        learned words."""
+    def find(self, item: WorkItem) -> AnalyzedDocument | None:
+        """The document of an item."""
         with self._lock:
-            self._read.keep(item, ReadDraft(parsed, None))
+            return self._analyses.find(item) or self._read.find(item)
 
-    def find(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
-        """The cached analysis and parsing of an item."""
-        with self._lock:
-            return _cached(self._analyses.find(item), self._read.find(item))
-
-    def take(self, item: WorkItem) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
+    def take(self, item: WorkItem) -> AnalyzedDocument | None:
         """Remove and return the same."""
         with self._lock:
-            return _cached(self._analyses.take(item), self._read.take(item))
-
-
-def _cached(
-    analyzed: AnalyzedDraft | None, read: ReadDraft | None
-) -> tuple[AnalyzedDraft | None, ReadDraft | None]:
-    return analyzed, read if analyzed is None else ReadDraft.of(analyzed)
+            return self._analyses.take(item) or self._read.take(item)
 
 
 class Discovering(ItemHandler):
@@ -195,7 +182,7 @@ class Discovering(ItemHandler):
         self._database = database
         self._discovery = discovery
         self._kept = kept
-        self._expected: dict[int, Seen | None] = {}
+        self._expected: dict[int, Discovered | None] = {}
 
     def prepare_together(self, items: Sequence[WorkItem]) -> None:
         self._expected = {}
@@ -204,22 +191,22 @@ class Discovering(ItemHandler):
         if not self._discovery.is_possible or len(short) <= MAX_LOOKED_UP_TEXTS:
             return
         drafts: dict[int, DocumentDraft] = {}
-        ready: dict[int, Seen | None] = {}
+        ready: dict[int, Discovered | None] = {}
         with self._database.snapshot() as snapshot:
             for item in short:
                 if self._standing(snapshot, item)[0]:
                     ready[item.id] = None
                 elif (draft := draft_of(snapshot, item)) is not None:
                     drafts[item.id] = draft
-        seen = self._discovery.look_at_many(list(drafts.values()))
+        discovered = self._discovery.observe_many(list(drafts.values()))
         for item in short:
-            found = seen.get(item.content_hash or "") if item.id in drafts else None
-            if found is not None:
+            found = discovered.get(item.head.content_hash)
+            if found is not None and found.document.draft is drafts.get(item.id):
                 ready[item.id] = found
-                self._kept.keep_parsed(item, found.analyzed.parsed)
+                self._kept.keep(item, found.document)
         self._expected = ready
 
-    def prepare(self, item: WorkItem) -> Seen | None:
+    def prepare(self, item: WorkItem) -> Discovered | None:
         if not self._discovery.is_possible:
             return None
         if item.id in self._expected:
@@ -230,41 +217,39 @@ class Discovering(ItemHandler):
             draft = draft_of(snapshot, item)
         if draft is None:
             raise LeaseLostError("the item has ended since it was claimed")
-        seen = self._discovery.look(draft)
-        self._kept.keep(item, seen.analyzed)
-        return seen
+        discovered = self._discovery.observe(draft)
+        self._kept.keep(item, discovered.document)
+        return discovered
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Seen | None) -> Outcome:
-        assert item.content_hash is not None, "an accepted document has a hash"
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Discovered | None) -> Outcome:
         if prepared is not None:
-            write_many(connection, statements.INSERT_CUTS, [_cuts_row(item, prepared)])
+            transaction.write_many(statements.INSERT_CUTS, [_cuts_row(item, prepared)])
         if not self._discovery.is_possible:
             return Outcome(ItemStatus.discovered)
-        is_known, observed = self._standing(snapshot_of(connection), item)
+        is_known, observed = self._standing(transaction, item)
         if not is_known:
             if prepared is None:
                 # `prepare` relied on observations that were deleted since.
                 raise NotPreparedError
             if observed is not None:
-                observations.withdraw(connection, observed)
+                observations.withdraw(transaction, observed)
             wave = item.job_id, item.wave
-            observations.add(connection, item.content_hash, prepared.source, prepared.rows, wave=wave)
+            observations.add(transaction, item.head.content_hash, prepared.source, prepared.rows, wave=wave)
         return Outcome(ItemStatus.discovered)
 
     def store_many(
-        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Seen | None]]
+        self, transaction: Transaction, group: Sequence[tuple[WorkItem, Discovered | None]]
     ) -> list[Outcome]:
-        snapshot = snapshot_of(connection)
         waves = {(item.job_id, item.wave) for item, _ in group}
-        is_new = len({item.content_hash for item, _ in group}) == len(group) and len(waves) == 1
+        is_new = len({item.head.content_hash for item, _ in group}) == len(group) and len(waves) == 1
         if not is_new or any(
-            one is None or self._standing(snapshot, item) != (False, None) for item, one in group
+            one is None or self._standing(transaction, item) != (False, None) for item, one in group
         ):
-            return [self.store(connection, item, prepared) for item, prepared in group]
-        seen = [(item, one) for item, one in group if one is not None]
-        write_many(connection, statements.INSERT_CUTS, [_cuts_row(item, one) for item, one in seen])
-        rows = ((item.content_hash or "", one.source, one.rows) for item, one in seen)
-        observations.add_many(connection, rows, wave=waves.pop())
+            return [self.store(transaction, item, prepared) for item, prepared in group]
+        found = [(item, one) for item, one in group if one is not None]
+        transaction.write_many(statements.INSERT_CUTS, [_cuts_row(item, one) for item, one in found])
+        rows = ((item.head.content_hash, one.source, one.rows) for item, one in found)
+        observations.add_many(transaction, rows, wave=waves.pop())
         return [Outcome(ItemStatus.discovered) for _ in group]
 
     def _standing(self, snapshot: Snapshot, item: WorkItem) -> tuple[bool, Observed | None]:
@@ -272,20 +257,17 @@ class Discovering(ItemHandler):
 
         They are if a document or another open item has the same text, or if a deleted document or failed item
         left the same observations in the sums."""
-        assert item.content_hash is not None, "an accepted document has a hash"
-        observed = observations.find_live(snapshot, item.content_hash, item_id=item.id)
-        if document_writer.find_document_id(snapshot, item.content_hash) is not None:
+        observed = observations.find_live(snapshot, item.head.content_hash, item_id=item.id)
+        if document_writer.find_by_hash(snapshot, item.head.content_hash) is not None:
             return True, observed
         if observed is None:
             return False, None
-        head = item.head
-        source = Source(self._discovery.basis, head.title, head.format, self._discovery.observed_settings)
-        same = observed.source == source
+        same = observed.source == self._discovery.source_of(item.head)
         return observed.counts or (observed.is_learned and same), observed
 
 
-def _cuts_row(item: WorkItem, seen: Seen) -> tuple[int, str]:
-    return item.id, json.dumps(chunk_starts(seen.analyzed), separators=(",", ":"))
+def _cuts_row(item: WorkItem, discovered: Discovered) -> tuple[int, str]:
+    return item.id, json.dumps(discovered.document.cuts, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +275,7 @@ class Rediscovered:
     """A stored document observed again. `before`: observations in the sums whose rows were not kept."""
 
     draft: DocumentDraft
-    seen: Seen
+    discovered: Discovered
     before: list[EvidenceRow] | None
 
 
@@ -317,24 +299,25 @@ class Rediscovering(ItemHandler):
             if self._is_known(observed, draft):
                 return None
             is_lost = observed is not None and _is_lost(snapshot, observed)
-        before = self._discovery.look_again(draft, observed.source) or [] if observed and is_lost else None
-        return Rediscovered(draft, self._discovery.look(draft), before)
+        before = self._discovery.observe_again(draft, observed.source) or [] if observed and is_lost else None
+        return Rediscovered(draft, self._discovery.observe(draft), before)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Rediscovered | None) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Rediscovered | None) -> Outcome:
         if prepared is None:
             return Outcome(ItemStatus.discovered)
-        draft, seen, snapshot = prepared.draft, prepared.seen, snapshot_of(connection)
-        observed = observations.find_live(snapshot, draft.content_hash)
-        is_there = document_writer.find_by_hash(connection, draft.content_hash) == item.document_id
+        draft, discovered = prepared.draft, prepared.discovered
+        observed = observations.find_live(transaction, draft.content_hash)
+        is_there = document_writer.find_by_hash(transaction, draft.content_hash) == item.document_id
         if is_there and not self._is_known(observed, draft):
             if observed is not None:
-                if _is_lost(snapshot, observed):
+                if _is_lost(transaction, observed):
                     if prepared.before is None:
                         raise NotPreparedError
-                    observations.write_rows(connection, observed.id, prepared.before)
-                observations.withdraw(connection, observed)
+                    observations.write_rows(transaction, observed.id, prepared.before)
+                observations.withdraw(transaction, observed)
             wave = item.job_id, item.wave
-            observations.add(connection, draft.content_hash, seen.source, seen.rows, wave=wave, stored=True)
+            rows = discovered.rows
+            observations.add(transaction, draft.content_hash, discovered.source, rows, wave=wave, stored=True)
         return Outcome(ItemStatus.discovered)
 
     def _is_known(self, observed: Observed | None, draft: DocumentDraft) -> bool:
@@ -359,20 +342,19 @@ def rows_to_withdraw(
         if not observed or not _is_lost(snapshot, observed):
             return []
         draft = get_draft(snapshot, document_id)
-    return discovery().look_again(draft, observed.source) or []
+    return discovery().observe_again(draft, observed.source) or []
 
 
-def keep_rows(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> None:
+def keep_rows(transaction: Transaction, document_id: int, rows: list[EvidenceRow]) -> None:
     """Store `rows_to_withdraw` of a document before its text is removed."""
     if rows:
-        snapshot = snapshot_of(connection)
-        content_hash = document_writer.content_hash_of(connection, document_id)
-        observed = content_hash and observations.find_live(snapshot, content_hash)
-        if observed and _is_lost(snapshot, observed):
-            observations.write_rows(connection, observed.id, rows)
+        content_hash = document_writer.content_hash_of(transaction, document_id)
+        observed = content_hash and observations.find_live(transaction, content_hash)
+        if observed and _is_lost(transaction, observed):
+            observations.write_rows(transaction, observed.id, rows)
 
 
-def delete_document(connection: sa.Connection, document_id: int, rows: list[EvidenceRow]) -> bool:
+def delete_document(transaction: Transaction, document_id: int, rows: list[EvidenceRow]) -> bool:
     """Store `rows_to_withdraw`, then delete the document; False if there is none."""
-    keep_rows(connection, document_id, rows)
-    return document_writer.delete_document(connection, document_id)
+    keep_rows(transaction, document_id, rows)
+    return document_writer.delete_document(transaction, document_id)

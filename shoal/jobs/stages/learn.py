@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import sqlalchemy as sa
-
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WaveRef
@@ -21,7 +19,7 @@ from shoal.jobs.stages.discover import Discovery
 from shoal.learning.evidence import Evidence, total
 from shoal.learning.vocabulary import VocabularyChanges, changes, learn, related_words
 from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
-from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.vocabulary_queries import Version, VocabularyEntry
 from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
 from shoal.support.clock import timestamp
@@ -102,31 +100,31 @@ class Learning(WaveHandler):
             self._learn(snapshot, start, update)
         return update
 
-    def store_wave(self, connection: sa.Connection, wave: WaveRef, prepared: VocabularyUpdate | None) -> int:
+    def store_wave(self, transaction: Transaction, wave: WaveRef, prepared: VocabularyUpdate | None) -> int:
         """Publish an update; return the version that scores the wave.
 
         Raises NotPreparedError if the state it builds on has changed.
         """
         if prepared is None:
-            return Version(*connection.exec_driver_sql(vocabulary_queries.NEWEST).one()).number
-        evidence.check_learning_lock(connection, prepared.owner)
+            return Version(*transaction.first(vocabulary_queries.NEWEST)).number
+        evidence.check_learning_lock(transaction, prepared.owner)
         if not evidence.publish_revision(
-            connection, prepared.owner, prepared.revision + 1, self._discovery.basis
+            transaction, prepared.owner, prepared.revision + 1, self._discovery.basis
         ):
             raise NotPreparedError
         texts = prepared.texts
         if texts.lost:
-            gone = observations.ids(snapshot_of(connection), observations.GONE, basis=self._discovery.basis)
+            gone = observations.ids(transaction, observations.GONE, basis=self._discovery.basis)
             if not set(texts.lost) <= set(gone):
                 raise NotPreparedError
-        if observations.execute_for(connection, observations.ADD_TO_SUMS, texts.gained) != len(texts.gained):
+        if observations.execute_for(transaction, observations.ADD_TO_SUMS, texts.gained) != len(texts.gained):
             raise NotPreparedError
-        observations.execute_for(connection, observations.REMOVE, texts.lost)
+        observations.execute_for(transaction, observations.REMOVE, texts.lost)
         if not prepared.is_new:
             return prepared.before.number
         version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
         place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
-        vocabulary_writer.insert_version(connection, version, now=timestamp(), **place)
+        vocabulary_writer.insert_version(transaction, version, now=timestamp(), **place)
         return version.number
 
     def cleanup(self, prepared: VocabularyUpdate | None) -> None:
@@ -135,8 +133,8 @@ class Learning(WaveHandler):
             return
         if self._prune:
             for ids in _slices(prepared.texts.gained, OBSERVED_TEXTS):
-                with self._database.write() as connection:
-                    observations.execute_for(connection, observations.PRUNE, ids)
+                with self._database.write() as transaction:
+                    observations.execute_for(transaction, observations.PRUNE, ids)
         self._remove_useless()
 
     # Before learning
@@ -144,14 +142,14 @@ class Learning(WaveHandler):
     def _begin(self, wave: WaveRef, owner: str) -> _Start:
         """Take the learning lock, and delete the rows of an interrupted learn or another build of the
         data."""
-        with self._database.write() as connection:
+        with self._database.write() as transaction:
             place = {"job_id": wave.job_id, "wave": wave.n, "stage": wave.stage.value, "owner": owner}
-            if connection.execute(statements.HOLDS_WAVE, place).first() is None:
+            if transaction.first(statements.HOLDS_WAVE, place) is None:
                 raise LeaseLostError("another worker has taken the wave")
-            before = evidence.acquire_learning_lock(connection, owner)
+            before = evidence.acquire_learning_lock(transaction, owner)
             is_void = before.basis != self._discovery.basis
             if is_void:
-                evidence.invalidate(connection, owner)
+                evidence.invalidate(transaction, owner)
         if is_void:
             self._delete_evidence(owner, beyond=-1)
             self._forget_other_basis()
@@ -187,26 +185,26 @@ class Learning(WaveHandler):
         while ids := self._read(
             lambda snapshot: observations.ids(snapshot, observations.OF_OTHER_BASIS, **parameters)
         ):
-            with self._database.write() as connection:
-                observations.execute_for(connection, observations.REMOVE, ids)
+            with self._database.write() as transaction:
+                observations.execute_for(transaction, observations.REMOVE, ids)
 
     def _remove_useless(self) -> None:
         parameters = {"basis": self._discovery.basis, "limit": OBSERVED_TEXTS}
         while ids := self._read(
             lambda snapshot: observations.ids(snapshot, observations.USELESS, **parameters)
         ):
-            with self._database.write() as connection:
-                observations.execute_for(connection, observations.DELETE_OBSERVED, ids)
+            with self._database.write() as transaction:
+                observations.execute_for(transaction, observations.DELETE_OBSERVED, ids)
 
     def _read(self, read: Callable[[Snapshot], Any]) -> Any:
         with self._database.snapshot() as snapshot:
             return read(snapshot)
 
-    def _write(self, owner: str, write: Callable[[sa.Connection], None]) -> None:
+    def _write(self, owner: str, write: Callable[[Transaction], None]) -> None:
         """Write in a short transaction. Raises LeaseLostError once another learn has begun."""
-        with self._database.write() as connection:
-            evidence.check_learning_lock(connection, owner)
-            write(connection)
+        with self._database.write() as transaction:
+            evidence.check_learning_lock(transaction, owner)
+            write(transaction)
 
     # Learning
 
@@ -303,7 +301,7 @@ class Learning(WaveHandler):
 
 
 def _write_slice(
-    connection: sa.Connection,
+    transaction: Transaction,
     *,
     learned: Sequence[tuple[int, LearnedWord]],
     retired: Sequence[tuple[int, str]],
@@ -312,9 +310,9 @@ def _write_slice(
     now: str,
 ) -> None:
     words = [*(word.word for _, word in learned), *(word for _, word in retired)]
-    vocabulary_writer.delete_superseded(connection, words, floor)
-    vocabulary_writer.write_learned(connection, learned, version, now=now)
-    vocabulary_writer.write_retired(connection, retired, version, now=now)
+    vocabulary_writer.delete_superseded(transaction, words, floor)
+    vocabulary_writer.write_learned(transaction, learned, version, now=now)
+    vocabulary_writer.write_retired(transaction, retired, version, now=now)
 
 
 Item = TypeVar("Item")

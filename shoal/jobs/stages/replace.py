@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import sqlalchemy as sa
+from typing import Unpack, cast
 
 from shoal.errors import DocumentGoneError, DuplicateContentError
 from shoal.formats.drafts import make_draft
@@ -23,10 +21,11 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.models import DocFormat, DocumentDraft, ItemStatus
+from shoal.models import DocumentDraft, DocumentFields, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer
-from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.database import Database, Snapshot, Transaction
+from shoal.storage.records import StoredDocument
 from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
 
@@ -37,26 +36,21 @@ def new_content(
     settings: Settings,
     *,
     content: str,
-    title: str | None = None,
-    format: DocFormat | str | None = None,  # noqa: A002 - the name users know from the API
-    tags: Iterable[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    source_path: str | None = None,
+    **fields: Unpack[DocumentFields],
 ) -> DocumentDraft:
-    """The draft that replaces a document; arguments that are None keep their stored value.
+    """The draft that replaces a document; missing fields keep their stored value.
 
     Raises NotFoundError, and what `make_draft` raises.
     """
     stored = document_queries.get_document(snapshot, document_id)
-    return make_draft(
-        content=content,
-        settings=settings,
-        title=stored.title if title is None else title,
-        format=stored.format if format is None else format,
-        tags=stored.tags if tags is None else tags,
-        metadata=stored.metadata if metadata is None else metadata,
-        source_path=stored.source_path if source_path is None else source_path,
-    )
+    kept = stored_fields(stored, fields, *DocumentFields.__annotations__)
+    return make_draft(content=content, settings=settings, **kept)
+
+
+def stored_fields(stored: StoredDocument, fields: DocumentFields, *names: str) -> DocumentFields:
+    """`fields`, with the stored values for those of `names` that are missing or None."""
+    kept = {name: getattr(stored, name) for name in names if fields.get(name) is None}
+    return cast(DocumentFields, {**fields, **kept})
 
 
 def update_without_scoring(database: Database, document_id: int, draft: DocumentDraft) -> bool:
@@ -65,18 +59,17 @@ def update_without_scoring(database: Database, document_id: int, draft: Document
     Raises DocumentGoneError, or DuplicateContentError if another document has the content. Returns False
     while a replacement of either document is open."""
     with database.snapshot() as snapshot:
-        holder = document_writer.find_document_id(snapshot, draft.content_hash)
+        holder = document_writer.find_by_hash(snapshot, draft.content_hash)
         if _is_being_replaced(snapshot, document_id) or _is_being_replaced(snapshot, holder):
             return False
         if not _is_settled(snapshot, document_id, draft):
             return False
-    with database.write() as connection:
-        snapshot = snapshot_of(connection)
-        is_settled = _is_settled(snapshot, document_id, draft) and not _is_being_replaced(
-            snapshot, document_id
+    with database.write() as transaction:
+        is_settled = _is_settled(transaction, document_id, draft) and not _is_being_replaced(
+            transaction, document_id
         )
         if is_settled:
-            document_writer.update_head(connection, document_id, draft, now=timestamp())
+            document_writer.update_head(transaction, document_id, draft, now=timestamp())
     return is_settled
 
 
@@ -95,7 +88,7 @@ def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> b
     identity = document_writer.identity(snapshot, document_id)
     if identity is None:
         raise DocumentGoneError(document_id)
-    holder = document_writer.find_document_id(snapshot, draft.content_hash)
+    holder = document_writer.find_by_hash(snapshot, draft.content_hash)
     if holder not in (None, document_id):
         raise DuplicateContentError(holder)
     return identity == (draft.content_hash, draft.title, draft.format.value)
@@ -130,7 +123,7 @@ class Replacing(ItemHandler):
         if document_id is None:
             return self._scoring.prepare(item)
         with self._database.snapshot() as snapshot:
-            if _is_settled(snapshot, document_id, _draft_head(item)):
+            if _is_settled(snapshot, document_id, item.head):
                 return None
             before = document_writer.chunk_texts(snapshot, document_id)
         scored = self._scoring.scored(item)
@@ -140,30 +133,30 @@ class Replacing(ItemHandler):
         return Replacement(scored, tuple(chunk_id for chunk_id, _ in before), kept, rows)
 
     def store(
-        self, connection: sa.Connection, item: WorkItem, prepared: Scored | Replacement | None
+        self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
     ) -> Outcome:
         document_id = item.document_id
         if document_id is None:
             assert not isinstance(prepared, Replacement), "an item without a document replaces none"
-            return self._scoring.store(connection, item, prepared)
+            return self._scoring.store(transaction, item, prepared)
         assert not isinstance(prepared, Scored), "an item with a document replaces it"
-        now, snapshot = timestamp(), snapshot_of(connection)
-        if _is_settled(snapshot, document_id, _draft_head(item)):
-            document_writer.update_head(connection, document_id, _draft_head(item), now=now)
+        now = timestamp()
+        if _is_settled(transaction, document_id, item.head):
+            document_writer.update_head(transaction, document_id, item.head, now=now)
             return Outcome(ItemStatus.succeeded, document_id)
-        if prepared is None or document_writer.chunk_ids(snapshot, document_id) != prepared.before:
+        if prepared is None or document_writer.chunk_ids(transaction, document_id) != prepared.before:
             # Another job has replaced it since.
             raise NotPreparedError
-        keep_rows(connection, document_id, prepared.withdrawn)
-        self._scoring.observe(connection, item, prepared.scored.seen)
+        keep_rows(transaction, document_id, prepared.withdrawn)
+        self._scoring.observe(transaction, item, prepared.scored.discovered)
         document_writer.replace_document(
-            connection, document_id, prepared.scored.document, prepared.kept, now=now
+            transaction, document_id, prepared.scored.document, prepared.kept, now=now
         )
-        self._scoring.prune(connection, item)
+        self._scoring.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
     def store_many(
-        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
+        self, transaction: Transaction, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
     ) -> list[Outcome]:
         new = [
             (item, one)
@@ -171,25 +164,8 @@ class Replacing(ItemHandler):
             if not isinstance(one, Replacement) and item.document_id is None
         ]
         if len(new) == len(group):
-            return self._scoring.store_many(connection, new)
-        return [self.store(connection, item, prepared) for item, prepared in group]
-
-
-def _draft_head(item: WorkItem) -> DocumentDraft:
-    """The draft of an item without its text."""
-    assert item.content_hash is not None, "an accepted document has a hash"
-    head = item.head
-    return DocumentDraft(
-        title=head.title,
-        content="",
-        format=head.format,
-        content_hash=item.content_hash,
-        n_bytes=item.n_bytes,
-        tags=head.tags,
-        source_path=head.source_path,
-        metadata=head.metadata,
-        warnings=head.warnings,
-    )
+            return self._scoring.store_many(transaction, new)
+        return [self.store(transaction, item, prepared) for item, prepared in group]
 
 
 def matching_chunk_ids(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
-from shoal.chunking.analysis import analyze_cut, scored_document
+from shoal.chunking.analysis import cut, rescore, scored_document
 from shoal.errors import DocumentError, NotFoundError
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
@@ -17,7 +15,7 @@ from shoal.models import Chunk, ItemStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.chunk_queries import get_chunks
-from shoal.storage.database import Database, snapshot_of
+from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.records import StoredChunk
 
@@ -56,23 +54,23 @@ class Rescoring(ItemHandler):
         rescored = self._rescore(item.document_id, version)
         while rescored is not None and len(rescored.due) > CHUNKS_WRITTEN:
             group, rescored.due[:] = rescored.due[:CHUNKS_WRITTEN], rescored.due[CHUNKS_WRITTEN:]
-            with self._database.write() as connection:
-                is_still = _is_still(connection, item.document_id, rescored.document)
+            with self._database.write() as transaction:
+                is_still = _is_still(transaction, item.document_id, rescored.document)
                 if is_still:
-                    _write(connection, item.document_id, rescored.document, group)
+                    _write(transaction, item.document_id, rescored.document, group)
             if not is_still:
                 rescored = self._rescore(item.document_id, version)
         return rescored
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Rescored | None) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Rescored | None) -> Outcome:
         assert item.document_id is not None, "an item of a rescore names its document"
-        if prepared is not None and document_writer.exists(connection, item.document_id):
-            if not _is_still(connection, item.document_id, prepared.document):
+        if prepared is not None and document_writer.exists(transaction, item.document_id):
+            if not _is_still(transaction, item.document_id, prepared.document):
                 # Its content was replaced since.
                 raise NotPreparedError
-            _write(connection, item.document_id, prepared.document, prepared.due)
+            _write(transaction, item.document_id, prepared.document, prepared.due)
             found = prepared.document
-            document_writer.update_coverage(connection, item.document_id, found.coverage, found.warnings)
+            document_writer.update_coverage(transaction, item.document_id, found.coverage, found.warnings)
         return Outcome(ItemStatus.succeeded, item.document_id)
 
     def _rescore(self, document_id: int, version: int) -> Rescored | None:
@@ -86,9 +84,17 @@ class Rescoring(ItemHandler):
                 draft = get_draft(snapshot, document_id)
             except NotFoundError:
                 return None
-        analyzed = analyze_cut(draft, [chunk.start_char for chunk in stored], scorer, self._settings)
-        scored = None if analyzed is None else scored_document(analyzed, scorer, vocabulary_version=version)
-        if scored is None or not _same_spans(scored.chunks, stored):
+        cuts = [chunk.start_char for chunk in stored]
+        # Earlier versions left boilerplate in the chunks.
+        for keep_boilerplate in (False, True):
+            document = cut(draft, cuts, self._settings, keep_boilerplate=keep_boilerplate)
+            if document is None:
+                continue
+            document = rescore(document, scorer, self._settings)
+            scored = scored_document(document, scorer, vocabulary_version=version)
+            if _same_spans(scored.chunks, stored):
+                break
+        else:
             raise DocumentError(
                 "this version of Shoal splits the text differently; delete the document and ingest it again"
             )
@@ -100,17 +106,17 @@ class Rescoring(ItemHandler):
         return Rescored(scored, due)
 
 
-def _is_still(connection: sa.Connection, document_id: int, scored: ScoredDocument) -> bool:
+def _is_still(transaction: Transaction, document_id: int, scored: ScoredDocument) -> bool:
     """Whether a document still has the content that was scored."""
     draft = scored.draft
     identity = (draft.content_hash, draft.title, draft.format.value)
-    return document_writer.identity(snapshot_of(connection), document_id) == identity
+    return document_writer.identity(transaction, document_id) == identity
 
 
-def _write(connection: sa.Connection, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:
+def _write(transaction: Transaction, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:
     if due:
         document_writer.rescore_chunks(
-            connection,
+            transaction,
             document_id,
             due,
             vocabulary_version=document.vocabulary_version,

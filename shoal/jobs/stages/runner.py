@@ -15,8 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.errors import INTERNAL_ERROR, DocumentError, LeaseLostError, StorageError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import Batch, WaveRef, WorkItem, release
@@ -27,7 +25,7 @@ from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError, 
 from shoal.models import ItemStatus
 from shoal.scorer import Scorer
 from shoal.settings import KIB, Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 
 WRITE_BYTES = 512 * KIB
 WRITE_ITEMS = 32
@@ -191,8 +189,8 @@ class _Run:
         is_logged = False
         while True:
             try:
-                with self._database.write() as connection:
-                    advance = finish_items(connection, self._outcomes(connection, group), self._batch.owner)
+                with self._database.write() as transaction:
+                    advance = finish_items(transaction, self._outcomes(transaction, group), self._batch.owner)
             except StorageError as error:
                 if time.monotonic() + pause > deadline:
                     raise
@@ -208,14 +206,14 @@ class _Run:
                 return
 
     def _outcomes(
-        self, connection: sa.Connection, group: list[tuple[WorkItem, Any]]
+        self, transaction: Transaction, group: list[tuple[WorkItem, Any]]
     ) -> list[tuple[WorkItem, Outcome]]:
         """Store the prepared results; return the outcome of each item."""
         due = [(item, prepared) for item, prepared in group if not isinstance(prepared, Outcome)]
         if len(due) > 1:
-            stored = iter(self._handler.store_many(connection, due))
+            stored = iter(self._handler.store_many(transaction, due))
         else:
-            stored = iter([self._handler.store(connection, item, prepared) for item, prepared in due])
+            stored = iter([self._handler.store(transaction, item, prepared) for item, prepared in due])
         return [
             (item, prepared if isinstance(prepared, Outcome) else next(stored)) for item, prepared in group
         ]
@@ -234,11 +232,11 @@ def _process_wave(
         return Advance()
     except Exception:
         log.exception("stage %s of job %s, wave %s failed", wave.stage, wave.job_id, wave.n)
-        with database.write() as connection:
+        with database.write() as transaction:
             row = {"job_id": wave.job_id, "wave": wave.n, "owner": batch.owner}
-            attempts = connection.execute(statements.WAVE_ATTEMPTS, row).scalar()
+            attempts = transaction.value(statements.WAVE_ATTEMPTS, row)
             if attempts is not None:
-                release_wave(connection, wave, batch.owner, attempts, ATTEMPT, settings)
+                release_wave(transaction, wave, batch.owner, attempts, ATTEMPT, settings)
         return Advance()
     try:
         handler.cleanup(prepared)
@@ -254,9 +252,9 @@ def _work_on_wave(
     while True:
         prepared = handler.prepare_wave(wave, batch.owner)
         try:
-            with database.write() as connection:
-                version = handler.store_wave(connection, wave, prepared)
-                return prepared, finish_wave(connection, wave, batch.owner, version)
+            with database.write() as transaction:
+                version = handler.store_wave(transaction, wave, prepared)
+                return prepared, finish_wave(transaction, wave, batch.owner, version)
         except NotPreparedError:
             log.info("stage %s of wave %s is prepared again", wave.stage, wave.n)
 

@@ -9,19 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import sqlalchemy as sa
-
-from lagoon.tokens import TokenStream, tokenise
-from shoal.chunking.analysis import (
-    AnalyzedDraft,
-    CutDraft,
-    ReadDraft,
-    analyze,
-    analyze_cut,
-    analyze_cuts,
-    chunk_starts,
-    scored_document,
-)
+from lagoon.tokens import tokenise
+from shoal.chunking.analysis import AnalyzedDocument, analyze, cut, rescore, rescore_many, scored_document
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
@@ -30,18 +19,18 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import (
     SHORT_BYTES,
     AnalysisCache,
+    Discovered,
     Discovery,
-    Seen,
     delete_document,
     rows_to_withdraw,
 )
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS, Vocabularies
 from shoal.learning.vocabulary import may_contain_learned_words
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
-from shoal.scorer import LearningScorer, can_learn
+from shoal.scorer import LearningScorer
 from shoal.settings import Settings
 from shoal.storage import document_writer, observations
-from shoal.storage.database import Database, Snapshot, snapshot_of
+from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
 
@@ -95,71 +84,59 @@ class VersionedScores(ItemScorer):
     ) -> dict[int, ScoredDocument]:
         if scorer is self._vocabularies.base:
             return {}
-        items: list[WorkItem] = []
-        drafts: list[CutDraft] = []
+        documents: dict[int, AnalyzedDocument] = {}
         for item, draft, cuts in texts:
-            analyzed, read = self._kept.find(item)
-            if analyzed is None or may_contain_learned_words(analyzed, scorer):
-                items.append(item)
-                parsed = analyzed.parsed if analyzed else read.parsed if read and read.text is None else None
-                drafts.append(CutDraft(draft, cuts, parsed))
+            kept = self._kept.find(item)
+            if kept is None or may_contain_learned_words(kept, scorer):
+                has_text = kept is not None and bool(kept.parsed.masked)
+                document = kept if has_text else cut(draft, cuts, self._settings)
+                if document is not None:
+                    documents[item.id] = document
+        rescored = rescore_many(list(documents.values()), scorer, self._settings)
         return {
-            item.id: scored_document(analyzed, scorer, vocabulary_version=version)
-            for item, analyzed in zip(items, analyze_cuts(drafts, scorer, self._settings), strict=True)
-            if analyzed is not None
+            item_id: scored_document(document, scorer, vocabulary_version=version)
+            for item_id, document in zip(documents, rescored, strict=True)
         }
 
     def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
-        analyzed, read = self._kept.take(item)
+        kept = self._kept.take(item)
         ready = self._expected.pop(item.id, None)
         if ready is not None and ready.vocabulary_version == version:
             return ready
-        return self._score(draft, cuts, analyzed, read, version)
+        return self._score(draft, cuts, kept, version)
 
     def _score(
         self,
         draft: DocumentDraft,
         cuts: Sequence[int] | None,
-        analyzed: AnalyzedDraft | None,
-        read: ReadDraft | None,
+        document: AnalyzedDocument | None,
         version: int,
     ) -> ScoredDocument:
         base, settings = self._vocabularies.base, self._settings
-        if analyzed is None or not can_learn(base):
+        if document is None or document.analysis is None:
             scorer = self._vocabularies.at(version)
         else:
-            scorer = self._vocabularies.reading(version, _tokens_of(analyzed))
-        if analyzed is None and (cuts is None or scorer is base):
-            analyzed = analyze(draft, base, settings)
-        if analyzed is not None and (scorer is base or not may_contain_learned_words(analyzed, scorer)):
-            return scored_document(analyzed, base, vocabulary_version=version)
-        if cuts is None:
-            assert analyzed is not None, "without cuts there was an analysis"
-            cuts = chunk_starts(analyzed)
-        again = analyze_cut(draft, cuts, scorer, settings, read=read)
-        if again is None:
-            # Another version of Shoal found these offsets.
-            cuts = chunk_starts(analyze(draft, base, settings))
-            again = analyze_cut(draft, cuts, scorer, settings)
-        assert again is not None, "a text is parsed the same way twice"
-        return scored_document(again, scorer, vocabulary_version=version)
-
-
-def _tokens_of(analyzed: AnalyzedDraft) -> list[TokenStream]:
-    """The tokens of a draft's text, and of the titles and headings that are scored with it."""
-    text: TokenStream = analyzed.analysis.by_sentence.reading.tokens
-    return [text, *(tokenise(context) for context in sorted(set(analyzed.contexts)))]
+            tokens = [document.analysis.tokens, *map(tokenise, sorted(set(document.contexts)))]
+            scorer = self._vocabularies.reading(version, tokens)
+        if document is None and cuts is not None and scorer is not base:
+            # None if another version of Shoal found these offsets.
+            document = cut(draft, cuts, settings)
+        if document is None or (not document.topics and scorer is base):
+            document = analyze(draft, base, settings)
+        if document.topics and (scorer is base or not may_contain_learned_words(document, scorer)):
+            return scored_document(document, base, vocabulary_version=version)
+        return scored_document(rescore(document, scorer, settings), scorer, vocabulary_version=version)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A document to store. `seen`: its observations, if they are missing from the database."""
+    """A document to store. `discovered`: its observations, if they are missing from the database."""
 
     document: ScoredDocument
-    seen: Seen | None
+    discovered: Discovered | None
 
 
 class Scoring(ItemHandler):
@@ -186,9 +163,8 @@ class Scoring(ItemHandler):
         self._scorer.score_together(texts)
 
     def prepare(self, item: WorkItem) -> Scored | None:
-        assert item.content_hash is not None, "an accepted document has a hash"
         with self._database.snapshot() as snapshot:
-            if document_writer.find_document_id(snapshot, item.content_hash) is not None:
+            if document_writer.find_by_hash(snapshot, item.head.content_hash) is not None:
                 return None
         return self.scored(item)
 
@@ -197,72 +173,68 @@ class Scoring(ItemHandler):
         with self._database.snapshot() as snapshot:
             draft = draft_of(snapshot, item)
             cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
-            is_unseen = self._is_unseen(snapshot, item)
+            is_unobserved = self._is_unobserved(snapshot, item)
         if draft is None:
             raise LeaseLostError("the item has ended since it was claimed")
         scored = self._scorer.score(item, draft, None if cuts is None else json.loads(cuts))
-        seen = self._discovery.look(draft) if is_unseen and self._discovery else None
-        return Scored(scored, seen)
+        discovered = self._discovery.observe(draft) if is_unobserved and self._discovery else None
+        return Scored(scored, discovered)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Scored | None) -> Outcome:
-        assert item.content_hash is not None, "an accepted document has a hash"
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Scored | None) -> Outcome:
         now = timestamp()
-        existing = document_writer.find_by_hash(connection, item.content_hash)
+        existing = document_writer.find_by_hash(transaction, item.head.content_hash)
         if existing is not None:
-            document_writer.merge_tags(connection, existing, item.head.tags, now=now)
+            document_writer.merge_tags(transaction, existing, item.head.tags, now=now)
             return Outcome(ItemStatus.duplicate, existing)
         if prepared is None:
             # The original was deleted since `prepare`: this text takes its place.
             raise NotPreparedError
-        self.observe(connection, item, prepared.seen)
-        document_id = document_writer.insert_document(connection, prepared.document, now=now)
-        self.prune(connection, item)
+        self.observe(transaction, item, prepared.discovered)
+        document_id = document_writer.insert_document(transaction, prepared.document, now=now)
+        self.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
     def store_many(
-        self, connection: sa.Connection, group: Sequence[tuple[WorkItem, Scored | None]]
+        self, transaction: Transaction, group: Sequence[tuple[WorkItem, Scored | None]]
     ) -> list[Outcome]:
-        snapshot = snapshot_of(connection)
-        hashes = {item.content_hash for item, _ in group}
-        if len(hashes) < len(group) or any(
-            document_writer.find_document_id(snapshot, one or "") for one in hashes
-        ):
-            return [self.store(connection, item, prepared) for item, prepared in group]
+        hashes = {item.head.content_hash for item, _ in group}
+        if len(hashes) < len(group) or any(document_writer.find_by_hash(transaction, one) for one in hashes):
+            return [self.store(transaction, item, prepared) for item, prepared in group]
         new: list[ScoredDocument] = []
         for item, prepared in group:
             if prepared is None:
                 raise NotPreparedError
-            self.observe(connection, item, prepared.seen)
+            self.observe(transaction, item, prepared.discovered)
             new.append(prepared.document)
-        ids = document_writer.insert_documents(connection, new, now=timestamp())
+        ids = document_writer.insert_documents(transaction, new, now=timestamp())
         for item, _ in group:
-            self.prune(connection, item)
+            self.prune(transaction, item)
         return [Outcome(ItemStatus.succeeded, document_id) for document_id in ids]
 
-    def observe(self, connection: sa.Connection, item: WorkItem, seen: Seen | None) -> None:
+    def observe(self, transaction: Transaction, item: WorkItem, discovered: Discovered | None) -> None:
         """Store the observations of an item's text, if they are missing. Raises NotPreparedError."""
-        assert item.content_hash is not None, "an accepted document has a hash"
-        if self._is_unseen(snapshot_of(connection), item):
-            if seen is None:
+        if self._is_unobserved(transaction, item):
+            if discovered is None:
                 raise NotPreparedError
             wave = item.job_id, item.wave
-            observations.add(connection, item.content_hash, seen.source, seen.rows, wave=wave)
+            observations.add(
+                transaction, item.head.content_hash, discovered.source, discovered.rows, wave=wave
+            )
 
-    def prune(self, connection: sa.Connection, item: WorkItem) -> None:
+    def prune(self, transaction: Transaction, item: WorkItem) -> None:
         """Delete observations that are in the sums, if the settings say not to keep them."""
-        if self._prune and item.content_hash is not None:
-            observed = observations.find_live(snapshot_of(connection), item.content_hash)
-            observations.execute_for(connection, observations.PRUNE, [observed.id] if observed else [])
+        if self._prune:
+            observed = observations.find_live(transaction, item.head.content_hash)
+            observations.execute_for(transaction, observations.PRUNE, [observed.id] if observed else [])
 
-    def _is_unseen(self, snapshot: Snapshot, item: WorkItem) -> bool:
+    def _is_unobserved(self, snapshot: Snapshot, item: WorkItem) -> bool:
         """Whether observations are missing: those of an equal text were withdrawn, or its item failed.
 
         The next learn stage adds them.
         """
         if self._discovery is None or item.vocabulary_version is None:
             return False
-        assert item.content_hash is not None, "an accepted document has a hash"
-        return not observations.is_live(snapshot, item.content_hash)
+        return not observations.is_live(snapshot, item.head.content_hash)
 
 
 class Deleting(ItemHandler):
@@ -279,7 +251,7 @@ class Deleting(ItemHandler):
             return []
         return rows_to_withdraw(self._database, lambda: discovery, item.document_id)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: list[EvidenceRow]) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: list[EvidenceRow]) -> Outcome:
         assert item.document_id is not None, "an item of a deletion names its document"
-        delete_document(connection, item.document_id, prepared)
+        delete_document(transaction, item.document_id, prepared)
         return Outcome(ItemStatus.succeeded, item.document_id)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
-from shoal.chunking.analysis import ReadDraft, analyze, analyze_cut, chunk_starts, scored_document
+from shoal.chunking.analysis import analyze, rescore, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models import DocumentDraft, ScoredDocument
+from shoal.search.reef_ranking import count_other_data
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
@@ -38,13 +38,15 @@ CHUNKS_OF = """
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
-# Documents with a chunk whose strongest reef or norm does not follow from its reefs.
+# Documents with a chunk whose most probable reef or norm does not follow from its reefs.
 WRONG_SCORES = """
     SELECT DISTINCT c.document_id FROM chunks c
     LEFT JOIN (SELECT chunk_id, SUM(z_score * z_score) AS square,
-                      MAX(CASE rank WHEN 0 THEN reef_id END) AS top, COUNT(*) AS n, MAX(rank) AS last
+                      MAX(probability) AS most, COUNT(*) AS n, MAX(rank) AS last
                FROM chunk_reefs GROUP BY chunk_id) r ON r.chunk_id = c.id
-    WHERE c.top_reef_id IS NOT r.top OR COALESCE(r.n, 0) <> COALESCE(r.last, -1) + 1
+    LEFT JOIN chunk_reefs t ON t.chunk_id = c.id AND t.reef_id = c.top_reef_id
+    WHERE t.probability IS NOT r.most OR c.top_reef_probability <> COALESCE(r.most, 0)
+       OR COALESCE(r.n, 0) <> COALESCE(r.last, -1) + 1
        OR ABS(c.norm * c.norm - COALESCE(r.square, 0)) > :tolerance * (1 + c.norm * c.norm)
     ORDER BY c.document_id
 """
@@ -213,30 +215,26 @@ def _rebuild_document(context: CheckContext, document_id: int, vocabularies: Voc
     draft = dataclasses.replace(draft, tags=tags, n_bytes=len(draft.content.encode()))
     scored = _scored(draft, vocabularies, context)
     reefs = json.dumps(list(range(context.scorer.n_reefs)))
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         parameters = {"document_id": document_id}
-        rows = connection.execute(sa.text(CHUNKS_OF), parameters).all()
-        old_ids = {(row.start_char, row.end_char): row.id for row in rows}
+        rows = transaction.rows(CHUNKS_OF, parameters)
+        old_ids = {(row["start_char"], row["end_char"]): row["id"] for row in rows}
         # Postings without their chunk_reefs survive the usual deletion, and would collide with the new ones.
-        if rows:
-            postings = [{"chunk_id": row.id, "reefs": reefs} for row in rows]
-            connection.execute(sa.text(DELETE_POSTINGS_OF_CHUNK), postings)
+        postings = [{"chunk_id": row["id"], "reefs": reefs} for row in rows]
+        transaction.write_many(DELETE_POSTINGS_OF_CHUNK, postings)
         for statement in (document_writer.FORGET_TEXTS, DELETE_CHUNKS):
-            connection.execute(sa.text(statement), parameters)
+            transaction.execute(statement, parameters)
         kept = [old_ids.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
-        document_writer.replace_document(connection, document_id, scored, kept, now=timestamp())
+        document_writer.replace_document(transaction, document_id, scored, kept, now=timestamp())
 
 
 def _scored(draft: DocumentDraft, vocabularies: Vocabularies, context: CheckContext) -> ScoredDocument:
     base, settings, version = vocabularies.base, context.settings, vocabularies.newest()
     scorer = vocabularies.at(version)
-    analysis = analyze(draft, base, settings)
+    document = analyze(draft, base, settings)
     if scorer is not base:
-        cuts, parsed = chunk_starts(analysis), ReadDraft(analysis.parsed, None)
-        rescored = analyze_cut(draft, cuts, scorer, settings, read=parsed)
-        assert rescored is not None, "parsing is deterministic, so that the cuts fit"
-        analysis = rescored
-    return scored_document(analysis, scorer, vocabulary_version=version)
+        document = rescore(document, scorer, settings)
+    return scored_document(document, scorer, vocabulary_version=version)
 
 
 def _full_text(context: CheckContext) -> Sequence[Finding]:
@@ -253,11 +251,11 @@ def _full_text(context: CheckContext) -> Sequence[Finding]:
 
 
 def _full_text_words(context: CheckContext) -> Sequence[Finding]:
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         try:
-            connection.exec_driver_sql(COMPARE_INDEX)
-        except sa.exc.DatabaseError as error:
-            if "malformed" not in str(error.orig):
+            transaction.execute(COMPARE_INDEX)
+        except sqlite3.DatabaseError as error:
+            if "malformed" not in str(error):
                 raise
             return [_index_finding("its words differ from those of the passages", 1, "full-text words")]
     return []
@@ -275,8 +273,8 @@ def _index_finding(what: str, n: int, check: str = "full-text") -> Finding:
 
 
 def _rebuild_index(context: CheckContext) -> None:
-    with context.database.write() as connection:
-        connection.exec_driver_sql(REBUILD_INDEX)
+    with context.database.write() as transaction:
+        transaction.execute(REBUILD_INDEX)
 
 
 def _postings(context: CheckContext) -> Sequence[Finding]:
@@ -305,11 +303,10 @@ def _repair_postings(context: CheckContext) -> None:
     wrong = list(_wrong_postings(context))
     for start in range(0, len(wrong), REPAIR_ROWS):
         batch = wrong[start : start + REPAIR_ROWS]
-        with context.database.write() as connection:
-            connection.exec_driver_sql(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in batch])
-            if corrected := [row for row in batch if row[2] is not None]:
-                connection.exec_driver_sql(WRITE_POSTING, corrected)
-            connection.exec_driver_sql(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in batch}])
+        with context.database.write() as transaction:
+            transaction.write_many(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in batch])
+            transaction.write_many(WRITE_POSTING, [row for row in batch if row[2] is not None])
+            transaction.write_many(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in batch}])
 
 
 def _staleness(context: CheckContext) -> Sequence[Finding]:
@@ -317,13 +314,19 @@ def _staleness(context: CheckContext) -> Sequence[Finding]:
         version = snapshot.value("SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions")
         parameters = {"data_checksum": context.scorer.data_checksum, "vocabulary_version": version}
         n = snapshot.value(COUNT_STALE, parameters)
+        n_other_data = count_other_data(snapshot, context.scorer.data_checksum)
     if not n:
         return []
+    problem = f"{n:,} passages were scored before the newest words were learned"
+    meaning = "normal while a library grows; searches find these passages, but not by words learned since"
+    if n_other_data:
+        problem = f"{n_other_data:,} passages were scored with other scorer data"
+        meaning = "normal after an upgrade; searches find them by words only, and they have no labels"
     return [
         Finding(
             "staleness",
-            f"{n:,} passages were scored before the newest words were learned, or with other scorer data",
-            "normal while a library grows; searches find these passages, but not by words learned since",
+            problem,
+            meaning,
             "run `shoal rescore` when convenient",
             n=n,
             severity=Severity.note,

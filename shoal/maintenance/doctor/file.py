@@ -122,8 +122,8 @@ def _integrity_messages(context: CheckContext) -> list[str]:
 
 
 def _rebuild_indexes(context: CheckContext) -> None:
-    with context.database.write() as connection:
-        connection.exec_driver_sql("REINDEX")
+    with context.database.write() as transaction:
+        transaction.execute("REINDEX")
 
 
 def _schema(context: CheckContext) -> Sequence[Finding]:
@@ -178,13 +178,13 @@ def _repair_schema(context: CheckContext) -> None:
     missing = _missing_parts(context)
     if tables_with_content(missing):
         return
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         # Tables, then views, then indexes. The full-text index creates its own tables.
         for kind in ("table", "view", "index"):
             for _, _, sql in (
                 part for part in missing if part[0] == kind and not part[1].startswith("chunk_fts_")
             ):
-                connection.exec_driver_sql(sql)
+                transaction.execute(sql)
 
 
 def _find_orphans(context: CheckContext) -> Sequence[Finding]:
@@ -213,8 +213,8 @@ def _orphans(context: CheckContext) -> list[Orphans]:
 
 def _delete_orphans(context: CheckContext) -> None:
     for table in {orphans.table for orphans in _orphans(context)} & DELETE_ORPHANS.keys():
-        with context.database.write() as connection:
-            connection.exec_driver_sql(DELETE_ORPHANS[table])
+        with context.database.write() as transaction:
+            transaction.execute(DELETE_ORPHANS[table])
 
 
 CHECKS = (

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.errors import TEXT_LOST
 from shoal.jobs import embedded
 from shoal.jobs.queue import lease, statements
@@ -29,6 +27,7 @@ from shoal.jobs.queue.transitions import close_if_done
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models import ItemStatus, JobKind
 from shoal.settings import Settings
+from shoal.storage.database import Row, Transaction
 from shoal.support.clock import timestamp
 
 _OPEN = "('enqueued', 'discovering', 'discovered', 'scoring')"
@@ -41,10 +40,10 @@ NO_TEXT = "its text was lost in the database; send the document again"
 WITHOUT_JOB = (
     "SELECT DISTINCT job_id FROM job_items WHERE job_id NOT IN (SELECT id FROM jobs) ORDER BY job_id"
 )
-INSERT_JOB = sa.text("""
+INSERT_JOB = """
     INSERT INTO jobs (id, kind, status, plan, created_at, updated_at, received_at)
     VALUES (:job_id, :kind, 'processing', :plan, :now, :now, :moment)
-""")
+"""
 # Open items of ingest jobs without their text.
 WITHOUT_TEXT = f"""
     SELECT i.id, i.job_id, i.wave FROM job_items i JOIN jobs j ON j.id = i.job_id
@@ -56,7 +55,7 @@ OBSOLETE_TEXTS = """
     SELECT c.item_id FROM job_item_contents c JOIN job_items i ON i.id = c.item_id
     WHERE i.status IN ('succeeded', 'duplicate', 'canceled')
 """
-DELETE_OBSOLETE_TEXTS = sa.text(f"DELETE FROM job_item_contents WHERE item_id IN ({OBSOLETE_TEXTS})")
+DELETE_OBSOLETE_TEXTS = f"DELETE FROM job_item_contents WHERE item_id IN ({OBSOLETE_TEXTS})"
 # Items whose lease contradicts their status: workers do not claim them.
 INCONSISTENT_CLAIMS = f"""
     SELECT i.id, i.job_id, i.wave, i.status, w.stage, j.plan
@@ -70,10 +69,10 @@ BEHIND_WAVE = """
     WHERE i.status IN ('enqueued', 'discovering') AND w.stage IN ('learn', 'relearn', 'score', 'rescore')
       AND (j.plan LIKE '%discover%' OR j.plan LIKE '%rediscover%')
 """
-RELEASE = sa.text("""
+RELEASE = """
     UPDATE job_items SET status = :status, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now
     WHERE id = :item_id
-""")
+"""
 # Waves whose recorded number of items in the current stage differs from the items, with both numbers.
 PENDING = f"""
     SELECT w.job_id, w.n, w.stage, w.pending, COUNT(i.id) AS counted
@@ -90,23 +89,23 @@ WITHOUT_WAVE = f"""
     WHERE i.status IN {_OPEN} AND {_SHOWN}
       AND NOT EXISTS (SELECT 1 FROM waves w WHERE w.job_id = i.job_id AND w.n = i.wave)
 """
-INSERT_WAVE = sa.text("""
+INSERT_WAVE = """
     INSERT INTO waves (job_id, n, stage, total, pending, bytes)
     SELECT job_id, wave, :stage, COUNT(*), 0, SUM(n_bytes) FROM job_items
     WHERE job_id = :job_id AND wave = :wave GROUP BY job_id, wave
     ON CONFLICT DO NOTHING
-""")
-SET_WAVE = sa.text("""
+"""
+SET_WAVE = """
     UPDATE waves SET stage = :stage, pending = :pending, notified_at = 0, attempts = 0, lease_owner = NULL,
         lease_expires_at = NULL
     WHERE job_id = :job_id AND n = :wave
-""")
-WAVE = sa.text(
+"""
+WAVE = (
     "SELECT w.stage, j.plan FROM waves w JOIN jobs j ON j.id = w.job_id WHERE job_id = :job_id AND n = :wave"
 )
-OPEN_OF_WAVE = sa.text(f"""
+OPEN_OF_WAVE = f"""
     SELECT id, status FROM job_items WHERE job_id = :job_id AND wave = :wave AND status IN {_OPEN}
-""")
+"""
 # Jobs whose counts differ from those of their items.
 _COUNTS = {
     "total": "COUNT(i.id)",
@@ -125,10 +124,10 @@ WRONG_COUNTS = f"""
 _SET_COUNTS = ", ".join(
     f"{name} = (SELECT {count} FROM job_items i WHERE i.job_id = :job_id)" for name, count in _COUNTS.items()
 )
-RECOUNT = sa.text(f"""
+RECOUNT = f"""
     UPDATE jobs SET revision = revision + 1, updated_at = :now, {_SET_COUNTS}
     WHERE id = :job_id
-""")
+"""
 # Ended jobs with open waves, and open jobs without any.
 WRONG_ENDS = f"""
     SELECT j.id, j.status IN ('enqueued', 'processing') AS is_open
@@ -136,19 +135,19 @@ WRONG_ENDS = f"""
     WHERE {_SHOWN} GROUP BY j.id
     HAVING (j.status IN ('enqueued', 'processing')) <> (COUNT(w.n) > 0)
 """
-REOPEN = sa.text("""
+REOPEN = """
     UPDATE jobs SET status = 'processing', finished_at = NULL, error = NULL, updated_at = :now,
         revision = revision + 1
     WHERE id = :job_id
-""")
+"""
 
 
 def _leases(context: CheckContext) -> Sequence[Finding]:
     now = time.time()
     with context.database.snapshot() as snapshot:
         leased = [
-            *snapshot.rows(statements.LEASED_ITEMS.text),
-            *snapshot.rows(statements.LEASED_WAVES.text),
+            *snapshot.rows(statements.LEASED_ITEMS),
+            *snapshot.rows(statements.LEASED_WAVES),
         ]
     stale = [row for row in leased if row["lease_expires_at"] <= now or lease.is_dead(row["lease_owner"])]
     if not stale:
@@ -226,20 +225,20 @@ def _stuck(problem: str, advice: str, jobs: Sequence[int]) -> Finding:
 
 
 def _repair_items(context: CheckContext) -> None:
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         now = timestamp()
-        for (job_id,) in connection.execute(sa.text(WITHOUT_JOB)).all():
-            connection.execute(INSERT_JOB, _job_row(job_id, context.settings, now))
-            connection.execute(RECOUNT, {"job_id": job_id, "now": now})
-        for row in connection.execute(sa.text(WITHOUT_WAVE)).mappings().all():
-            _restart_wave(connection, row["job_id"], row["n"])
-        for row in connection.execute(sa.text(INCONSISTENT_CLAIMS)).mappings().all():
+        for (job_id,) in transaction.rows(WITHOUT_JOB):
+            transaction.execute(INSERT_JOB, _job_row(job_id, context.settings, now))
+            transaction.execute(RECOUNT, {"job_id": job_id, "now": now})
+        for row in transaction.rows(WITHOUT_WAVE):
+            _restart_wave(transaction, row["job_id"], row["n"])
+        for row in transaction.rows(INCONSISTENT_CLAIMS):
             released = {"item_id": row["id"], "status": _released_status(row), "now": now}
-            connection.execute(RELEASE, released)
-        for row in connection.execute(sa.text(BEHIND_WAVE)).mappings().all():
+            transaction.execute(RELEASE, released)
+        for row in transaction.rows(BEHIND_WAVE):
             ready = ready_status(Stage(row["stage"]), plan_from_json(row["plan"])).value
-            connection.execute(RELEASE, {"item_id": row["id"], "status": ready, "now": now})
-        failed = connection.execute(sa.text(WITHOUT_TEXT)).mappings().all()
+            transaction.execute(RELEASE, {"item_id": row["id"], "status": ready, "now": now})
+        failed = transaction.rows(WITHOUT_TEXT)
         for row in failed:
             ended = {
                 "item_id": row["id"],
@@ -248,12 +247,12 @@ def _repair_items(context: CheckContext) -> None:
                 "error_code": TEXT_LOST,
                 "now": now,
             }
-            connection.execute(statements.END_OPEN_ITEM, ended)
+            transaction.execute(statements.END_OPEN_ITEM, ended)
         for job_id, wave in {(row["job_id"], row["wave"]) for row in failed}:
-            _update_wave(connection, job_id, wave)
+            _update_wave(transaction, job_id, wave)
         for job_id in {row["job_id"] for row in failed}:
-            _update_job(connection, job_id, now)
-        connection.execute(DELETE_OBSOLETE_TEXTS)
+            _update_job(transaction, job_id, now)
+        transaction.execute(DELETE_OBSOLETE_TEXTS)
 
 
 def _job_row(job_id: int, settings: Settings, now: str) -> dict[str, Any]:
@@ -261,19 +260,19 @@ def _job_row(job_id: int, settings: Settings, now: str) -> dict[str, Any]:
     return {"job_id": job_id, "kind": JobKind.ingest.value, "plan": plan, "now": now, "moment": time.time()}
 
 
-def _restart_wave(connection: sa.Connection, job_id: int, wave: int) -> None:
+def _restart_wave(transaction: Transaction, job_id: int, wave: int) -> None:
     """Restart the open items of a wave. Discovering a text twice changes nothing."""
     parameters, now = {"job_id": job_id, "wave": wave}, timestamp()
-    plan = plan_from_json(connection.execute(statements.PLAN, parameters).scalar_one())
-    items = connection.execute(OPEN_OF_WAVE, parameters).all()
+    plan = plan_from_json(transaction.value(statements.PLAN, parameters))
+    items = transaction.rows(OPEN_OF_WAVE, parameters)
     for item in items:
-        connection.execute(RELEASE, {"item_id": item.id, "status": ItemStatus.enqueued.value, "now": now})
-        connection.execute(statements.DELETE_CUTS, {"item_id": item.id})
-    connection.execute(INSERT_WAVE, {**parameters, "stage": plan[0].value})
-    connection.execute(SET_WAVE, {**parameters, "stage": plan[0].value, "pending": len(items)})
+        transaction.execute(RELEASE, {"item_id": item["id"], "status": ItemStatus.enqueued.value, "now": now})
+        transaction.execute(statements.DELETE_CUTS, {"item_id": item["id"]})
+    transaction.execute(INSERT_WAVE, {**parameters, "stage": plan[0].value})
+    transaction.execute(SET_WAVE, {**parameters, "stage": plan[0].value, "pending": len(items)})
 
 
-def _released_status(row: sa.RowMapping) -> str:
+def _released_status(row: Row) -> str:
     """The status of an item after its release: the ready status of its stage if it was running, else
     unchanged."""
     status: str = row["status"]
@@ -307,28 +306,28 @@ def _waves(context: CheckContext) -> Sequence[Finding]:
 
 
 def _repair_waves(context: CheckContext) -> None:
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         now = timestamp()
-        wrong = connection.execute(sa.text(PENDING)).mappings().all()
+        wrong = transaction.rows(PENDING)
         for row in wrong:
-            _update_wave(connection, row["job_id"], row["n"])
+            _update_wave(transaction, row["job_id"], row["n"])
         for job_id in {row["job_id"] for row in wrong}:
-            _update_job(connection, job_id, now)
+            _update_job(transaction, job_id, now)
 
 
-def _update_wave(connection: sa.Connection, job_id: int, wave: int) -> None:
+def _update_wave(transaction: Transaction, job_id: int, wave: int) -> None:
     """Count the items of a wave again. If all have completed the stage, open the next one."""
     parameters = {"job_id": job_id, "wave": wave}
-    row = connection.execute(WAVE, parameters).one()
-    plan = plan_from_json(row.plan)
-    states = [item.status for item in connection.execute(OPEN_OF_WAVE, parameters).all()]
+    row = transaction.first(WAVE, parameters)
+    plan = plan_from_json(row["plan"])
+    states = [item["status"] for item in transaction.rows(OPEN_OF_WAVE, parameters)]
     if not states:
-        connection.execute(SET_WAVE, {**parameters, "stage": WAVE_DONE, "pending": 0})
+        transaction.execute(SET_WAVE, {**parameters, "stage": WAVE_DONE, "pending": 0})
         return
-    if row.stage == WAVE_DONE:
-        _restart_wave(connection, job_id, wave)
+    if row["stage"] == WAVE_DONE:
+        _restart_wave(transaction, job_id, wave)
         return
-    stage = Stage(row.stage)
+    stage = Stage(row["stage"])
     if stage in DISCOVER_STAGES:
         pending = sum(state != ItemStatus.discovered for state in states)
         next_stage = stage_after(stage, plan)
@@ -336,7 +335,7 @@ def _update_wave(connection: sa.Connection, job_id: int, wave: int) -> None:
             stage, pending = next_stage, len(states)
     else:
         pending = len(states)
-    connection.execute(SET_WAVE, {**parameters, "stage": stage.value, "pending": pending})
+    transaction.execute(SET_WAVE, {**parameters, "stage": stage.value, "pending": pending})
 
 
 def _job_counts(context: CheckContext) -> Sequence[Finding]:
@@ -359,33 +358,28 @@ def _job_counts(context: CheckContext) -> Sequence[Finding]:
 
 
 def _repair_jobs(context: CheckContext) -> None:
-    with context.database.write() as connection:
+    with context.database.write() as transaction:
         now = timestamp()
-        wrong = {
-            row[0]
-            for statement in (WRONG_COUNTS, WRONG_ENDS)
-            for row in connection.execute(sa.text(statement))
-        }
+        wrong = {row[0] for statement in (WRONG_COUNTS, WRONG_ENDS) for row in transaction.tuples(statement)}
         for job_id in wrong:
-            _update_job(connection, job_id, now)
+            _update_job(transaction, job_id, now)
 
 
-def _update_job(connection: sa.Connection, job_id: int, now: str) -> None:
+def _update_job(transaction: Transaction, job_id: int, now: str) -> None:
     """Count the items of a job again, and end or reopen it according to its waves."""
     parameters = {"job_id": job_id, "now": now}
-    connection.execute(RECOUNT, parameters)
-    if (
-        not close_if_done(connection, job_id, now)
-        and connection.execute(statements.OPEN_WAVES_OF_JOB, parameters).scalar_one()
+    transaction.execute(RECOUNT, parameters)
+    if not close_if_done(transaction, job_id, now) and transaction.value(
+        statements.OPEN_WAVES_OF_JOB, parameters
     ):
-        connection.execute(REOPEN, parameters)
+        transaction.execute(REOPEN, parameters)
 
 
 def _leftovers(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
         moment = time.time() - context.settings.upload_timeout
-        n_silent = snapshot.value(statements.COUNT_STALE_UPLOADS.text, {"moment": moment})
-        local_jobs = snapshot.rows(statements.LOCAL_JOBS.text)
+        n_silent = snapshot.value(statements.COUNT_STALE_UPLOADS, {"moment": moment})
+        local_jobs = snapshot.rows(statements.LOCAL_JOBS)
     n = n_silent + sum(lease.is_dead(row["local_owner"]) for row in local_jobs)
     spool_files = _old_spool_files(context.settings)
     findings = []
@@ -430,8 +424,8 @@ def _remove_leftovers(context: CheckContext) -> None:
     database, settings = context.database, context.settings
     embedded.drop_abandoned_jobs(database, settings)
     moment = time.time() - settings.upload_timeout
-    with database.write() as connection:
-        connection.execute(statements.DROP_STALE_UPLOADS, {"moment": moment})
+    with database.write() as transaction:
+        transaction.execute(statements.DROP_STALE_UPLOADS, {"moment": moment})
     remove_dropped(database, embedded.ALL_SLICES)
     for path in _old_spool_files(settings):
         path.unlink(missing_ok=True)

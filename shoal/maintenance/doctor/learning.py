@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import sqlalchemy as sa
-
 from shoal.learning.evidence import Evidence, total
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.storage import evidence, observations, vocabulary_queries
-from shoal.storage.database import Snapshot, snapshot_of
+from shoal.storage.database import Snapshot
 from shoal.storage.vocabulary_records import EvidenceRow
 
 # Observed texts whose `stored` flag is wrong.
@@ -18,9 +16,9 @@ WRONG_STORED = """
     WHERE o.state IN ('pending', 'learned')
       AND o.stored <> EXISTS (SELECT 1 FROM documents d WHERE d.content_hash = o.content_hash)
 """
-SET_STORED = sa.text(f"""
+SET_STORED = f"""
     UPDATE observed_documents SET stored = 1 - stored WHERE id IN ({WRONG_STORED})
-""")
+"""
 # Observed texts that count in the evidence.
 IN_EVIDENCE = """
     SELECT id FROM observed_documents WHERE state IN ('learned', 'withdrawn') AND basis = :basis ORDER BY id
@@ -69,8 +67,8 @@ def _stored(context: CheckContext) -> Sequence[Finding]:
 
 
 def _repair_stored(context: CheckContext) -> None:
-    with context.database.write() as connection:
-        connection.execute(SET_STORED)
+    with context.database.write() as transaction:
+        transaction.execute(SET_STORED)
 
 
 def _evidence(context: CheckContext) -> Sequence[Finding]:
@@ -134,12 +132,12 @@ def _pruned(n: int) -> Finding:
 
 
 def _invalidate_evidence(context: CheckContext) -> None:
-    with context.database.write() as connection:
-        if connection.exec_driver_sql(N_LEARNING).scalar_one() != 1:
+    with context.database.write() as transaction:
+        if transaction.value(N_LEARNING) != 1:
             for statement in RESET_LEARNING:
-                connection.exec_driver_sql(statement)
+                transaction.execute(statement)
         for statement in INVALIDATE_EVIDENCE:
-            connection.exec_driver_sql(statement)
+            transaction.execute(statement)
 
 
 def _words(context: CheckContext) -> Sequence[Finding]:
@@ -162,11 +160,10 @@ def _words(context: CheckContext) -> Sequence[Finding]:
 
 
 def _count_words(context: CheckContext) -> None:
-    with context.database.write() as connection:
-        snapshot = snapshot_of(connection)
-        number = vocabulary_queries.newest(snapshot).number
-        n = sum(word.learned is not None for word in vocabulary_queries.read_words(snapshot, number))
-        connection.execute(sa.text(SET_N_WORDS), {"n": n, "version": number})
+    with context.database.write() as transaction:
+        number = vocabulary_queries.newest(transaction).number
+        n = sum(word.learned is not None for word in vocabulary_queries.read_words(transaction, number))
+        transaction.execute(SET_N_WORDS, {"n": n, "version": number})
 
 
 CHECKS = (

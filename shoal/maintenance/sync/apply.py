@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
 from shoal.jobs.stages.replace import new_content
+from shoal.library.documents import Documents
+from shoal.library.library import Library
 from shoal.maintenance.sync.folder import (
     Failed,
     Folder,
@@ -30,14 +32,11 @@ from shoal.maintenance.sync.folder import (
 from shoal.maintenance.sync.ownership import documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
 from shoal.models import DocumentDraft
-from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer
-from shoal.storage.database import Database
 from shoal.storage.file_lock import alone
 from shoal.support.clock import timestamp
 
 if TYPE_CHECKING:
-    from shoal.engine import Engine
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
 
@@ -80,8 +79,8 @@ class SyncResult:
 
     `vanished`: documents that stay although their files no longer exist, because deletion was not requested
     or because their folder is one of `empty`. `same`: files whose text another document has. `tagged`: number
-    of documents that got tags. `warnings`: warnings about stored texts. `skipped_files`: number of skipped
-    files by extension.
+    of stored documents that got tags. `warnings`: warnings about stored texts. `skipped_files`: number of
+    skipped files by extension.
     """
 
     new: tuple[Change, ...]
@@ -100,30 +99,24 @@ class SyncResult:
 
 
 def sync(
-    engine: Engine,
+    library: Library,
     folder: Path,
     *,
-    tags: Sequence[str] = (),
-    delete: bool = False,
-    force: bool = False,
-    dry_run: bool = False,
-    processes: int = 1,
-    watch: Watcher | None = None,
-    watch_reading: Callable[[int], None] = lambda _: None,
+    tags: Sequence[str],
+    tag_all: bool,
+    delete: bool,
+    force: bool,
+    dry_run: bool,
+    processes: int,
+    watch: Watcher | None,
+    watch_reading: Callable[[int], None],
 ) -> SyncResult:
-    """Update the documents of a folder to match its files.
-
-    Documents are matched by absolute path; those with a relative path get an absolute one
-    (`shoal.maintenance.sync.ownership`). `tags` are added to every document of the folder. `delete` removes
-    documents whose files no longer exist. Without `force`, it keeps the documents of empty folders and
-    refuses to delete all documents, because a disk may not be mounted. Raises NotFoundError,
-    EmptyFolderError.
-    """
-    added_tags = checked_tags(tags, engine.settings)
+    """Update the documents of a folder to match its files; `Maintenance.sync` describes the arguments."""
+    given_tags = checked_tags(tags, library.settings)
     # Serialized: the slower of two concurrent syncs would undo the changes of the other.
-    with alone(engine.database.path, "sync"):
-        content = read_folder(folder, engine.settings, watch_reading)
-        with engine.database.snapshot() as snapshot:
+    with alone(library.database.path, "sync"):
+        content = read_folder(folder, library.settings, watch_reading)
+        with library.database.snapshot() as snapshot:
             stored, elsewhere = documents_of(snapshot, content)
         plan = make_plan(content, stored, elsewhere)
         content = dataclasses.replace(content, empty=_possible_mount_points(content, plan))
@@ -136,7 +129,9 @@ def sync(
         ]
         if dry_run:
             return _dry_run(plan, content, to_delete)
-        return _apply(engine, plan, content, added_tags, to_delete, processes=processes, watch=watch)
+        return _apply(
+            library, plan, content, given_tags, to_delete, tag_all=tag_all, processes=processes, watch=watch
+        )
 
 
 def _empty_folder_message(folder: Path, plan: Plan, content: Folder) -> str:
@@ -190,23 +185,24 @@ def _change(pair: Pair) -> Change:
 
 
 def _apply(
-    engine: Engine,
+    library: Library,
     plan: Plan,
     content: Folder,
     tags: tuple[str, ...],
     to_delete: Sequence[Stored],
     *,
+    tag_all: bool,
     processes: int,
     watch: Watcher | None,
 ) -> SyncResult:
     failed = list(content.failed)
     unchanged = [_change(pair) for pair in plan.kept if not pair.is_renamed]
-    renamed = [_change(pair) for pair in plan.kept if pair.is_renamed and _rename(engine, pair, failed)]
-    outcome = _ingest(engine, plan, tags, failed, processes, watch)
+    renamed = [_change(pair) for pair in plan.kept if pair.is_renamed and _rename(library, pair, failed)]
+    outcome = _ingest(library, plan, tags, failed, processes, watch)
     same = {entry.file.name: Change(entry.file.name, entry.document_id) for entry in plan.same}
     same_stored = [change for change in same.values() if change.document_id]
-    tagged = _tag(engine, [*unchanged, *renamed, *same_stored], tags)
-    deleted = [document for document in to_delete if _delete(engine, document)]
+    tagged = _tag(library, [*unchanged, *renamed, *outcome.changed, *same_stored], tags) if tag_all else 0
+    deleted = [document for document in to_delete if _delete(library, document)]
     kept = [document for document in plan.vanished if document not in to_delete]
     return SyncResult(
         new=tuple(outcome.new),
@@ -224,15 +220,15 @@ def _apply(
     )
 
 
-def _rename(engine: Engine, pair: Pair, failed: list[Failed]) -> bool:
+def _rename(library: Library, pair: Pair, failed: list[Failed]) -> bool:
     """Give a document the new name of its file. Returns whether this succeeded."""
     document, file = pair
     try:
-        replacement = _replacement(engine.database, engine.settings, document.id, file, ())
+        replacement = _replacement(library, document.id, file, ())
         if replacement.content_hash != document.content_hash:
             failed.append(Failed(file.name, "the file changed during the sync; run it again"))
             return False
-        engine.replace(
+        Documents(library).replace(
             document.id,
             content=replacement.content,
             title=replacement.title,
@@ -257,7 +253,7 @@ class _Outcome:
 
 
 def _ingest(
-    engine: Engine,
+    library: Library,
     plan: Plan,
     tags: tuple[str, ...],
     failed: list[Failed],
@@ -269,13 +265,13 @@ def _ingest(
     if not (plan.new or plan.changed):
         return outcome
     added: list[tuple[TextFile, Stored | None]] = []
-    with engine.ingest_session() as ingest_session:
+    with library.ingest_session() as ingest_session:
         for file, document in (
             *((file, None) for file in plan.new),
             *((file, document) for document, file in plan.changed),
         ):
             try:
-                _add(engine, ingest_session, file, document, tags)
+                _add(library, ingest_session, file, document, tags)
             except (DocumentError, NotFoundError) as error:
                 failed.append(Failed(file.name, str(error), is_refused=is_refusal(error)))
             else:
@@ -297,69 +293,70 @@ def _ingest(
 
 
 def _add(
-    engine: Engine,
+    library: Library,
     ingest_session: IngestSession,
     file: TextFile,
     document: Stored | None,
     tags: tuple[str, ...],
 ) -> None:
     if document is None:
-        ingest_session.add_draft(read(file.path, file.folder, engine.settings, tags))
+        ingest_session.add_draft(read(file.path, file.folder, library.settings, tags))
     else:
-        ingest_session.replace(
-            document.id, _replacement(engine.database, engine.settings, document.id, file, tags)
-        )
+        ingest_session.replace(document.id, _replacement(library, document.id, file, tags))
 
 
-def _replacement(
-    database: Database, settings: Settings, document_id: int, file: TextFile, tags: tuple[str, ...]
-) -> DocumentDraft:
-    """The draft that replaces a document. Title and tags derived from the old text are derived again. Given
-    titles and tags stay, and so does a format that differs from that of the old name."""
-    with database.snapshot() as snapshot:
+def _replacement(library: Library, document_id: int, file: TextFile, tags: tuple[str, ...]) -> DocumentDraft:
+    """The draft that replaces a document. A title derived from the old text is derived again. A given title
+    stays, and so does a format that differs from that of the old name.
+
+    Tags change as those in the front matter do, except that `tags` stay. So a tag that a person removed stays
+    away while the front matter still names it.
+    """
+    with library.database.snapshot() as snapshot:
         stored = document_queries.get_document(snapshot, document_id)
         old = make_draft(
             content=document_queries.get_content(snapshot, document_id),
-            settings=settings,
+            settings=library.settings,
             format=stored.format,
             source_path=stored.source_path,
         )
         has_format_of_name = stored.format is format_of(stored.source_path)
-        draft = read(file.path, file.folder, settings, tags, None if has_format_of_name else stored.format)
-        explicit: dict[str, Any] = {"title": draft.title if stored.title == old.title else None}
-        explicit_tags = [tag for tag in stored.tags if tag not in old.tags or tag in tags]
-        explicit["tags"] = tuple(dict.fromkeys((*explicit_tags, *draft.tags)))
+        format_of_file = None if has_format_of_name else stored.format
+        draft = read(file.path, file.folder, library.settings, format=format_of_file)
+        kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
+        added = [tag for tag in draft.tags if tag not in old.tags]
         replacement = new_content(
             snapshot,
             document_id,
-            settings,
+            library.settings,
             content=draft.content,
             format=draft.format,
             source_path=draft.source_path,
-            **explicit,
+            title=draft.title if stored.title == old.title else None,
+            tags=tuple(dict.fromkeys((*kept, *added))),
         )
     # Only the draft read from the file has warnings about its bytes, such as a guessed encoding.
     return dataclasses.replace(replacement, warnings=draft.warnings)
 
 
-def _tag(engine: Engine, changes: Sequence[Change], tags: tuple[str, ...]) -> int:
+def _tag(library: Library, changes: Sequence[Change], tags: tuple[str, ...]) -> int:
     """Add tags to existing documents. Returns how many lacked a tag."""
     if not tags:
         return 0
     ids = sorted({change.document_id for change in changes if change.document_id is not None})
-    with engine.database.snapshot() as snapshot:
+    with library.database.snapshot() as snapshot:
         stored_tags = document_queries.tags_of(snapshot, ids)
     outdated = [document_id for document_id in ids if not set(stored_tags.get(document_id, ())) >= set(tags)]
     for document_id in outdated:
-        with engine.database.write() as connection:
-            document_writer.merge_tags(connection, document_id, tags, now=timestamp())
+        with library.database.write() as transaction:
+            document_writer.merge_tags(transaction, document_id, tags, now=timestamp())
     return len(outdated)
 
 
-def _delete(engine: Engine, document: Stored) -> bool:
+def _delete(library: Library, document: Stored) -> bool:
     """Delete a document unless it has changed since the plan, or its file exists again."""
     if os.path.lexists(document.name) and not os.path.isdir(document.name):  # noqa: PTH112
         return False
-    with engine.database.snapshot() as snapshot:
+    with library.database.snapshot() as snapshot:
         is_as_planned = snapshot.first(IS_AS_PLANNED, document._asdict()) is not None
-    return is_as_planned and engine.delete_document(document.id)
+    return is_as_planned and Documents(library).delete(document.id)

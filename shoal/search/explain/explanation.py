@@ -15,6 +15,7 @@ from shoal.models import (
     MatchedTerm,
     QueryInfo,
     QueryReef,
+    RelevancePart,
     Scores,
     SearchMode,
     SearchResponse,
@@ -24,14 +25,24 @@ from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog
 from shoal.search.explain.query_words import Word, explain_words
 from shoal.search.filters import EXCLUDED, PHRASE, TITLE, CompiledFilters, compile_filters
+from shoal.search.highlights import read_words
 from shoal.search.lexical_ranking import expression
 from shoal.search.matched_terms import format_term
 from shoal.search.postings import PostingsCache
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
 from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.ranking import Ranked, Ranking, chunks_of
+from shoal.search.relevance import describe, find_evidence, relevance
 from shoal.search.request import SearchRequest
-from shoal.search.results import find_shared_reefs, matched_terms, reef_part, scores_of
+from shoal.search.results import (
+    find_shared_reefs,
+    matched_terms,
+    name_words,
+    reef_part,
+    scored_text,
+    scores_of,
+    title_and_headings,
+)
 from shoal.search.searching import answer_and_inspect, milliseconds_since, rank_for, with_filter_warnings
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
@@ -56,7 +67,8 @@ class KeptOut:
     """Why a chunk is not among the results.
 
     `reason` is `no match` (of words, or of words and reefs), `no shared reef`, `other data`, `filter`,
-    `phrase`, `title`, `excluded`, `max_per_document` or `top_k`; `message` is the same in words.
+    `phrase`, `title`, `excluded`, `max_per_document`, `top_k` or `min_relevance`; `message` is the same in
+    words.
     """
 
     reason: str
@@ -70,7 +82,8 @@ class Target:
     `rank` is its rank among all results, from 1, independent of the requested page; None if it is no result.
     `would_rank` is its rank without what kept it out: in the same search without filters, phrases and
     exclusions, or without the limit per document; None without a match. `score` is 0.0 without a match;
-    `scores`, `matched_terms` and `term_coverage` are as in a result.
+    `scores`, `matched_terms`, `term_coverage` and `relevance` are as in a result; `relevance_parts` are what
+    each piece of evidence adds to the log odds of `relevance`.
     """
 
     document_id: int
@@ -84,6 +97,8 @@ class Target:
     scores: Scores
     matched_terms: tuple[MatchedTerm, ...]
     would_rank: int | None
+    relevance: float
+    relevance_parts: tuple[RelevancePart, ...]
     term_coverage: float | None = None
 
 
@@ -128,7 +143,7 @@ def explain(
     the document or a filter names a reef or island that does not exist.
     """
     started = time.perf_counter()
-    compiled_filters = compile_filters(request.filters, scorer)
+    compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
     with database.snapshot() as snapshot:
         analyzed_query = with_filter_warnings(
             snapshot, analyze_query(snapshot, scorer, settings, request), request
@@ -144,7 +159,14 @@ def explain(
                 analyzed_query.parsed, with_required=request.mode is not SearchMode.reef
             )
             target = _explain_chunk(
-                snapshot, analyzed_query, ranking, all_filters, request, chunk, scorer.data_checksum
+                snapshot,
+                analyzed_query,
+                ranking,
+                all_filters,
+                request,
+                chunk,
+                scorer,
+                settings.label_threshold,
             )
     return _explanation(request, analyzed_query, words, target, uuid.uuid4().hex, milliseconds_since(started))
 
@@ -226,7 +248,8 @@ def _explain_chunk(
     compiled_filters: CompiledFilters,
     request: SearchRequest,
     chunk: Ranked,
-    data_checksum: str,
+    scorer: Scorer,
+    label_threshold: float,
 ) -> Target:
     kept_out = _kept_out(snapshot, analyzed_query, compiled_filters, request.mode, chunk)
     if kept_out:
@@ -235,10 +258,20 @@ def _explain_chunk(
         rank, kept_out = _rank(ranking, request, chunk)
         would_rank = ranking.rank_of(chunk.chunk_id, None) if rank is None else rank
     parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query)}
-    shared = find_shared_reefs(snapshot, parts, analyzed_query.reefs, data_checksum)
+    shared = find_shared_reefs(snapshot, parts, analyzed_query, scorer.data_checksum, label_threshold)
     row = snapshot.first(CHUNK_TEXTS, {"chunk_id": chunk.chunk_id})
+    texts = dict.fromkeys(shared, scored_text(row))
+    shared = name_words(snapshot, shared, texts, analyzed_query, scorer)
     (terms,) = matched_terms(snapshot, analyzed_query, [row], tags_of(snapshot, [chunk.document_id]))
     coverage = analyzed_query.term_statistics.term_coverage(snapshot, [chunk.chunk_id])
+    words = read_words([row["text"]]), read_words([title_and_headings(row)])
+    (evidence,) = find_evidence(
+        snapshot, analyzed_query, [chunk.chunk_id], coverage, *words, scorer.data_checksum
+    )
+    probability = relevance(evidence)
+    if probability < request.min_relevance:
+        message = f"its relevance is {probability:.2f}, and {request.min_relevance:g} was required"
+        kept_out = [*kept_out, KeptOut("min_relevance", message)]
     return Target(
         document_id=chunk.document_id,
         document_title=row["title"],
@@ -251,6 +284,8 @@ def _explain_chunk(
         scores=scores_of(chunk, request.mode),
         matched_terms=terms,
         would_rank=would_rank,
+        relevance=probability,
+        relevance_parts=describe(evidence, analyzed_query.term_statistics.missing),
         term_coverage=coverage.get(chunk.chunk_id),
     )
 

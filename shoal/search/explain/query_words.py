@@ -37,7 +37,8 @@ class Word:
     `status`: `known`, `learned`, `unknown`, `stop` (too common to have a subject) or `number`. `word`: its
     form in the vocabulary. `reefs`: strongest first. `learned`: details of a learned word, None for others.
     `n_chunks`: number of chunks that contain it, in any inflection; None for stop words, and after the first
-    MAX_LOOKED_UP words. `suggestions`: for a word that is neither in the vocabulary nor in any chunk.
+    MAX_LOOKED_UP words. `suggestions`: similar words of the library, for a word that is neither
+    in the vocabulary nor in any chunk.
     """
 
     text: str
@@ -60,7 +61,7 @@ def explain_words(query: str, scorer: Scorer, snapshot: Snapshot) -> tuple[Word,
     counts = _counts(snapshot, [match.token for match in matches if match.status != "stop"])
     missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
     suggestions = {
-        token: suggest(without_clitic(normal_form(token)), snapshot, scorer)
+        token: suggest(without_clitic(normal_form(token)), snapshot)
         for token in list(dict.fromkeys(missing))[:MAX_WORDS_WITH_SUGGESTIONS]
     }
     return tuple(

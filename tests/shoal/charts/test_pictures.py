@@ -8,12 +8,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from fake_scorer import FakeScorer
+from fake_scorer import REEF_WORDS, FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lagoon
-from shoal.charts.palette import UNKNOWN, island_colours, luminance
+from shoal.charts.palette import OTHER, UNKNOWN, island_colours, luminance
 from shoal.charts.reef_map import CHAR_WIDTH, HEADING, HEIGHT, WIDTH, Area, lay_out, map_svg, squarified
 from shoal.charts.ribbon import (
     N_BINS,
@@ -25,6 +25,7 @@ from shoal.charts.ribbon import (
     row_svg,
     strip_svg,
 )
+from shoal.charts.ribbon import WIDTH as STRIP_WIDTH
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
 
@@ -50,7 +51,7 @@ def test_every_island_has_its_own_colour(scorer: lagoon.Scorer) -> None:
 
 @pytest.mark.parametrize("ground", ["#fbfcfc", "#11171a"], ids=["light", "dark"])
 def test_island_colours_contrast_with_both_backgrounds(scorer: lagoon.Scorer, ground: str) -> None:
-    for colour in [*island_colours(scorer.islands).values(), UNKNOWN]:
+    for colour in [*island_colours(scorer.islands).values(), UNKNOWN, OTHER]:
         light, dark = sorted([luminance(colour), luminance(ground)], reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 3, colour
 
@@ -67,20 +68,71 @@ def test_neighbouring_islands_differ_in_luminance(scorer: lagoon.Scorer) -> None
 def test_a_ribbon_covers_the_document_and_names_its_islands(engine: Engine) -> None:
     stored = engine.ingest(content=TEXT, title="Fire and law")
     with engine.database.snapshot() as snapshot:
-        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
-    chunks = engine.chunks(stored.id or 0).chunks
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer, 0.5)
+    chunks = engine.documents.chunks(stored.id or 0).chunks
     assert [(p.start_char, p.end_char) for p in ribbon.pieces] == [(c.start_char, c.end_char) for c in chunks]
-    assert sum(share for _, _, share in ribbon.islands) == pytest.approx(1.0)
-    assert ribbon.islands == tuple(sorted(ribbon.islands, key=lambda island: -island[2]))
+    assert sum(entry.share for entry in ribbon.legend) == pytest.approx(1.0)
+    islands = [entry.share for entry in ribbon.legend if entry.colour != UNKNOWN]
+    assert islands == sorted(islands, reverse=True)
     main = ribbon.rows[0]
     first, second = sum(main.levels[: N_BINS // 2]), sum(main.levels[N_BINS // 2 :])
     assert max(first, second) > 3 * min(first, second), "one half is about fire, the other about law"
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def fills(element: ET.Element) -> set[tuple[str | None, str]]:
+    """The colours and opacities of the paths below an element."""
+    return {(path.get("fill"), path.get("fill-opacity", "1.0")) for path in element.iter(f"{SVG}path")}
+
+
+def long_document() -> str:
+    """Chunks of every island, unknown words, and headings."""
+    texts = [f"# Part\n\n{(words.capitalize() + '. ') * 4}" for words in REEF_WORDS.values()]
+    return "\n\n".join([*texts, "# Part", "Xq zv. " * 12])
+
+
+@pytest.mark.parametrize("n_islands", [12, 1])
+def test_every_colour_of_a_strip_is_in_the_legend(
+    engine: Engine, n_islands: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.charts.ribbon.N_ISLANDS", n_islands)
+    monkeypatch.setattr("shoal.charts.ribbon.N_ROWS", 1)
+    stored = engine.ingest(content=long_document(), title="All", format="markdown")
+    ribbon = engine.documents.ribbon(stored.id or 0)
+    assert fills(ET.fromstring(strip_svg(ribbon))) == {
+        (entry.colour, str(entry.opacity)) for entry in ribbon.legend
+    }
+    names = [entry.name for entry in ribbon.legend]
+    assert names[-2:] == ["no clear subject", "headings and space between passages"]
+    assert any(name.endswith("other islands") for name in names) == (n_islands == 1)
+    assert sum(entry.share for entry in ribbon.legend) == pytest.approx(1.0)
+    labels = [text.text for text in ET.fromstring(ribbon_svg(ribbon)).iter(f"{SVG}text")]
+    assert labels[-len(names) :] == [entry.label for entry in ribbon.legend]
+
+
+def test_strip_and_rows_of_the_file_have_the_same_edges(engine: Engine) -> None:
+    stored = engine.ingest(content=TEXT, title="Fire and law")
+    ribbon = engine.documents.ribbon(stored.id or 0)
+    strip, *rows = ET.fromstring(ribbon_svg(ribbon)).iter(f"{SVG}g")
+    assert len(rows) == len(ribbon.rows) > 1
+    lefts = {str(group.get("transform")).split("(")[1].split()[0] for group in [strip, *rows]}
+    assert len(lefts) == 1
+    assert {row[0].get("width") for row in rows} == {str(STRIP_WIDTH)}
+    ends = [float(end) for path in strip for end in re.findall(r"M(\S+) 0", path.get("d", ""))]
+    assert min(ends) == 0
+    assert max(ends) < STRIP_WIDTH
+    for alone in (strip_svg(ribbon), *map(row_svg, ribbon.rows)):
+        root = ET.fromstring(alone)
+        assert str(root.get("viewBox")).split()[:3] == ["0", "0", str(STRIP_WIDTH)]
+        assert root.get("preserveAspectRatio") == "none"
+
+
 def test_charts_are_well_formed_and_escape_titles(engine: Engine) -> None:
     stored = engine.ingest(content=TEXT, title=HOSTILE)
     with engine.database.snapshot() as snapshot:
-        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer, 0.5)
     for svg in (strip_svg(ribbon), ribbon_svg(ribbon), *map(row_svg, ribbon.rows)):
         tree = ET.fromstring(svg)
         assert not [element for element in tree.iter() if element.tag.endswith("script")]
@@ -91,14 +143,14 @@ def test_charts_are_well_formed_and_escape_titles(engine: Engine) -> None:
 def test_text_of_unknown_words_has_its_own_colour(engine: Engine) -> None:
     stored = engine.ingest(content="Xq zv. " * 3, title="?")
     with engine.database.snapshot() as snapshot:
-        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer)
+        ribbon = read_ribbon(snapshot, stored.id or 0, engine.scorer, 0.5)
     assert UNKNOWN in strip_svg(ribbon)
     assert ribbon.rows == ()
 
 
 def test_the_ribbon_of_a_missing_document_raises_not_found(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot, pytest.raises(NotFoundError):
-        read_ribbon(snapshot, 7, engine.scorer)
+        read_ribbon(snapshot, 7, engine.scorer, 0.5)
 
 
 def test_presence_is_divided_by_characters() -> None:

@@ -77,7 +77,7 @@ def test_job_error_says_that_the_job_is_safe_when_the_service_goes_away(
 ) -> None:
     _set_patience(monkeypatch, 0.2)
     (tmp_path / "note.txt").write_text("a note")
-    server.will_answer((202, {}, {"job": {**JOB, "status": "enqueued"}}), (BROKEN, {}, b""))
+    server.will_respond((202, {}, {"job": {**JOB, "status": "enqueued"}}), (BROKEN, {}, b""))
     assert run(["upload", str(tmp_path / "note.txt"), "--wait", "--server", server.url]) == 1
     errors = capsys.readouterr().err
     assert "job 7 was accepted and is safe; it continues when the service is back" in errors
@@ -89,7 +89,7 @@ def test_reason_for_retries_is_printed_once(
 ) -> None:
     (tmp_path / "note.txt").write_text("a note")
     full = problem(429, "the queue is full")
-    server.will_answer(full, full, (202, {}, {"job": {**JOB, "status": "succeeded"}}))
+    server.will_respond(full, full, (202, {}, {"job": {**JOB, "status": "succeeded"}}))
     assert run(["upload", str(tmp_path / "note.txt"), "--json", "--server", server.url]) == 0
     output = capsys.readouterr()
     assert output.err == "the queue is full; trying again\n"
@@ -104,7 +104,7 @@ def test_error_of_an_upload_that_is_not_accepted_does_not_say_safe(
 ) -> None:
     _set_patience(monkeypatch, 0.2)
     (tmp_path / "note.txt").write_text("a note")
-    server.will_answer(problem(503, "the database is away"))
+    server.will_respond(problem(503, "the database is away"))
     assert run(["upload", str(tmp_path / "note.txt"), "--wait", "--server", server.url]) == 1
     assert "safe" not in capsys.readouterr().err
 
@@ -120,7 +120,7 @@ def test_items_are_listed_by_title_and_file_with_each_reason_once(
         "error": "it is empty",
     }
     items = [{**item, **REST_OF_ITEM} for item in (*ITEMS, refused)]
-    server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 2}))
+    server.will_respond((200, {}, JOB), (200, {}, {"items": items, "total": 2}))
     assert run(["jobs", "7", "--server", server.url]) == 0
     output = capsys.readouterr().out
     assert "A Whale (a.md)" in output
@@ -137,10 +137,10 @@ def test_warnings_of_items_are_printed_when_the_job_has_ended(
     items = [{**ITEMS[0], **REST_OF_ITEM, "warnings": [WARNING]}, {**ITEMS[0], **REST_OF_ITEM, "seq": 1}]
     item_page = (200, {}, {"items": items, "total": 2})
     arguments = ["upload", str(tmp_path / "note.txt"), "--wait", "--server", server.url]
-    server.will_answer((202, {}, {"job": job}), (200, {}, job), item_page)
+    server.will_respond((202, {}, {"job": job}), (200, {}, job), item_page)
     assert run(arguments) == 0
     assert capsys.readouterr().err == f"warning: a.md: {WARNING}\n"
-    server.will_answer((202, {}, {"job": job}), (200, {}, job), item_page)
+    server.will_respond((202, {}, {"job": job}), (200, {}, job), item_page)
     assert run([*arguments, "--json"]) == 0
     (item,) = json.loads(capsys.readouterr().out)["warned_items"]
     assert (item["seq"], item["warnings"]) == (0, [WARNING])
@@ -151,7 +151,7 @@ def test_items_of_a_job_are_listed_with_their_warnings(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     items = [{**ITEMS[0], **REST_OF_ITEM, "warnings": [WARNING]}]
-    server.will_answer((200, {}, JOB), (200, {}, {"items": items, "total": 1}))
+    server.will_respond((200, {}, JOB), (200, {}, {"items": items, "total": 1}))
     assert run(["jobs", "7", "--server", server.url]) == 0
     assert f"warning: {WARNING}" in capsys.readouterr().out
 
@@ -171,7 +171,7 @@ def test_upload_counts_skipped_files_of_folders(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a note")
     folders = [str(tmp_path / "a"), str(tmp_path / "c")]
-    server.will_answer((202, {}, {"job": {**JOB, "status": "enqueued"}}))
+    server.will_respond((202, {}, {"job": {**JOB, "status": "enqueued"}}))
     assert run(["upload", *folders, "--json", "--server", server.url]) == 0
     output = capsys.readouterr()
     assert output.err.splitlines() == [
@@ -179,7 +179,7 @@ def test_upload_counts_skipped_files_of_folders(
         "5 skipped: 3 .pdf, 1 .docx, 1 .html",
     ]
     assert json.loads(output.out)["skipped_files"] == {".pdf": 3, ".docx": 1, ".html": 1}
-    (request,) = server.asked
+    (request,) = server.requests
     assert request.body.count(b"filename=") == 1
     assert run(["upload", folders[1], "--server", server.url]) == 1
     assert "2 skipped: 1 .html, 1 .pdf" in capsys.readouterr().err
@@ -195,7 +195,7 @@ def test_progress_of_a_job_is_printed_as_lines_without_a_terminal(
     )
     progress = {**PROGRESS, "total": 4, "failed": 0, "bytes_total": 8_000_000, "bytes_done": 2_000_000}
     running = {**JOB, "status": "processing", "stage": "score", "kind": "rescore"}
-    server.will_answer(
+    server.will_respond(
         (200, {}, running),
         (200, {}, {**running, "progress": {**progress, "fraction": 0.5, "seconds_left": 75.0}}),
         (200, {}, {**running, "status": "succeeded", "progress": {**progress, "done": 4, "fraction": 0.5}}),
@@ -210,7 +210,7 @@ def test_canceled_items_are_not_counted_as_stored(
     server: ScriptedService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     progress = {**PROGRESS, "total": 4, "done": 4, "canceled": 2}
-    server.will_answer(
+    server.will_respond(
         (200, {}, {"job": {**JOB, "status": "canceled"}}),
         (200, {}, {**JOB, "status": "canceled", "progress": progress}),
     )
@@ -225,9 +225,9 @@ def test_canceled_items_are_not_counted_as_stored(
 def test_archive_is_sent_unchanged(server: ScriptedService, tmp_path: Path, name: str, kind: str) -> None:
     (tmp_path / name).write_bytes(b"an archive of just 28 bytes.")
     progress = {**PROGRESS, "skipped": 3}
-    server.will_answer((202, {}, {"job": {**JOB, "status": "succeeded", "progress": progress}}))
+    server.will_respond((202, {}, {"job": {**JOB, "status": "succeeded", "progress": progress}}))
     assert run(["upload", str(tmp_path / name), "--tags", "a,b c", "--server", server.url]) == 0
-    (request,) = server.asked
+    (request,) = server.requests
     headers = request.headers
     assert request.path == "/api/v1/documents/bulk?tags=a%2Cb+c"
     assert headers["Content-Type"] == kind
@@ -237,9 +237,9 @@ def test_archive_is_sent_unchanged(server: ScriptedService, tmp_path: Path, name
 
 def test_file_of_records_is_sent_unchanged(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_bytes(b'{"content": "Tides."}\n')
-    server.will_answer((202, {}, {"job": {**JOB, "status": "succeeded"}}))
+    server.will_respond((202, {}, {"job": {**JOB, "status": "succeeded"}}))
     assert run(["upload", str(tmp_path / "notes.jsonl"), "--server", server.url]) == 0
-    (request,) = server.asked
+    (request,) = server.requests
     assert request.headers["Content-Type"] == "application/x-ndjson"
     assert request.json() == {"content": "Tides."}
 
@@ -250,7 +250,7 @@ def test_tags_for_a_file_of_records_are_refused(
     (tmp_path / "notes.ndjson").write_bytes(b'{"content": "Tides."}\n')
     assert run(["upload", str(tmp_path / "notes.ndjson"), "--tags", "a", "--server", server.url]) == 2
     assert "records have their own tags" in capsys.readouterr().err
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_archive_with_other_files_is_refused_before_anything_is_sent(
@@ -262,4 +262,4 @@ def test_archive_with_other_files_is_refused_before_anything_is_sent(
         run(["upload", str(tmp_path / "notes.zip"), str(tmp_path / "note.txt"), "--server", server.url]) == 2
     )
     assert "upload it alone" in capsys.readouterr().err
-    assert server.asked == []
+    assert server.requests == []

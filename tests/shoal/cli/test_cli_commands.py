@@ -218,16 +218,32 @@ def test_results_show_document_headings_lines_and_reef(shoal: Shoal, library: Pa
     assert "passage z" not in result.out
 
 
-def test_scores_show_both_z_scores_of_the_shared_reefs(shoal: Shoal, library: Path) -> None:
+@pytest.mark.parametrize("heading", ["Bees", "Title: Bees"])
+def test_heading_that_repeats_the_title_is_not_cited(shoal: Shoal, heading: str) -> None:
+    Path("bees.md").write_text(f"# {heading}\n\nBees gather nectar.\n\n## Wax\n\nBees build combs.\n")
+    shoal("ingest", "bees.md", "--title", "Bees")
+    title, section, *_ = shoal("search", "combs", "--mode", "lexical").out.splitlines()
+    assert title.startswith("1. Bees ")
+    assert section.strip() == "Wax"
+
+
+def test_scores_name_the_reasons_and_sum_up_the_background(shoal: Shoal, library: Path) -> None:
     arguments = ["--db", library, "search", "how bees pollinate flowers", "--top-k", "1"]
     output = shoal(*arguments, "--scores").out
-    result = shoal(*arguments, "--json").json["results"][0]
-    assert "passage z" in output
-    assert "query z" in output
-    best = max(result["shared_reefs"], key=lambda reef: reef["chunk_z"] * reef["query_z"])
-    assert f"{best['chunk_z']:.1f}" in output
-    assert f"{best['query_z']:.1f}" in output
-    assert "█" in output
+    shared = shoal(*arguments, "--json").json["results"][0]["shared_reefs"]
+    reasons = [reef for reef in shared if reef["is_reason"]]
+    background = [reef for reef in shared if not reef["is_reason"]]
+    assert reasons
+    assert background
+    # A narrow terminal folds the cells.
+    table = " ".join(output[output.index("both are about") :].split())
+    rows = table.split(" in the background ")[0]
+    for reef in reasons:
+        assert reef["query_words"][0] in rows
+        assert reef["passage_words"][0] in rows
+        assert f"{reef['share']:.2f}" in rows
+    total = sum(reef["share"] for reef in background)
+    assert f" in the background {len(background)} shared reefs {total:.2f}" in table
 
 
 @pytest.mark.parametrize(
@@ -329,7 +345,7 @@ def test_explain_shows_the_rank_of_a_document(shoal: Shoal, library: Path) -> No
     assert "there is no document 99" in missing.err
 
 
-def test_show_lists_sections_lines_and_reefs(shoal: Shoal, library: Path) -> None:
+def test_show_lists_sections_and_lines(shoal: Shoal, library: Path) -> None:
     result = shoal("--db", library, "show", "1")
     assert result.code == 0
     assert "Bees and Pollination" in result.out
@@ -338,6 +354,30 @@ def test_show_lists_sections_lines_and_reefs(shoal: Shoal, library: Path) -> Non
     content = (SAMPLES / "bees-and-pollination.md").read_text()
     for chunk in document["chunks"]:
         assert content[chunk["start_char"] : chunk["end_char"]] == chunk["text"]
+
+
+def test_show_and_search_say_what_a_passage_is_about(
+    shoal: Shoal, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    command = ("--db", library, "search", "bees", "--top-k", "1")
+    chunk = shoal("--db", library, "show", "1", "--chunk", "0", "--json").json["chunks"][0]
+    labels = ", ".join(label["reef_name"] for label in chunk["labels"])
+    assert labels
+    assert f"#0           3-3  {labels}\n" in shoal("--db", library, "show", "1").out.replace(" \n", "\n")
+    strongest = chunk["reefs"][0]
+    with_reefs = f"{strongest['reef_name']} {strongest['z_score']:.1f}"
+    assert with_reefs not in shoal("--db", library, "show", "1").out
+    assert with_reefs in shoal("--db", library, "show", "1", "--reefs", "1").out
+    [result] = shoal(*command, "--json").json["results"]
+    assert f"about {', '.join(label['reef_name'] for label in result['labels'])} · " in shoal(*command).out
+    monkeypatch.setenv("SHOAL_LABEL_THRESHOLD", "1")
+    assert shoal("--db", library, "show", "1", "--json").json["chunks"][0]["labels"] == []
+    assert labels not in shoal("--db", library, "show", "1").out
+    assert "no clear subject" in shoal("--db", library, "show", "1").out
+    results, _, _ = shoal(*command).out.partition("The query is about")
+    assert "no clear subject · " in results
+    assert "about " not in results
 
 
 def test_show_prints_the_text_of_all_passages_or_one(shoal: Shoal, library: Path) -> None:

@@ -97,10 +97,10 @@ def test_ctrl_c_reports_stored_files_and_a_second_run_stores_the_rest(
 def test_ctrl_c_while_waiting_for_a_job_says_that_it_continues(folder: Path) -> None:
     with scripted() as server:
         job = {**JOB, "status": "processing"}
-        server.will_answer((202, {}, {"job": job}), (200, {}, job))
+        server.will_respond((202, {}, {"job": job}), (200, {}, job))
         program = [*UPLOAD, str(folder), "--wait", "--server", server.url]
         process = start(program)
-        until(lambda: len(server.asked) > 1)
+        until(lambda: len(server.requests) > 1)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     expected = (

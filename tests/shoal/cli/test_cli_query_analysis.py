@@ -111,6 +111,18 @@ def test_query_without_good_results_shows_low_coverage_and_a_warning(shoal: Shoa
     explained = shoal("explain", HOPELESS, "--document", "1")
     assert "warning: in no passage of this library" in explained.err
     assert f"It holds {best['term_coverage']:.0%} of the query's words." in explained.out
+    assert "warning: nothing here seems to answer this" in output.err
+    assert f"{best['relevance']:.0%} relevant" in output.out
+    assert f"Its relevance is {best['relevance']:.0%}" in explained.out
+    assert re.search(r"-5\.26 +what speaks against", explained.out)
+    assert "nowhere in this library: Obadiah, Quenby" in explained.out
+    assert "relevant" not in shoal("search", HOPELESS, "--min-relevance", "0.9").out
+
+
+def test_search_suggests_the_spelling_of_a_word_that_no_passage_holds(shoal: Shoal) -> None:
+    assert "did you mean volcanoes instead of vulcano?" in shoal("search", "bees vulcano").err.splitlines()
+    assert "did you mean" not in shoal("search", "bees Quenby").err
+    assert "did you mean" not in shoal("search", "bees vulcano", "--json").err
 
 
 def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) -> None:
@@ -126,7 +138,7 @@ def test_results_say_whether_they_hold_all_or_none_of_the_words(shoal: Shoal) ->
     [
         ("Zorblax", "not in the vocabulary; matched by spelling only"),
         ("Quenby", "in no passage and not in the vocabulary"),
-        ("vulcano", "in no passage and not in the vocabulary; did you mean volcano, vulcan?"),
+        ("vulcano", "in no passage and not in the vocabulary; did you mean volcanoes?"),
         ("of", "too common to carry meaning"),
         ("1987", "numbers are matched by spelling only"),
         ("1988", "in no passage"),

@@ -38,10 +38,10 @@ def test_second_service_on_a_library_prints_a_warning(
 ) -> None:
     worker_pid = ended_process() if pid is None else pid
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'shoal.db'}")
-    with Engine(settings=settings) as engine, engine.database.write() as connection:
+    with Engine(settings=settings) as engine, engine.database.write() as transaction:
         worker = {"name": "w", "hostname": hostname, "pid": worker_pid, "processes": 1, "version": "1"}
         times = {"started_at": "2026-01-31T00:00:00.000Z", "seen_at": time.time()}
-        connection.execute(statements.UPSERT_WORKER, {**worker, **times})
+        transaction.execute(statements.UPSERT_WORKER, {**worker, **times})
     _warn_of_other_services(Session(), settings)
     warnings = capsys.readouterr().err
     assert (f"another service already uses {tmp_path / 'shoal.db'}" in warnings) == is_warned

@@ -73,7 +73,9 @@ def test_json_is_the_same_as_from_the_library(shoal: Shoal, library: Path) -> No
     _, out, _ = shoal("vocabulary", "--json", "--limit", "2")
     page = json.loads(out)
     with Engine(db_path=library) as engine:
-        assert [word["word"] for word in page["words"]] == [w.word for w in engine.vocabulary(limit=2).words]
+        assert [word["word"] for word in page["words"]] == [
+            w.word for w in engine.vocabulary.list(limit=2).words
+        ]
     assert page["total"] == 4
     _, out, _ = shoal("vocabulary", "zorblat", "--json")
     word = json.loads(out)

@@ -30,7 +30,7 @@ def test_reading_documents_does_not_block_the_event_loop(server: ScriptedService
             may_continue.set()
             return (await sending).id
 
-    server.will_answer((202, {}, {"job": JOB}))
+    server.will_respond((202, {}, {"job": JOB}))
     assert asyncio.run(send()) == JOB["id"]
 
 

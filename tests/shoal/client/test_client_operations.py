@@ -36,7 +36,7 @@ from shoal.client import (
     TooLargeError,
 )
 from shoal.engine import Engine
-from shoal.models import SearchFilters
+from shoal.models import DocumentFields, SearchFilters
 from shoal.settings import Settings
 
 VOLCANO = "Lava rose in the volcano. Ash fell on the rock. The magma was hot."
@@ -116,7 +116,9 @@ def test_every_operation_of_the_api_has_a_method(
         for path, operations in paths.items()
         for method in operations.keys() & {"get", "post", "put", "delete"}
     }
-    assert offered - {(method, re.sub(r"/\d+", "/{}", path)) for method, path in service.asked} == NOT_CALLED
+    assert (
+        offered - {(method, re.sub(r"/\d+", "/{}", path)) for method, path in service.requests} == NOT_CALLED
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,18 @@ def test_methods_accept_every_parameter_of_the_api(
         )
         names |= schema["properties"].keys()
     assert names
-    assert names <= inspect.signature(call).parameters.keys()
+    parameters = inspect.signature(call).parameters.keys()
+    accepted = parameters | DocumentFields.__annotations__.keys() if "fields" in parameters else parameters
+    assert names <= accepted
+
+
+def test_a_field_that_documents_do_not_have_is_refused_before_sending() -> None:
+    with Client("http://127.0.0.1:9") as client:
+        for call in (client.add_document, client.submit_document):
+            with pytest.raises(TypeError, match="'tilte'"):
+                call("Lava.", tilte="x")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'tilte'"):
+            client.submit_replacement(1, "Lava.", tilte="x")  # type: ignore[call-arg]
 
 
 def test_async_client_returns_the_same_values(service: LiveService, notes: list[Path]) -> None:
@@ -184,14 +197,14 @@ def test_responses_equal_those_of_the_library(service: LiveService) -> None:
         assert replace(explanation, trace_id="", took_ms=0.0) == replace(
             local_explanation, trace_id="", took_ms=0.0
         )
-        assert client.chunks(1).chunks == service.engine.chunks(1, limit=50).chunks
-        assert client.documents() == service.engine.documents()
+        assert client.chunks(1).chunks == service.engine.documents.chunks(1, limit=50).chunks
+        assert client.documents() == service.engine.documents.list()
         status = service.engine.status()
         # The API does not expose paths of the server.
         del status["db_path"]
         assert dataclasses.asdict(client.status()) | {"db_bytes": 0} == status | {"db_bytes": 0}
         assert client.reefs().reefs[3].typical_words == tuple(
-            service.engine.reefs()["reefs"][3]["typical_words"]
+            service.engine.vocabulary.reefs()["reefs"][3]["typical_words"]
         )
 
 
@@ -321,7 +334,7 @@ def test_interrupted_upload_is_retried_and_stored_once(service: LiveService, tmp
     with Client(service.url) as client:
         service.cuts = 2
         assert client.upload([tmp_path / "long.txt"]).progress.total == 1
-        assert service.asked.count(("POST", "/api/v1/documents/bulk")) == 3
+        assert service.requests.count(("POST", "/api/v1/documents/bulk")) == 3
         assert client.jobs().total == 1
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from scripted_service import BROKEN, JOB, Answer, ScriptedService, problem
+from scripted_service import BROKEN, JOB, Response, ScriptedService, problem
 
 from shoal.client import (
     AsyncClient,
@@ -36,19 +36,19 @@ from shoal.client.flows import Pause, Request
 from shoal.errors import NotFoundError as LibraryNotFoundError
 
 AWAY = problem(503, "the database is away")
-LOST: Answer = (BROKEN, {}, b"")
-ACCEPTED: Answer = (202, {}, {"job": {**JOB, "status": "enqueued"}})
-JOBS: Answer = (200, {}, {"jobs": [], "total": 0})
+LOST: Response = (BROKEN, {}, b"")
+ACCEPTED: Response = (202, {}, {"job": {**JOB, "status": "enqueued"}})
+JOBS: Response = (200, {}, {"jobs": [], "total": 0})
 
 
-def state(status: str, etag: str, **fields: Any) -> Answer:
+def state(status: str, etag: str, **fields: Any) -> Response:
     return (200, {"ETag": f'"{etag}"'}, {**JOB, "status": status, **fields})
 
 
 def test_wait_for_job_survives_unchanged_responses_and_a_restart(
     server: ScriptedService,
 ) -> None:
-    server.will_answer(
+    server.will_respond(
         state("enqueued", "1"), (304, {}, b""), LOST, AWAY, state("processing", "2"), state("partial", "3")
     )
     seen: list[str] = []
@@ -57,11 +57,11 @@ def test_wait_for_job_survives_unchanged_responses_and_a_restart(
     assert job.status == "partial"
     assert job.progress.failed == 1
     assert seen == ["enqueued", "processing", "partial"]
-    assert [request.headers.get("If-None-Match") for request in server.asked][:3] == [None, '"1"', '"1"']
+    assert [request.headers.get("If-None-Match") for request in server.requests][:3] == [None, '"1"', '"1"']
 
 
 def test_watch_job_survives_a_restart_in_an_event_loop(server: ScriptedService) -> None:
-    server.will_answer(state("enqueued", "1"), LOST, AWAY, state("processing", "2"), state("succeeded", "3"))
+    server.will_respond(state("enqueued", "1"), LOST, AWAY, state("processing", "2"), state("succeeded", "3"))
 
     async def follow() -> list[str]:
         async with AsyncClient(server.url) as client:
@@ -89,7 +89,7 @@ def test_watch_job_pauses_between_immediate_responses() -> None:
 
 
 def test_wait_for_job_raises_after_its_timeout(server: ScriptedService) -> None:
-    server.will_answer(state("processing", "1"), (304, {}, b""))
+    server.will_respond(state("processing", "1"), (304, {}, b""))
     with Client(server.url) as client, pytest.raises(JobTimeoutError, match="has not ended within") as caught:
         client.wait_for_job(7, timeout=0.3)
     assert caught.value.job.status == "processing"
@@ -101,7 +101,7 @@ def test_wait_for_job_with_check_names_the_failed_items(server: ScriptedService)
         "document_id": None, "attempts": 0, "error": "is not JSON",
         "error_code": "malformed_json",
     }  # fmt: skip
-    server.will_answer(state("partial", "1"), (200, {}, {"items": [item], "total": 1}))
+    server.will_respond(state("partial", "1"), (200, {}, {"items": [item], "total": 1}))
     with Client(server.url) as client, pytest.raises(JobFailedError) as caught:
         client.wait_for_job(7, check=True)
     assert str(caught.value) == "job 7 ended as partial: line 2: is not JSON"
@@ -111,47 +111,47 @@ def test_wait_for_job_with_check_names_the_failed_items(server: ScriptedService)
 @pytest.mark.parametrize(
     "failure", [AWAY, LOST, problem(429, "too many requests"), problem(502, "no"), problem(504, "no")]
 )
-def test_temporary_failures_are_retried(server: ScriptedService, failure: Answer) -> None:
-    server.will_answer(failure, failure, JOBS)
+def test_temporary_failures_are_retried(server: ScriptedService, failure: Response) -> None:
+    server.will_respond(failure, failure, JOBS)
     retries: list[tuple[bool, float]] = []
     with Client(server.url, retrying=lambda reason, pause: retries.append((reason.is_away, pause))) as client:
         assert client.jobs().total == 0
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
     assert [is_away for is_away, _ in retries] == [True, True]
     assert all(pause > 0 for _, pause in retries)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 422, 500, 507])
 def test_permanent_failures_are_not_retried(server: ScriptedService, status: int) -> None:
-    server.will_answer(problem(status, "no"))
+    server.will_respond(problem(status, "no"))
     with Client(server.url) as client, pytest.raises(ClientError) as caught:
         client.jobs()
     assert caught.value.status == status
     assert not caught.value.is_away
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_retries_end_after_patience(server: ScriptedService) -> None:
-    server.will_answer(AWAY)
+    server.will_respond(AWAY)
     with (
         Client(server.url, patience=0.5) as client,
         pytest.raises(UnavailableError, match="the database is away"),
     ):
         client.wait_for_job(1)
-    assert len(server.asked) > 1
-    server.asked.clear()
+    assert len(server.requests) > 1
+    server.requests.clear()
     with Client(server.url, patience=0) as client, pytest.raises(UnavailableError):
         client.search("bees")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_retry_after_sets_the_pause(server: ScriptedService) -> None:
     assert _pauses_after(429, Retry_After="7") == [7, 7, 7, 7], "their sum stays below patience, 30 seconds"
-    server.will_answer(problem(429, "the queue is full", Retry_After="3600"))
+    server.will_respond(problem(429, "the queue is full", Retry_After="3600"))
     with Client(server.url) as client, pytest.raises(BusyError) as caught:
         client.jobs()
     assert caught.value.retry_after == 3600
-    assert len(server.asked) == 1, "a pause of an hour exceeds patience"
+    assert len(server.requests) == 1, "a pause of an hour exceeds patience"
 
 
 def test_pauses_grow_to_a_limit_and_are_random() -> None:
@@ -224,7 +224,7 @@ def test_uploads_and_long_polls_have_longer_timeouts(tmp_path: Path) -> None:
 
 def test_retry_after_may_be_a_date(server: ScriptedService) -> None:
     retry_at = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
-    server.will_answer((503, {"Retry-After": email.utils.format_datetime(retry_at, usegmt=True)}, b"<html>"))
+    server.will_respond((503, {"Retry-After": email.utils.format_datetime(retry_at, usegmt=True)}, b"<html>"))
     with Client(server.url) as client, pytest.raises(UnavailableError) as caught:
         client.jobs()
     assert 3500 < caught.value.retry_after <= 3600
@@ -233,28 +233,28 @@ def test_retry_after_may_be_a_date(server: ScriptedService) -> None:
 def test_retries_of_an_upload_send_the_same_key_and_bytes(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes(b"a note " * 100_000)
     reported: list[int] = []
-    server.will_answer(LOST, AWAY, ACCEPTED)
+    server.will_respond(LOST, AWAY, ACCEPTED)
     with Client(server.url) as client:
         assert client.upload([tmp_path / "note.txt"], tags=["a"], sent=reported.append).id == 7
-    keys = {request.headers["Idempotency-Key"] for request in server.asked}
-    bodies = {request.body for request in server.asked}
-    assert (len(server.asked), len(keys), len(bodies)) == (3, 1, 1)
+    keys = {request.headers["Idempotency-Key"] for request in server.requests}
+    bodies = {request.body for request in server.requests}
+    assert (len(server.requests), len(keys), len(bodies)) == (3, 1, 1)
     assert sum(reported) == 700_000, "bytes of failed tries are taken back"
-    server.asked.clear()
+    server.requests.clear()
     with Client(server.url) as client:
         client.upload([tmp_path / "note.txt"])
         client.upload([tmp_path / "note.txt"], idempotency_key="mine")
-    assert server.asked[0].headers["Idempotency-Key"] not in keys
-    assert server.asked[1].headers["Idempotency-Key"] == "mine"
+    assert server.requests[0].headers["Idempotency-Key"] not in keys
+    assert server.requests[1].headers["Idempotency-Key"] == "mine"
 
 
 def test_retries_of_an_addition_send_the_same_key(server: ScriptedService) -> None:
     with Client(server.url) as client:
         for add in (client.rescore, lambda: client.submit_document("a note")):
-            server.asked.clear()
-            server.will_answer(LOST, ACCEPTED)
+            server.requests.clear()
+            server.will_respond(LOST, ACCEPTED)
             add()
-            first, second = (request.headers["Idempotency-Key"] for request in server.asked)
+            first, second = (request.headers["Idempotency-Key"] for request in server.requests)
             assert first == second
 
 
@@ -266,47 +266,47 @@ def test_retry_sends_documents_of_a_generator_again(server: ScriptedService, n_l
         for number in range(n_lines):
             yield {"title": f"Note {number}", "content": "tide and sea " * 20}
 
-    server.will_answer(AWAY, ACCEPTED)
+    server.will_respond(AWAY, ACCEPTED)
     with Client(server.url) as client:
         client.upload_documents(lines())
-    first, second = (request.body for request in server.asked)
+    first, second = (request.body for request in server.requests)
     assert first == second
     assert second.count(b"\n") == n_lines
 
 
 def test_upload_from_an_event_loop_is_retried(server: ScriptedService, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_bytes(b"a note " * 100_000)
-    server.will_answer(AWAY, LOST, ACCEPTED)
+    server.will_respond(AWAY, LOST, ACCEPTED)
 
     async def send() -> None:
         async with AsyncClient(server.url) as client:
             await client.upload([tmp_path / "note.txt"])
 
     asyncio.run(send())
-    assert len({request.body for request in server.asked}) == 1
-    assert len(server.asked) == 3
+    assert len({request.body for request in server.requests}) == 1
+    assert len(server.requests) == 3
 
 
 def test_non_idempotent_request_is_not_retried_after_a_lost_response(
     server: ScriptedService,
 ) -> None:
-    server.will_answer(LOST)
+    server.will_respond(LOST)
     with Client(server.url) as client:
         with pytest.raises(UnreachableError) as caught:
             client.retry_job(7)
         assert caught.value.was_sent
         with pytest.raises(UnreachableError):
             client.delete_documents(tag="old")
-        assert len(server.asked) == 2
-        server.will_answer(AWAY, ACCEPTED)
+        assert len(server.requests) == 2
+        server.will_respond(AWAY, ACCEPTED)
         assert client.retry_job(7).id == 7, "a 503 means that nothing was done"
 
 
 def test_retried_deletion_returns_false_after_a_lost_response(server: ScriptedService) -> None:
-    server.will_answer(LOST, problem(404, "there is no document 3"))
+    server.will_respond(LOST, problem(404, "there is no document 3"))
     with Client(server.url) as client:
         assert client.delete_document(3) is False
-    assert [request.method for request in server.asked] == ["DELETE"] * 2
+    assert [request.method for request in server.requests] == ["DELETE"] * 2
 
 
 def test_unreachable_service_fails_at_once_without_waits_for_start(server: ScriptedService) -> None:
@@ -314,11 +314,11 @@ def test_unreachable_service_fails_at_once_without_waits_for_start(server: Scrip
         with pytest.raises(UnreachableError, match="`shoal up` starts one") as caught:
             client.jobs()
         assert not caught.value.was_sent
-    server.will_answer(JOBS, LOST, JOBS)
+    server.will_respond(JOBS, LOST, JOBS)
     with Client(server.url, waits_for_start=False) as client:
         client.jobs()
         client.jobs()
-    assert len(server.asked) == 3, "a service that was reached before is retried"
+    assert len(server.requests) == 3, "a service that was reached before is retried"
 
 
 def test_retries_of_an_unreachable_service_end_after_patience() -> None:
@@ -343,7 +343,7 @@ def test_retries_of_an_unreachable_service_end_after_patience() -> None:
 def test_each_refusal_status_has_an_error_class(
     server: ScriptedService, status: int, kind: type[ClientError]
 ) -> None:
-    server.will_answer(problem(status, "no"))
+    server.will_respond(problem(status, "no"))
     with Client(server.url, patience=0) as client, pytest.raises(kind) as caught:
         client.status()
     assert type(caught.value) is kind
@@ -351,7 +351,7 @@ def test_each_refusal_status_has_an_error_class(
 
 
 def test_missing_document_raises_the_error_of_the_library(server: ScriptedService) -> None:
-    server.will_answer(problem(404, "there is no document 9"))
+    server.will_respond(problem(404, "there is no document 9"))
     with Client(server.url) as client, pytest.raises(LibraryNotFoundError, match="no document 9") as caught:
         client.document(9)
     assert caught.value.code is None, "an older service sends no code"
@@ -365,7 +365,7 @@ def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
         "code": "invalid_query",
         "errors": {"top_k": ["at most 100"]},
     }
-    server.will_answer((422, {}, body))
+    server.will_respond((422, {}, body))
     with Client(server.url) as client, pytest.raises(ClientError) as caught:
         client.search("bees", top_k=1000)
     assert str(caught.value) == "a field is wrong; top_k: at most 100"
@@ -386,9 +386,9 @@ def test_error_has_the_message_of_the_service(server: ScriptedService) -> None:
     ],
 )
 def test_response_of_another_service_raises_not_shoal_error(
-    server: ScriptedService, response: Answer
+    server: ScriptedService, response: Response
 ) -> None:
-    server.will_answer(response)
+    server.will_respond(response)
     with Client(server.url) as client, pytest.raises(NotShoalError):
         client.jobs()
 
@@ -403,7 +403,7 @@ def test_invalid_address_is_refused(address: str) -> None:
 
 def test_unknown_fields_of_a_newer_service_are_ignored(server: ScriptedService) -> None:
     job_json = {**JOB, "status": "paused", "colour": "blue", "progress": {**JOB["progress"], "mood": 3}}
-    server.will_answer((200, {}, job_json))
+    server.will_respond((200, {}, job_json))
     with Client(server.url) as client:
         job = client.job(7)
     assert (job.status, job.progress.total, job.ended) == ("paused", 2, False)

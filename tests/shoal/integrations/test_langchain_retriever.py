@@ -39,7 +39,7 @@ def test_documents_have_their_citation(searcher: Engine | Client, engine: Engine
     (document,) = ShoalRetriever(searcher=searcher, arguments={"top_k": 1}).invoke("lava and ash")
     metadata = document.metadata
     assert metadata["document_title"] == "Volcano"
-    content = engine.content(metadata["document_id"])
+    content = engine.documents.content(metadata["document_id"])
     assert content[metadata["start_char"] : metadata["end_char"]] == document.page_content
     assert (metadata["start_line"], metadata["end_line"]) == (1, 3)
     assert metadata["score"] > 0

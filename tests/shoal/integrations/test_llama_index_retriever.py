@@ -22,7 +22,10 @@ def test_nodes_have_scores_in_descending_order(searcher: Engine | Client, engine
     nodes = ShoalRetriever(searcher, {"mode": "reef"}).retrieve("lava and ash")
     metadata = nodes[0].node.metadata
     assert metadata["document_title"] == "Volcano"
-    assert engine.content(1)[metadata["start_char"] : metadata["end_char"]] == nodes[0].node.get_content()
+    assert (
+        engine.documents.content(1)[metadata["start_char"] : metadata["end_char"]]
+        == nodes[0].node.get_content()
+    )
     scores = [node.score or 0.0 for node in nodes]
     assert scores == sorted(scores, reverse=True)
     assert len({node.node.node_id for node in nodes}) == len(nodes)

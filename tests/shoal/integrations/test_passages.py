@@ -67,17 +67,21 @@ def test_passage_has_its_citation_and_scores(searcher: Engine | Client) -> None:
     assert metadata["score"] == passage.score > 0
     assert metadata["scores"]["lexical"] == pytest.approx(1.0)
     assert metadata["reefs"]
+    assert metadata["labels"][0] == metadata["top_reef_name"] == "volcanoes and rocks"
     assert metadata["matched_terms"] == ["lava", "ash"]
     assert metadata["provenance"] == ["lexical", "reef"]
     assert metadata["term_coverage"] == pytest.approx(1.0)
+    assert 0.5 < metadata["relevance"] == passage.relevance < 1.0
+    assert not find_passages(searcher, "lava and ash", {"min_relevance": 1.0})
     assert metadata["trace_id"]
     assert passage.place == "Volcano, lines 1-3"
     assert metadata["document_metadata"] == {"by": "a geologist"}
     json.dumps(dict(metadata))
 
 
-def test_title_equal_to_the_first_heading_is_shown_once(engine: Engine) -> None:
-    engine.ingest(content=f"# Plants\n\n## Petals\n\n{PARTS[1]}", title="Plants", format="markdown")
+@pytest.mark.parametrize("heading", ["Plants", "Title: Plants"])
+def test_title_equal_to_the_first_heading_is_shown_once(engine: Engine, heading: str) -> None:
+    engine.ingest(content=f"# {heading}\n\n## Petals\n\n{PARTS[1]}", title="Plants", format="markdown")
     assert find_passages(engine, "petal", {"mode": "lexical"})[0].place == "Plants > Petals, line 5"
 
 

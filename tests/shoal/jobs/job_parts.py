@@ -36,7 +36,7 @@ def draft(content: str, *, title: str = "", tags: Sequence[str] = ()) -> Documen
 def scored(document: DocumentDraft) -> ScoredDocument:
     """Return the whole document as one chunk with one reef."""
     n = len(document.content)
-    reefs = Columns.of(ReefScore, [ReefScore(0, "reef", 2.0, 1.0, 1)])
+    reefs = Columns.of(ReefScore, [ReefScore(0, "reef", 2.0, 1.0, 1, 0.7)])
     islands = Columns.of(IslandScore, [])
     arch = 0.0, 0.0, 0.0, 0.0
     chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, arch, reefs, islands, 2.0)
@@ -100,10 +100,8 @@ def run_job(database: Database, settings: Settings, using: Handlers | None = Non
 
 
 def rows(database: Database, sql: str, **values: object) -> list[tuple[object, ...]]:
-    import sqlalchemy as sa
-
-    with database.read() as connection:
-        return [tuple(row) for row in connection.execute(sa.text(sql), values)]
+    with database.snapshot() as snapshot:
+        return list(snapshot.tuples(sql, values))
 
 
 def value(database: Database, sql: str, **values: object) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-import sqlalchemy as sa
+import pytest
 from job_parts import assert_consistent, rows
 
 import lagoon
@@ -24,9 +24,9 @@ from shoal.jobs.stages.runner import handlers_for, process
 from shoal.learning import Evidence
 from shoal.models import DocumentDraft
 from shoal.settings import Settings
-from shoal.storage import driver_rows as written
+from shoal.storage import database as database_module
 from shoal.storage import evidence, observations, vocabulary_queries
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 from shoal.storage.export import export
 
 
@@ -102,10 +102,11 @@ class KilledError(BaseException):
 
 @contextlib.contextmanager
 def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
-    """Die instead of statement or commit n (from 0); yields a function that tells whether it happened."""
+    """Die instead of statement or commit n (from 0) of the write transactions; yields a function that tells
+    whether it happened."""
     left, died = n, False
 
-    def count(*_: Any) -> None:
+    def count() -> None:
         nonlocal left, died
         if left == 0 or died:
             # A dead worker writes nothing more.
@@ -113,21 +114,27 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
             raise KilledError
         left -= 1
 
-    listening = [(database.engine, event) for event in ("before_cursor_execute", "commit")]
-    for target, event in listening:
-        sa.event.listen(target, event, count)
-    # Documents are written by the driver itself, without these events.
-    driver = written.driver
-    written.driver = lambda connection: count() or driver(connection)
-    try:
+    class MortalTransaction(Transaction):
+        def _execute(self, *arguments: Any) -> Any:
+            count()
+            return super()._execute(*arguments)
+
+        def write_many(self, *arguments: Any) -> int:
+            count()
+            return super().write_many(*arguments)
+
+        def write_wide(self, *arguments: Any) -> None:
+            count()
+            super().write_wide(*arguments)
+
+        def close(self) -> None:
+            super().close()
+            # The commit follows.
+            count()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_module, "Transaction", MortalTransaction)
         yield lambda: died
-    finally:
-        written.driver = driver
-        for target, event in listening:
-            sa.event.remove(target, event, count)
-        if died:
-            # Its connections die with it, and with them their uncommitted changes.
-            database.engine.dispose()
 
 
 class Crew:

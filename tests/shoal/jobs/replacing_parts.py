@@ -21,13 +21,13 @@ def text_of(*parts: str) -> str:
 
 
 def chunks_of(engine: Engine, document_id: int) -> dict[str, int]:
-    return {chunk.text: chunk.id for chunk in engine.chunks(document_id).chunks}
+    return {chunk.text: chunk.id for chunk in engine.documents.chunks(document_id).chunks}
 
 
 def assert_indexed(engine: Engine) -> None:
     """Check that full text, postings and reefs belong exactly to the stored chunks."""
-    with engine.database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
+    with engine.database.write() as transaction:
+        transaction.execute("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
     reefs = "SELECT reef_id, chunk_id FROM {} ORDER BY reef_id, chunk_id"
     postings = rows(engine.database, reefs.format("reef_postings"))
     assert postings == rows(engine.database, reefs.format("chunk_reefs"))

@@ -60,8 +60,8 @@ def test_cancel_includes_discovered_items_that_wait_for_their_wave(
     settings = dataclasses.replace(settings, learning=True, batch_items=1)
     job_id = upload(database, settings, ["a", "b", "c"])
     first = must_claim(database, settings)
-    with database.write() as connection:
-        finish_items(connection, [(first.items[0], Outcome(ItemStatus.discovered))], first.owner)
+    with database.write() as transaction:
+        finish_items(transaction, [(first.items[0], Outcome(ItemStatus.discovered))], first.owner)
     assert statuses(database, job_id) == ["discovered", "enqueued", "enqueued"]
     assert cancel(database, job_id).status is JobStatus.canceled
     assert_consistent(database)

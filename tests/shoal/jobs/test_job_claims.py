@@ -186,6 +186,6 @@ def test_only_the_owner_renews_a_lease(database: Database, settings: Settings) -
     assert renew(database, lease, settings, now=2000.0)
     assert value(database, "SELECT lease_expires_at FROM job_items") == 2000.0 + settings.lease_seconds
     assert not renew(database, dataclasses.replace(lease, owner="another"), settings)
-    with database.write() as connection:
-        finish_items(connection, [(batch.items[0], Outcome(ItemStatus.failed, error="x"))], batch.owner)
+    with database.write() as transaction:
+        finish_items(transaction, [(batch.items[0], Outcome(ItemStatus.failed, error="x"))], batch.owner)
     assert not renew(database, lease, settings)

@@ -154,8 +154,8 @@ class Protocol(RuleBasedStateMachine):
         with contextlib.suppress(LeaseLostError):
             if batch.wave is not None:
                 self.held.remove((batch, remaining))
-                with self.database.write() as connection:
-                    finish_wave(connection, batch.wave, batch.owner, 1)
+                with self.database.write() as transaction:
+                    finish_wave(transaction, batch.wave, batch.owner, 1)
             elif remaining:
                 item = remaining.pop(data.draw(st.integers(0, len(remaining) - 1)))
                 self.finish(batch, item, handler)
@@ -165,10 +165,10 @@ class Protocol(RuleBasedStateMachine):
             prepared = handler.prepare(item)
         except DocumentError as error:
             prepared = Outcome(ItemStatus.failed, error=str(error))
-        with self.database.write() as connection:
+        with self.database.write() as transaction:
             if not isinstance(prepared, Outcome):
-                prepared = handler.store(connection, item, prepared)
-            finish_item(connection, item, batch.owner, prepared)
+                prepared = handler.store(transaction, item, prepared)
+            finish_item(transaction, item, batch.owner, prepared)
 
     @precondition(lambda self: self.job_ids)
     @rule(data=st.data())

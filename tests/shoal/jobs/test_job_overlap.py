@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from job_parts import FunctionScorer, assert_consistent, must_claim, rows, run_job, scored, statuses, upload
 
 from shoal.errors import DatabaseUnavailableError
@@ -20,7 +19,7 @@ from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Scoring
 from shoal.settings import Settings
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 
 TEXTS = [f"text {i}" for i in range(6)]
 WAIT = 120.0
@@ -47,9 +46,9 @@ class RecordingHandler(ItemHandler):
         self.events.append(("prepare", item.head.title))
         return self.scoring.prepare(item)
 
-    def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+    def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
         self.events.append(("store", item.head.title))
-        return self.scoring.store(connection, item, prepared)
+        return self.scoring.store(transaction, item, prepared)
 
 
 def stored(database: Database) -> list[str]:
@@ -70,9 +69,9 @@ def test_preparing_overlaps_with_storing_earlier_documents(
                 self.third_is_prepared.set()
             return prepared
 
-        def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+        def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
             assert self.third_is_prepared.wait(WAIT)
-            return super().store(connection, item, prepared)
+            return super().store(transaction, item, prepared)
 
     upload(database, group_settings, TEXTS)
     stored_counts: list[int] = []
@@ -96,10 +95,10 @@ def test_preparing_overlaps_with_storing_earlier_documents(
 
 def test_outdated_preparation_is_repeated(database: Database, group_settings: Settings) -> None:
     class OutdatedHandler(RecordingHandler):
-        def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+        def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
             if self.events.count(("prepare", item.head.title)) == 1 and item.head.title in TEXTS[1:4]:
                 raise NotPreparedError
-            return super().store(connection, item, prepared)
+            return super().store(transaction, item, prepared)
 
     job_id = upload(database, group_settings, TEXTS)
     handler = OutdatedHandler(database)
@@ -114,10 +113,10 @@ def test_unstorable_batch_is_released_with_its_prepared_documents(
     database: Database, group_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FailingHandler(RecordingHandler):
-        def store(self, connection: sa.Connection, item: WorkItem, prepared: Any) -> Outcome:
+        def store(self, transaction: Transaction, item: WorkItem, prepared: Any) -> Outcome:
             if item.head.title == TEXTS[2]:
                 raise DatabaseUnavailableError("locked")
-            return super().store(connection, item, prepared)
+            return super().store(transaction, item, prepared)
 
     monkeypatch.setattr(runner, "STORE_RETRY_SECONDS", 0.0)
     job_id = upload(database, group_settings, TEXTS)

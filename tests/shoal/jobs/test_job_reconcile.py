@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from job_parts import (
     POISON,
     assert_consistent,
@@ -150,8 +149,8 @@ def test_document_that_repeatedly_kills_its_machine_fails(database: Database, se
     job_id = upload(database, settings, ["a"])
     for interruption in range(1, 11):
         must_claim(database, settings)
-        with database.write() as connection:
-            connection.execute(sa.text("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0:1:0-x'"))
+        with database.write() as transaction:
+            transaction.execute("UPDATE job_items SET lease_owner = 'elsewhere/pid:[1]:1:0:1:0-x'")
         # The owner is on another machine, so only its silence shows.
         reconcile(database, settings)
         assert value(database, "SELECT interruptions FROM job_items") == interruption - 1
@@ -285,11 +284,11 @@ def test_idle_reconciler_shrinks_the_file(database: Database, settings: Settings
     submit_document(database, settings, draft("word " * 4_000_000))
     batch = must_claim(database, settings)
     size = value(database, "SELECT page_count FROM pragma_page_count")
-    with database.write() as connection:
+    with database.write() as transaction:
         from shoal.jobs.queue.transitions import Outcome, finish_items
         from shoal.models import ItemStatus
 
-        finish_items(connection, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
+        finish_items(transaction, [(batch.items[0], Outcome(ItemStatus.canceled))], batch.owner)
     for _ in range(5):
         reconcile(database, settings)
     assert int(str(value(database, "SELECT page_count FROM pragma_page_count"))) < int(str(size)) / 2

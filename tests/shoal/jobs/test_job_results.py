@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from job_parts import (
     assert_consistent,
     claim_now,
@@ -46,10 +45,10 @@ SUCCEEDED = Outcome(ItemStatus.succeeded, 1)
 def test_repeated_result_counts_once(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a", "b"])
     batch = must_claim(database, settings)
-    with database.write() as connection:
-        finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
-    with pytest.raises(LeaseLostError), database.write() as connection:
-        finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
+    with database.write() as transaction:
+        finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
+    with pytest.raises(LeaseLostError), database.write() as transaction:
+        finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
     assert_consistent(database)
     assert queries.get_job(database, job_id).progress.done == 1
 
@@ -60,9 +59,9 @@ def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings
     reconcile(database, settings, now=time.time() + settings.lease_seconds + 1)
 
     def write_late() -> None:
-        with database.write() as connection:
-            document_writer.insert_document(connection, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
-            finish_item(connection, batch.items[0], batch.owner, SUCCEEDED)
+        with database.write() as transaction:
+            document_writer.insert_document(transaction, scored(draft("a")), now="2026-01-01T00:00:00.000Z")
+            finish_item(transaction, batch.items[0], batch.owner, SUCCEEDED)
 
     with pytest.raises(LeaseLostError):
         write_late()
@@ -78,8 +77,8 @@ def test_lost_lease_rolls_the_result_back(database: Database, settings: Settings
 def test_lost_item_does_not_affect_the_rest_of_its_batch(database: Database, settings: Settings) -> None:
     job_id = upload(database, settings, ["a", "b", "c"])
     batch = must_claim(database, settings)
-    with database.write() as connection:
-        connection.execute(sa.text("UPDATE job_items SET lease_owner = 'another' WHERE seq = 1"))
+    with database.write() as transaction:
+        transaction.execute("UPDATE job_items SET lease_owner = 'another' WHERE seq = 1")
     process(batch, database, handlers(database), settings)
     assert statuses(database, job_id) == ["succeeded", "scoring", "succeeded"]
     assert rows(database, "SELECT content FROM documents ORDER BY id") == [("a",), ("c",)]
@@ -94,9 +93,9 @@ def test_concurrent_last_results_end_the_job_once(database: Database, settings: 
 
     def finish(mine: list[Batch]) -> None:
         for batch in mine:
-            with database.write() as connection:
+            with database.write() as transaction:
                 results = [(item, Outcome(ItemStatus.failed, error="no")) for item in batch.items]
-                advances.append(finish_items(connection, results, batch.owner))
+                advances.append(finish_items(transaction, results, batch.owner))
 
     _together([(finish, (batches[i::4],)) for i in range(4)])
     assert [a.ended_jobs for a in advances if a.ended_jobs] == [(job_id,)]
@@ -163,8 +162,8 @@ def test_duplicate_is_stored_if_its_original_is_deleted_concurrently(
             prepared = scoring.prepare(item)  # type: ignore[union-attr]
             prepared_as_duplicate.append(prepared is None)
             if prepared is None:
-                with database.write() as connection:
-                    document_writer.delete_document(connection, 1)
+                with database.write() as transaction:
+                    document_writer.delete_document(transaction, 1)
             return prepared
 
         def store(self, connection: Any, item: WorkItem, prepared: Any) -> Outcome:
@@ -180,8 +179,10 @@ def test_content_stored_concurrently_makes_a_duplicate(database: Database, setti
     job_id = submit_document(database, settings, draft("same", tags=["late"]))
 
     def score(document: DocumentDraft) -> ScoredDocument:
-        with database.write() as connection:
-            document_writer.insert_document(connection, scored(draft("same")), now="2026-01-01T00:00:00.000Z")
+        with database.write() as transaction:
+            document_writer.insert_document(
+                transaction, scored(draft("same")), now="2026-01-01T00:00:00.000Z"
+            )
         return scored(document)
 
     run_job(database, settings, handlers(database, score))
@@ -196,9 +197,9 @@ def test_content_stored_concurrently_makes_one_duplicate_in_a_group(
 
     def score(document: DocumentDraft) -> ScoredDocument:
         if document.content == "b":
-            with database.write() as connection:
+            with database.write() as transaction:
                 document_writer.insert_document(
-                    connection, scored(draft("b")), now="2026-01-01T00:00:00.000Z"
+                    transaction, scored(draft("b")), now="2026-01-01T00:00:00.000Z"
                 )
         return scored(document)
 

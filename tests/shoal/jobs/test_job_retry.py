@@ -154,9 +154,9 @@ def test_canceled_delete_job_cannot_be_retried(database: Database, settings: Set
     run_job(database, settings)
     job_id = submit_delete(database, settings, [1, 2])
     batch = must_claim(database, settings)
-    with database.write() as connection:
+    with database.write() as transaction:
         outcome = Outcome(ItemStatus.failed, error="out of luck")
-        finish_items(connection, [(batch.items[0], outcome)], batch.owner)
+        finish_items(transaction, [(batch.items[0], outcome)], batch.owner)
     cancel(database, job_id)
     with pytest.raises(JobStateError, match="was canceled"):
         retry(database, settings, job_id)
@@ -168,9 +168,9 @@ def test_failed_deletion_can_be_retried(database: Database, settings: Settings) 
     run_job(database, settings)
     job_id = submit_delete(database, settings, [1])
     batch = must_claim(database, settings)
-    with database.write() as connection:
+    with database.write() as transaction:
         outcome = Outcome(ItemStatus.failed, error="out of luck")
-        finish_items(connection, [(batch.items[0], outcome)], batch.owner)
+        finish_items(transaction, [(batch.items[0], outcome)], batch.owner)
     retry(database, settings, job_id)
     run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-import sqlalchemy as sa
 
 from shoal.jobs.queue import statements
 from shoal.storage import evidence, observations, vocabulary_queries
@@ -26,12 +27,15 @@ OFTEN = (
 )
 
 
+def query_plan(database: Database, statement: str) -> list[str]:
+    parameters = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
+    with database.snapshot() as snapshot:
+        return [row[3] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+
+
 @pytest.mark.parametrize("name", OFTEN)
 def test_statements_of_every_round_use_an_index(database: Database, name: str) -> None:
-    text = getattr(statements, name).text
-    parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
-    with database.read() as connection:
-        plan = [row[3] for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}"), parameters)]
+    plan = query_plan(database, getattr(statements, name))
     whole = [
         step for step in plan if step.startswith("SCAN") and "INDEX" not in step and "CONSTANT" not in step
     ]
@@ -54,8 +58,5 @@ OF_LEARNING = {
 @pytest.mark.parametrize("name", OF_LEARNING)
 def test_statements_of_every_learn_stage_use_an_index(database: Database, name: str) -> None:
     """Their cost grows with the new documents, not with the library."""
-    text = OF_LEARNING[name]
-    parameters = dict.fromkeys(sa.text(text)._bindparams, 1)
-    with database.snapshot() as snapshot:
-        plan = [row[3] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {text}", parameters)]
+    plan = query_plan(database, OF_LEARNING[name])
     assert [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step] == [], plan

@@ -7,7 +7,6 @@ import threading
 import time
 
 import pytest
-import sqlalchemy as sa
 from job_parts import assert_consistent, claim_now, draft, rows, run_job, statuses, upload, value
 
 from shoal.errors import (
@@ -88,8 +87,8 @@ def test_removal_of_a_dropped_upload_resumes(database: Database, settings: Setti
     opened = Upload(database, settings).begin()
     for i in range(FLUSH_ITEMS):
         opened.add(draft(f"text {i}"))
-    with database.write() as connection:
-        connection.execute(sa.text("UPDATE jobs SET status = 'dropped'"))
+    with database.write() as transaction:
+        transaction.execute("UPDATE jobs SET status = 'dropped'")
     assert remove_dropped(database, slices=1) == FLUSH_ITEMS
     assert value(database, "SELECT COUNT(*) FROM jobs") == 1
     reconcile(database, settings)
@@ -148,24 +147,20 @@ def test_too_many_items_are_refused(database: Database, settings: Settings) -> N
 
 
 def test_full_disk_accepts_no_upload(database: Database, settings: Settings) -> None:
-    sa.event.listen(database.engine, "begin", _no_more_pages)
+    with database.write() as transaction:
+        # The limit is that of the connection, which the pool lends again.
+        transaction.value(f"PRAGMA max_page_count = {transaction.value('PRAGMA page_count') + 20}")
     with pytest.raises(DiskFullError):
         submit_document(database, settings, draft("word " * 200_000))
     opened = Upload(database, settings).begin()
     opened.add(draft("word " * 200_000))
     with pytest.raises(DiskFullError):
         opened.finish()
-    sa.event.remove(database.engine, "begin", _no_more_pages)
-    database.engine.dispose()
+    database.close()
     assert claim_now(database, settings) is None
     assert value(database, "SELECT COUNT(*) FROM job_items") == 0
     # When the disk has space again, the same upload can be finished.
     assert queries.get_job(database, opened.finish()).status is JobStatus.enqueued
-
-
-def _no_more_pages(connection: sa.Connection) -> None:
-    pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
 
 
 def test_same_key_and_body_return_the_same_job(database: Database, settings: Settings) -> None:

@@ -65,10 +65,10 @@ def test_engine_and_service_build_the_same_library(
     of_service = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
     service = Database(of_service.database_url)
     upload(service, of_service, CONTENTS)
-    with service.read() as connection:
-        assert connection.exec_driver_sql("SELECT COUNT(*) FROM waves").scalar_one() > 2
+    with service.snapshot() as snapshot:
+        assert snapshot.value("SELECT COUNT(*) FROM waves") > 2
     run_job(service, of_service)
-    assert canonical(service) == list(engine.export(canonical=True))
+    assert canonical(service) == list(engine.maintenance.export(canonical=True))
     assert set(learned(service)) == {"zorblat", "quendle", "varnisk", "mirthog"}
     service.close()
 
@@ -89,7 +89,9 @@ def test_ingest_processes_build_the_same_library(
         seen: list[embedded.LocalProgress] = []
         results = ingest_session.finish(processes=2, watch=seen.append)
         assert [result.error for result in results] == [None] * 14
-        assert list(second_engine.export(canonical=True)) == list(engine.export(canonical=True))
+        assert list(second_engine.maintenance.export(canonical=True)) == list(
+            engine.maintenance.export(canonical=True)
+        )
     assert seen[-1].items_total == 14
 
 
@@ -107,7 +109,7 @@ def test_vocabulary_lookup_of_a_text_matches_the_scorer(
         with Engine(settings=own, scorer=scorer()) as engine:
             engine.ingest_many(documents[:4])
             engine.ingest_many(documents[4:])
-            exports.append(list(engine.export(canonical=True)))
+            exports.append(list(engine.maintenance.export(canonical=True)))
     assert exports[0] == exports[1] == exports[2]
 
 
@@ -178,7 +180,7 @@ def test_cached_scores_follow_a_rescore(engine: Engine) -> None:
     query = "volcano and lava in the ocean"
     before = engine.search(query).results
     engine.ingest(title="Later", content=about("fire", "zorblat", 12))
-    result = engine.rescore()
+    result = engine.maintenance.rescore()
     assert (result.n_documents, result.failed, result.vocabulary_version) == (2, (), 2)
     assert engine.status()["n_stale_chunks"] == 0
     after = engine.search(query).results
@@ -201,8 +203,8 @@ def test_ingesting_single_documents_learns(engine: Engine) -> None:
 
 def test_rescore_removes_words_of_deleted_documents(engine: Engine) -> None:
     engine.ingest_many(as_documents([about("fire", "zorblat"), about("law", "quendle")]))
-    assert engine.delete_document(1)
-    assert engine.rescore().n_documents == 1
+    assert engine.documents.delete(1)
+    assert engine.maintenance.rescore().n_documents == 1
     assert set(learned(engine.database)) == {"quendle"}
     assert engine.search("zorblat").results == []
 
@@ -224,8 +226,8 @@ def test_unfinished_local_job_of_a_dead_process_is_dropped(engine: Engine, setti
     for draft in drafts(CONTENTS[:2], settings):
         opened.add(draft)
     job_id = opened.finish()
-    with engine.database.write() as connection:
-        connection.exec_driver_sql(
+    with engine.database.write() as transaction:
+        transaction.execute(
             "UPDATE jobs SET local_owner = REPLACE(local_owner, :old, :new)",
             {"old": f":{os.getpid()}:", "new": f":{child.pid}:"},
         )

@@ -233,9 +233,9 @@ def test_rescore_removes_the_effect_of_deleted_documents(settings: Settings, mig
             for contents in jobs:
                 upload(library, library_settings, contents)
                 run_job(library, library_settings)
-        with library_b.write() as connection:
+        with library_b.write() as transaction:
             for document_id in range(1, len(goes) + 1):
-                document_writer.delete_document(connection, document_id)
+                document_writer.delete_document(transaction, document_id)
         for library, library_settings in ((library_a, settings_a), (library_b, settings_b)):
             rescore(library, library_settings)
             assert_settled(library)

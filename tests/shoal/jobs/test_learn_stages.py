@@ -98,9 +98,9 @@ def test_learned_word_counts_in_the_chunks_that_contain_it(database: Database, s
     ingest(database, settings, [FIRE])
     with_word = rows(database, "SELECT matched_words, vocabulary_version FROM chunks")
     other = dataclasses.replace(settings, learning=False)
-    with database.write() as connection:
-        document_writer.delete_document(connection, 1)
-        connection.exec_driver_sql("DELETE FROM custom_words")
+    with database.write() as transaction:
+        document_writer.delete_document(transaction, 1)
+        transaction.execute("DELETE FROM custom_words")
     ingest(database, other, [FIRE])
     without = rows(database, "SELECT matched_words FROM chunks")
     assert sum(n for n, _ in with_word) == sum(n for (n,) in without) + 4  # type: ignore[misc]
@@ -187,7 +187,7 @@ def test_learn_stage_based_on_outdated_data_is_repeated(database: Database, sett
             return prepared[-1]
 
     step(database, settings, Stage.learn, {Stage.learn: Interrupted()})
-    assert [len(lesson.texts.lost) for lesson in prepared] == [1, 0]
+    assert [len(update.texts.lost) for update in prepared] == [1, 0]
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
     assert set(learned(database)) == {"zorblat", "quendle"}
@@ -356,10 +356,10 @@ def test_text_deleted_between_the_stages_of_its_duplicate_is_discovered(
     ingest(database, settings, [FIRE])
     job_id = upload(database, settings, [FIRE])
     step(database, settings, Stage.discover)
-    with database.write() as connection:
-        document_writer.delete_document(connection, 1)
-        connection.exec_driver_sql("DELETE FROM observed_documents")
-        connection.exec_driver_sql("DELETE FROM word_evidence")
+    with database.write() as transaction:
+        document_writer.delete_document(transaction, 1)
+        transaction.execute("DELETE FROM observed_documents")
+        transaction.execute("DELETE FROM word_evidence")
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"]
     forget(database, settings)
@@ -475,9 +475,9 @@ def test_scoring_without_discovery_finds_the_same_chunks(database: Database, set
     """The discover results may be from another version or another item."""
     ingest(database, settings, [FIRE, LAW])
     expected = [line for line in canonical(database) if '"chunk"' in line]
-    with database.write() as connection:
+    with database.write() as transaction:
         for document_id in (1, 2):
-            document_writer.delete_document(connection, document_id)
+            document_writer.delete_document(transaction, document_id)
     off = dataclasses.replace(settings, learning=False)
     upload(database, off, [FIRE, LAW])
     using = handlers(database, off)

@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 120
 TEXTS = [f"Document {n}. The volcano and the lava. Magma rises to the crater number {n}." for n in range(24)]
 
 
-def upload_and_work(url: str, number: int, barrier: Any, answers: Any) -> None:
+def upload_and_work(url: str, number: int, barrier: Any, results: Any) -> None:
     """Submit half of the texts one by one, then all shuffled in one upload, and process all jobs."""
     settings = Settings(database_url=url, learning=False, batch_items=3)
     database = Database(url)
@@ -49,19 +49,19 @@ def upload_and_work(url: str, number: int, barrier: Any, answers: Any) -> None:
                 process(batch, database, handlers, settings)
             elif all(job.ended for job in list_jobs(database, limit=1000)):
                 break
-        answers.put(job_id)
+        results.put(job_id)
     except BaseException as error:
-        answers.put(repr(error))
+        results.put(repr(error))
     finally:
         database.close()
 
 
 def test_concurrent_uploads_store_each_text_once(database: Database, settings: Settings) -> None:
     context = multiprocessing.get_context("spawn")
-    barrier, answers = context.Barrier(N_PROCESSES), context.Queue()
+    barrier, results = context.Barrier(N_PROCESSES), context.Queue()
     processes = [
         context.Process(
-            target=upload_and_work, args=(settings.database_url, n, barrier, answers), daemon=True
+            target=upload_and_work, args=(settings.database_url, n, barrier, results), daemon=True
         )
         for n in range(N_PROCESSES)
     ]
@@ -69,7 +69,7 @@ def test_concurrent_uploads_store_each_text_once(database: Database, settings: S
         worker_process.start()
     try:
         with contextlib.suppress(queue.Empty):
-            job_ids = [answers.get(timeout=TIMEOUT_SECONDS) for _ in processes]
+            job_ids = [results.get(timeout=TIMEOUT_SECONDS) for _ in processes]
         for worker_process in processes:
             worker_process.join(TIMEOUT_SECONDS)
     finally:

@@ -33,9 +33,11 @@ def test_chunks_with_unchanged_text_keep_their_ids(engine: Engine) -> None:
     ).id
     assert document_id is not None
     before = chunks_of(engine, document_id)
-    created = engine.document(document_id).document.created_at
+    created = engine.documents.get(document_id).document.created_at
 
-    result = engine.replace(document_id, content=text_of(TIDE, FIRE, COURT, "Bees carry nectar to the hive."))
+    result = engine.documents.replace(
+        document_id, content=text_of(TIDE, FIRE, COURT, "Bees carry nectar to the hive.")
+    )
 
     assert (result.id, result.title, result.tags, result.duplicate) == (document_id, "Notes", ("a",), None)
     after = chunks_of(engine, document_id)
@@ -43,11 +45,11 @@ def test_chunks_with_unchanged_text_keep_their_ids(engine: Engine) -> None:
     assert {after[FIRE], after[COURT]} == {before[FIRE], before[COURT]}
     assert before[PLANT] not in after.values()
     assert min(after[TIDE], after["Bees carry nectar to the hive."]) > max(before.values())
-    document = engine.document(document_id).document
+    document = engine.documents.get(document_id).document
     assert document.created_at == created
     assert document.updated_at >= created
-    content = engine.content(document_id)
-    for chunk in engine.chunks(document_id).chunks:
+    content = engine.documents.content(document_id)
+    for chunk in engine.documents.chunks(document_id).chunks:
         assert content[chunk.start_char : chunk.end_char] == chunk.text
     assert_indexed(engine)
 
@@ -61,7 +63,7 @@ def test_search_finds_the_new_text_and_not_the_old(engine: Engine) -> None:
     for _ in range(6):
         assert found_chunks(engine, "magma and lava") >= {chunks_of(engine, document_id)[FIRE]}
     for content in (text_of(PLANT, TIDE), text_of(TIDE), text_of(FIRE, TIDE), text_of(FIRE, PLANT)):
-        engine.replace(document_id, content=content)
+        engine.documents.replace(document_id, content=content)
         chunks = chunks_of(engine, document_id)
         for query in ("magma and lava", "flower and seed", "tide and wave", "judge and jury"):
             by_sql = Engine(settings=engine.settings, scorer=engine.scorer)
@@ -77,15 +79,15 @@ def test_replace_changes_only_the_given_fields(engine: Engine) -> None:
         content=FIRE, title="Fire", tags=["a", "b"], metadata={"n": 1}, source_path="fire.txt"
     ).id
     assert document_id is not None
-    engine.replace(document_id, content=PLANT)
-    document = engine.document(document_id).document
+    engine.documents.replace(document_id, content=PLANT)
+    document = engine.documents.get(document_id).document
     assert (document.title, document.tags, document.metadata, document.source_path) == (
         "Fire",
         ("a", "b"),
         {"n": 1},
         "fire.txt",
     )
-    engine.replace(
+    engine.documents.replace(
         document_id,
         content=COURT,
         title="Court",
@@ -94,7 +96,7 @@ def test_replace_changes_only_the_given_fields(engine: Engine) -> None:
         source_path="c.md",
         format="markdown",
     )
-    document = engine.document(document_id).document
+    document = engine.documents.get(document_id).document
     assert (document.title, document.tags, document.metadata, document.source_path, document.format) == (
         "Court",
         ("c",),
@@ -107,16 +109,16 @@ def test_replace_changes_only_the_given_fields(engine: Engine) -> None:
 def test_replacing_with_the_same_content_only_updates_its_fields(engine: Engine) -> None:
     document_id = engine.ingest(content=FIRE, title="Fire", tags=["a"]).id
     assert document_id is not None
-    before = engine.chunks(document_id)
+    before = engine.documents.chunks(document_id)
     last_job = value(engine.database, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")
-    updated = engine.document(document_id).document.updated_at
+    updated = engine.documents.get(document_id).document.updated_at
 
-    assert engine.replace(document_id, content=FIRE).id == document_id
-    assert engine.document(document_id).document.updated_at == updated
-    engine.replace(document_id, content=FIRE, tags=["b"], metadata={"seen": True})
-    document = engine.document(document_id).document
+    assert engine.documents.replace(document_id, content=FIRE).id == document_id
+    assert engine.documents.get(document_id).document.updated_at == updated
+    engine.documents.replace(document_id, content=FIRE, tags=["b"], metadata={"seen": True})
+    document = engine.documents.get(document_id).document
     assert (document.tags, document.metadata) == (("b",), {"seen": True})
-    assert engine.chunks(document_id) == before
+    assert engine.documents.chunks(document_id) == before
     assert value(engine.database, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'") == last_job
 
 
@@ -127,12 +129,12 @@ def test_new_title_alone_rescores_the_same_chunks(engine: Engine) -> None:
     before = chunks_of(engine, document_id)
     # Often enough that the postings are cached in memory.
     scores = [ranked(engine, "lava in the garden of flowers") for _ in range(6)]
-    engine.replace(document_id, content=FIRE, title="Flowers and seeds")
+    engine.documents.replace(document_id, content=FIRE, title="Flowers and seeds")
     assert chunks_of(engine, document_id) == before
     after = ranked(engine, "lava in the garden of flowers")
     assert after != scores[-1]
     with Engine(settings=engine.settings, scorer=engine.scorer) as by_sql:
-        assert by_sql.document(document_id).document.title == "Flowers and seeds"
+        assert by_sql.documents.get(document_id).document.title == "Flowers and seeds"
         assert ranked(by_sql, "lava in the garden of flowers") == after
     assert_indexed(engine)
     titles = "SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'title : {}'"
@@ -145,41 +147,41 @@ def test_replace_accepts_a_file(engine: Engine, tmp_path: Path) -> None:
     assert document_id is not None
     path = tmp_path / "plants.md"
     path.write_bytes(f"# Plants\n\n{PLANT} Grün.\n".encode("cp1252"))
-    result = engine.replace_file(document_id, path)
+    result = engine.documents.replace_file(document_id, path)
     assert (result.id, result.title, result.tags) == (document_id, "Fire", ("a",))
     assert any("not UTF-8" in warning for warning in result.warnings)
-    document = engine.document(document_id).document
+    document = engine.documents.get(document_id).document
     assert (document.source_path, document.format, document.metadata) == (str(path), "markdown", {"n": 1})
-    assert "Grün" in engine.content(document_id)
-    assert engine.replace_file(document_id, path, title="Plants", tags=["b"]).tags == ("b",)
+    assert "Grün" in engine.documents.content(document_id)
+    assert engine.documents.replace_file(document_id, path, title="Plants", tags=["b"]).tags == ("b",)
     for missing in (tmp_path / "nothing.md", tmp_path):
         with pytest.raises((NotFoundError, DocumentError)):
-            engine.replace_file(document_id, missing)
+            engine.documents.replace_file(document_id, missing)
 
 
 def test_content_of_another_document_is_refused(engine: Engine) -> None:
     fire, plant = engine.ingest(content=FIRE).id, engine.ingest(content=PLANT).id
     assert fire is not None
     with pytest.raises(DuplicateContentError, match=f"document {plant}"):
-        engine.replace(fire, content=PLANT)
-    assert engine.content(fire) == FIRE
+        engine.documents.replace(fire, content=PLANT)
+    assert engine.documents.content(fire) == FIRE
 
 
 def test_bad_text_leaves_the_document_unchanged(engine: Engine) -> None:
     document_id = engine.ingest(content=FIRE).id
     assert document_id is not None
-    before = engine.chunks(document_id)
+    before = engine.documents.chunks(document_id)
     for wrong in ("   \n", "<!-- nothing -->\n\n---\n"):
         with pytest.raises(EmptyDocumentError):
-            engine.replace(document_id, content=wrong, format="markdown")
-    assert engine.chunks(document_id) == before
-    assert engine.content(document_id) == FIRE
+            engine.documents.replace(document_id, content=wrong, format="markdown")
+    assert engine.documents.chunks(document_id) == before
+    assert engine.documents.content(document_id) == FIRE
 
 
 @pytest.mark.parametrize("document_id", [0, 17, 2**63, -1])
 def test_replacing_a_missing_document_is_an_error(engine: Engine, document_id: int) -> None:
     with pytest.raises(NotFoundError):
-        engine.replace(document_id, content=FIRE)
+        engine.documents.replace(document_id, content=FIRE)
 
 
 TEXTS = st.lists(st.sampled_from("abcdef"), max_size=12)

@@ -130,7 +130,7 @@ def test_impossible_replacement_fails_with_a_reason(
     same = replace(database, settings, document_id, FIRE)
     of_nothing = replace(database, settings, gone, TIDE)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        engine.delete_document(gone)
+        engine.documents.delete(gone)
     workers.work()
     assert get_items(database, same)[0].error == f"the same content is stored already as document {taken}"
     error = get_items(database, of_nothing)[0].error
@@ -149,7 +149,7 @@ def test_document_replaced_during_scoring_is_scored_again(
     handler: Any = workers.handlers[Stage.score]
     prepared = handler.prepare(batch.items[0])
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        engine.replace(document_id, content=text_of(COURT, TIDE))
+        engine.documents.replace(document_id, content=text_of(COURT, TIDE))
         kept = chunks_of(engine, document_id)
         prepare_anew = handler.prepare
         calls = itertools.count()
@@ -171,17 +171,17 @@ def test_readers_see_either_the_old_or_the_new_document(settings: Settings, engi
     assert document_id is not None
     expected = {}
     for text in texts:
-        engine.replace(document_id, content=text)
+        engine.documents.replace(document_id, content=text)
         expected[text] = [
             (chunk.chunk_index, chunk.text, chunk.start_char, chunk.reefs)
-            for chunk in engine.chunks(document_id).chunks
+            for chunk in engine.documents.chunks(document_id).chunks
         ]
     done = threading.Event()
 
     def rewrite() -> None:
         try:
             for text in texts * 8:
-                engine.replace(document_id, content=text)
+                engine.documents.replace(document_id, content=text)
         finally:
             done.set()
 

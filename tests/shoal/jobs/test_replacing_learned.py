@@ -104,8 +104,8 @@ def test_text_whose_observations_were_removed_is_discovered_again(
                    WHERE content_hash = (SELECT content_hash FROM job_items WHERE status = 'scoring')"""
     while batch := claim(database, lease.new_owner(), learning):
         if batch.stage is Stage.score:
-            with database.write() as connection:
-                assert connection.exec_driver_sql(withdrawn).rowcount == 1
+            with database.write() as transaction:
+                assert transaction.execute(withdrawn) == 1
         process(batch, database, using, learning)
     noted = """SELECT COUNT(*) FROM observed_documents o JOIN documents d ON d.content_hash = o.content_hash
                WHERE d.id = :id AND o.state IN ('pending', 'learned') AND o.stored = 1"""
@@ -157,7 +157,7 @@ def test_rescore_skips_a_document_replaced_concurrently(
     document_id = numbered(database)[long]
     submit_rescore(database, learning)
     with Engine(settings=learning, scorer=scorer()) as engine:
-        before = engine.document(document_id)
+        before = engine.documents.get(document_id)
         replaced: list[Any] = []
         prepare = rescore_stage.Rescoring.prepare
 
@@ -165,17 +165,17 @@ def test_rescore_skips_a_document_replaced_concurrently(
             prepared = prepare(self, item)
             if item.document_id == document_id and not replaced:
                 assert prepared is not None
-                engine.replace(document_id, content=odd)
-                replaced.append(engine.document(document_id))
+                engine.documents.replace(document_id, content=odd)
+                replaced.append(engine.documents.get(document_id))
             return prepared
 
         monkeypatch.setattr(rescore_stage.Rescoring, "prepare", prepare_and_be_late)
         run_job(database, learning)
         (detail,) = replaced
-        assert engine.content(document_id) == odd
+        assert engine.documents.content(document_id) == odd
         assert detail.document.coverage < 0.6 < before.document.coverage
-        assert engine.document(document_id).document.coverage == detail.document.coverage
-        assert engine.document(document_id).report == detail.report
+        assert engine.documents.get(document_id).document.coverage == detail.document.coverage
+        assert engine.documents.get(document_id).report == detail.report
         assert_indexed(engine)
     monkeypatch.undo()
     rescore(database, learning)

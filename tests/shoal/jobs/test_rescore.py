@@ -25,6 +25,7 @@ from learning_parts import (
 from teaching_texts import about, text_of
 
 from lagoon.scorer import ReefScorer
+from shoal.formats import blocks
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.cancel import cancel
 from shoal.jobs.queue.claims import claim
@@ -154,6 +155,25 @@ def test_rescore_updates_chunks_of_another_data_build(database: Database, settin
     assert rows(database, "SELECT DISTINCT data_checksum FROM chunks") == [("another build",)]
     assert spans(database) == before
     assert set(learned(database)) == {"zorblat", "quendle"}
+    assert_settled(database)
+
+
+@pytest.mark.parametrize("place", ["between", "inside"])
+def test_rescore_keeps_boilerplate_in_chunks_of_earlier_versions(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    boilerplate = "See also: History of the sea"
+    text = {"between": f"{EARLY}\n\n# Notes\n\n{boilerplate}\n", "inside": f"{boilerplate}\n{EARLY}"}[place]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(blocks, "find_boilerplate", lambda content, masked: [])
+        ingest(database, settings, [text])
+    assert any(boilerplate in str(row[-1]) for row in spans(database))
+    before = spans(database)
+    other = ReefScorer(dataclasses.replace(scorer()._model, checksum="another build"))
+    submit_rescore(database, settings)
+    run_job(database, settings, handlers_for(database, other, settings))
+    assert rows(database, "SELECT DISTINCT data_checksum FROM chunks") == [("another build",)]
+    assert spans(database) == before
     assert_settled(database)
 
 

@@ -10,7 +10,6 @@ import signal
 import time
 
 import pytest
-import sqlalchemy as sa
 from job_parts import draft, handlers, must_claim, rows, run_job, scored, statuses, upload, value
 from waiting import until
 
@@ -126,8 +125,8 @@ def test_every_ended_item_restarts_the_time(
     limit = int(time_limit(leases(database)[0], settings))
     for item in batch.items[:2]:
         watch_for(dog, clock, [batch.owner], limit)
-        with database.write() as connection:
-            finish_item(connection, item, batch.owner, Outcome(ItemStatus.failed, error="x"))
+        with database.write() as transaction:
+            finish_item(transaction, item, batch.owner, Outcome(ItemStatus.failed, error="x"))
     watch_for(dog, clock, [batch.owner], limit + 1)
     assert killed == []
     watch_for(dog, clock, [batch.owner], 1)
@@ -168,12 +167,12 @@ def test_lease_of_a_dead_process_is_not_renewed(database: Database, settings: Se
     # The same pid, but a different start.
     host, pid, start, rest = batch.owner.split(":", 3)
     other = f"{host}:{pid}:{int(start) - 1}:{rest}"
-    with database.write() as connection:
-        connection.execute(sa.text("UPDATE job_items SET lease_owner = :owner"), {"owner": other})
+    with database.write() as transaction:
+        transaction.execute("UPDATE job_items SET lease_owner = :owner", {"owner": other})
     Watchdog(database, settings).watch([other])
     assert expiry(database) == before
-    with database.write() as connection:
-        connection.execute(sa.text("UPDATE job_items SET lease_owner = :owner"), {"owner": batch.owner})
+    with database.write() as transaction:
+        transaction.execute("UPDATE job_items SET lease_owner = :owner", {"owner": batch.owner})
     Watchdog(database, settings).watch([batch.owner])
     assert expiry(database) > before
 

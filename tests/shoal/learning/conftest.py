@@ -6,7 +6,7 @@ import pytest
 
 import lagoon
 from lagoon.scorer import PACKAGED_DATA, ReefScorer
-from shoal.chunking.analysis import AnalyzedDraft, analyze
+from shoal.chunking.analysis import AnalyzedDocument, analyze
 from shoal.formats.drafts import make_draft
 from shoal.learning import EvidenceRow, discover
 from shoal.settings import Settings
@@ -23,11 +23,11 @@ def scorer() -> ReefScorer:
 
 
 @pytest.fixture(scope="session")
-def analyzed(scorer: ReefScorer) -> Callable[[str], AnalyzedDraft]:
+def analyzed(scorer: ReefScorer) -> Callable[[str], AnalyzedDocument]:
     """A function that analyzes a plain text without learned words."""
     settings = Settings()
 
-    def analyze_text(text: str) -> AnalyzedDraft:
+    def analyze_text(text: str) -> AnalyzedDocument:
         draft = make_draft(content=text, title="About", format="plaintext", settings=settings)
         return analyze(draft, scorer, settings)
 
@@ -35,6 +35,6 @@ def analyzed(scorer: ReefScorer) -> Callable[[str], AnalyzedDraft]:
 
 
 @pytest.fixture(scope="session")
-def observe(analyzed: Callable[[str], AnalyzedDraft]) -> Observe:
+def observe(analyzed: Callable[[str], AnalyzedDocument]) -> Observe:
     """A function that returns the observations of a plain text."""
     return lambda text: discover(analyzed(text), Settings())

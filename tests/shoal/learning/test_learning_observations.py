@@ -9,14 +9,14 @@ import pytest
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import AnalyzedDraft
+from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning import EvidenceRow, Kind, discover
 from shoal.learning.contexts import CONTEXT_SCALE, PROFILE_SCALE, strongest
 from shoal.learning.observations import CONTEXT_UNIT
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]
-Analyze = Callable[[str], AnalyzedDraft]
+Analyze = Callable[[str], AnalyzedDocument]
 
 
 def by_word(rows: list[EvidenceRow]) -> dict[str, EvidenceRow]:
@@ -101,6 +101,26 @@ def test_the_totals_sum_the_contexts_of_all_words(analyzed: Analyze) -> None:
     actual[list(totals.reefs)] = totals.sums
     assert totals.n_occurrences == n_words
     assert np.abs(actual - expected).max() < 1 + 0.02 * expected.max()
+
+
+def test_a_frequent_word_does_not_inherit_the_subjects_of_its_document(
+    analyzed: Analyze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = dataclasses.replace(Settings(), reefs_per_observation=207)
+    words = ["zorblax"] * 40 + ["quimble"] * 9
+    draft = analyzed(text(1, "sea", words, n_sentences=90) + "\n\n" + text(2, "money", [], n_sentences=30))
+    rows = by_word(discover(draft, settings))
+    monkeypatch.setattr("shoal.learning.observations.TYPICAL_OCCURRENCES", 1e18)
+    alone = by_word(discover(draft, settings))
+    totals, context, rest = np.zeros(207), np.zeros(207), np.zeros(207)
+    totals[list(rows[""].reefs)] = rows[""].sums
+    context[list(alone["zorblax"].reefs)] = alone["zorblax"].sums
+    rest[list(rows["zorblax"].reefs)] = rows["zorblax"].sums
+    subjects = np.maximum(totals - totals.mean(), 0) / rows[""].n_occurrences * CONTEXT_UNIT
+    # A word with 40 occurrences is compared with the document for 40 / (40 + 120), a rare word is not.
+    assert np.abs(np.maximum(context - 40 / 4 * subjects, 0) - rest).max() < 2
+    assert rest.sum() < 0.9 * context.sum()
+    assert rows["quimble"] == alone["quimble"]
 
 
 def test_only_the_strongest_reefs_of_a_context_are_kept(analyzed: Analyze) -> None:

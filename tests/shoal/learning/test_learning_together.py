@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import analyze, analyze_many, chunk_starts
+from shoal.chunking.analysis import analyze, analyze_many
 from shoal.formats.drafts import make_draft
 from shoal.learning.observations import discover, discover_many
 from shoal.models import DocumentDraft
@@ -45,19 +45,20 @@ def test_observing_texts_at_once_equals_observing_each(
     scorer: ReefScorer, drafts: list[DocumentDraft], picked: list[int]
 ) -> None:
     selected = [drafts[number] for number in picked]
-    together = analyze_many(selected, scorer, OPTIONS)
-    rows = discover_many(together, OPTIONS)
-    assert [analyzed.draft for analyzed in together.drafts] == selected
-    for draft, analyzed, actual in zip(selected, together.drafts, rows, strict=True):
+    together, analysis = analyze_many(selected, scorer, OPTIONS)
+    rows = discover_many(analysis, OPTIONS)
+    assert [analyzed.draft for analyzed in together] == selected
+    for draft, analyzed, actual in zip(selected, together, rows, strict=True):
         alone = analyze(draft, scorer, OPTIONS)
-        assert chunk_starts(analyzed) == chunk_starts(alone)
+        assert analyzed.cuts == alone.cuts
         assert analyzed.contexts == alone.contexts
         assert actual == discover(alone, OPTIONS)
 
 
 def test_drafts_without_text_are_left_out(scorer: ReefScorer, drafts: list[DocumentDraft]) -> None:
     empty = make_draft(content="# Only a heading\n", format="markdown", settings=OPTIONS)
-    together = analyze_many([empty, drafts[0], empty], scorer, OPTIONS)
-    assert [analyzed.draft for analyzed in together.drafts] == [drafts[0]]
-    assert len(discover_many(together, OPTIONS)) == 1
-    assert discover_many(analyze_many([empty], scorer, OPTIONS), OPTIONS) == []
+    together, analysis = analyze_many([empty, drafts[0], empty], scorer, OPTIONS)
+    assert [analyzed.draft for analyzed in together] == [drafts[0]]
+    assert len(discover_many(analysis, OPTIONS)) == 1
+    none, analysis = analyze_many([empty], scorer, OPTIONS)
+    assert (none, discover_many(analysis, OPTIONS)) == ([], [])

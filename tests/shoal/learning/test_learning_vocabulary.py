@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from learning_texts import text
 
 from lagoon.scorer import ReefScorer
-from shoal.chunking.analysis import AnalyzedDraft
+from shoal.chunking.analysis import AnalyzedDocument
 from shoal.learning import (
     Evidence,
     EvidenceRow,
@@ -27,6 +27,7 @@ from shoal.learning import (
     related_words,
     with_vocabulary,
 )
+from shoal.learning.associations import AssociationOptions, associate, average_context
 from shoal.settings import Settings
 
 Observe = Callable[[str], list[EvidenceRow]]
@@ -245,7 +246,7 @@ def test_stored_scores_equal_those_computed_by_lagoon(
 
 
 def test_the_first_analysis_is_valid_if_no_learned_word_occurs(
-    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDocument]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
     for content, holds in (
@@ -272,7 +273,7 @@ def learn_all(observed: list[list[EvidenceRow]], scorer: ReefScorer) -> list[Lea
 
 
 def test_learned_words_in_headings_are_detected(
-    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDraft]
+    observed: list[list[EvidenceRow]], scorer: ReefScorer, analyzed: Callable[[str], AnalyzedDocument]
 ) -> None:
     extended = with_vocabulary(scorer, enumerate(learn_all(observed, scorer), scorer.next_word_id))
     draft = analyzed("Ships sail the ocean.")
@@ -292,3 +293,16 @@ def test_one_small_document_suffices_to_learn_a_word(observe: Observe, scorer: R
         reef.reef_id for reef in scorer.score("ship ocean wave sailor harbour tide anchor").top_reefs[:5]
     }
     assert learned["zorblax"].reefs[0].reef_id in expected
+
+
+def test_the_least_excess_is_lower_for_words_that_were_compared_with_their_document() -> None:
+    totals = EvidenceRow(Kind.totals, "", 1000, 0, 1, 1, (), (0, 1), (500, 500))
+    options = AssociationOptions(minimum=0.2, relative=0.3, max_reefs=15)
+    lengths = []
+    for n_documents in (1, 400):
+        # An excess of 0.1 over the average of 0.5.
+        row = EvidenceRow(Kind.word, "zorblax", 400, 0, n_documents, 1, (), (0,), (round(0.5707 * 400 * 64),))
+        evidence = Evidence.of([totals, row])
+        found = associate(evidence, np.array([1]), average_context(evidence, 2), options)
+        lengths.append(found.lengths.tolist())
+    assert lengths == [[1], [0]]

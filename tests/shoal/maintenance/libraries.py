@@ -13,7 +13,7 @@ from typing import Any
 from fake_scorer import FakeScorer
 
 from shoal.engine import Engine
-from shoal.maintenance.sync import SyncResult, sync
+from shoal.maintenance.sync import SyncResult
 
 TEXTS = {
     "Fire": "# Fire\n\nA volcano throws lava and ash.\n\n## Stone\n\nGranite is a rock. Basalt is a rock.\n",
@@ -55,13 +55,13 @@ def _library_bytes(n: int) -> bytes:
 def exported(path: Path) -> list[str]:
     """The export of a library, by line."""
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        return list(engine.export())
+        return list(engine.maintenance.export())
 
 
 def titles(path: Path) -> list[str]:
     """Titles of the documents of a library, in the order of ids."""
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        return [document.title for document in engine.documents().documents]
+        return [document.title for document in engine.documents.list().documents]
 
 
 def run_until_killed(program: str, *arguments: object) -> None:
@@ -79,4 +79,4 @@ def run_until_killed(program: str, *arguments: object) -> None:
 def follow(library: Path, folder: Path, **options: Any) -> SyncResult:
     """Sync the library with the folder."""
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        return sync(engine, folder, **options)
+        return engine.maintenance.sync(folder, **options)

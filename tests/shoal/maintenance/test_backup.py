@@ -74,7 +74,7 @@ def test_backup_shows_the_moment_of_its_start_despite_writes(library: Path, tmp_
             if len(steps) <= 3:
                 engine.ingest(title="New", content=f"A market price and a wage, number {len(steps)}.")
 
-        create_backup(library, tmp_path / "copy.db", watch=watch)
+        engine.maintenance.backup(tmp_path / "copy.db", watch=watch)
     assert len(titles(library)) == 6
     assert exported(tmp_path / "copy.db") == before
     # The copy never restarted.
@@ -161,7 +161,7 @@ def test_restore_brings_the_backup_back_and_keeps_the_previous_library(library: 
     create_backup(library, tmp_path / "copy.db")
     as_backed_up = exported(library)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        engine.delete_document(1)
+        engine.documents.delete(1)
         engine.ingest(**documents()[3])
     as_before = exported(library)
     restored = restore(library, tmp_path / "copy.db")
@@ -336,16 +336,10 @@ def test_restore_does_not_overwrite_a_database_of_another_program(library: Path,
 
 
 def test_restore_migrates_a_backup_of_an_older_version(tmp_path: Path) -> None:
-    from alembic import command
-    from alembic.config import Config
-
     old = tmp_path / "old.db"
-    config = Config()
-    config.set_main_option("script_location", str(migrate.script_folder()))
     database = Database(f"sqlite:///{old}")
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
+    with database.write() as transaction:
+        migrate.apply(transaction.connection, "0002")
     database.close()
     restored = restore(tmp_path / "shoal.db", old)
     assert restored.copy.schema == "0002"

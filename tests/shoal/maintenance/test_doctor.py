@@ -63,7 +63,7 @@ def damage(path: Path, *statements: str) -> None:
 
 def content(path: Path) -> list[str]:
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        return list(engine.export(canonical=True))
+        return list(engine.maintenance.export(canonical=True))
 
 
 def only(findings: tuple[Finding, ...], check_name: str) -> Finding:
@@ -84,6 +84,8 @@ def test_intact_library_has_no_findings(library: Path, settings: Settings) -> No
     assert report.is_healthy
     assert len(report.looked_at) == 19
     assert set(check(settings, quick=True).looked_at) < set(report.looked_at)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        assert engine.maintenance.doctor() == report
 
 
 # --- The file ---
@@ -146,17 +148,11 @@ def test_newer_schema_stops_the_examination(library: Path, settings: Settings) -
 
 
 def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
-    from alembic import command
-    from alembic.config import Config
-
     from shoal.storage import migrate
 
-    config = Config()
-    config.set_main_option("script_location", str(migrate.script_folder()))
     database = Database(settings.database_url)
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
+    with database.write() as transaction:
+        migrate.apply(transaction.connection, "0002")
     database.close()
     assert "shoal migrate" in only(check(settings).findings, "schema").advice
     assert check(settings, repair=True).is_healthy
@@ -251,7 +247,7 @@ def test_index_words_without_a_passage_are_removed(library: Path, settings: Sett
 def test_passages_of_a_rebuilt_document_keep_their_ids(library: Path, settings: Settings) -> None:
     def ids() -> list[int]:
         with Engine(db_path=library, scorer=FakeScorer()) as engine:
-            return [chunk.id for chunk in engine.chunks(1).chunks]
+            return [chunk.id for chunk in engine.documents.chunks(1).chunks]
 
     before = ids()
     damage(library, "UPDATE chunks SET text = 'something else' WHERE document_id = 1 AND chunk_index = 0")
@@ -265,7 +261,7 @@ def test_changed_text_is_reported_and_not_repaired(library: Path, settings: Sett
     assert not finding.can_repair
     assert "backup" in finding.advice
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        assert "love" in engine.content(1)
+        assert "love" in engine.documents.content(1)
 
 
 @pytest.mark.parametrize(
@@ -346,9 +342,18 @@ def test_stale_passages_are_a_note(library: Path, settings: Settings) -> None:
     damage(library, "INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
     report = check(settings)
     finding = only(report.findings, "staleness")
+    assert "newest words" in finding.problem
     assert "shoal rescore" in finding.advice
     assert finding.severity is Severity.note
     assert report.is_healthy
+
+
+def test_passages_of_other_scorer_data_are_a_note(library: Path, settings: Settings) -> None:
+    damage(library, "UPDATE chunks SET data_checksum = 'another build' WHERE id = 1")
+    finding = only(check(settings).findings, "staleness")
+    assert finding.problem.startswith("1 passage")
+    assert "no labels" in finding.meaning
+    assert finding.severity is Severity.note
 
 
 # --- Jobs ---
@@ -534,16 +539,16 @@ BROKEN_LEARNING = {
 @pytest.mark.parametrize("name", BROKEN_LEARNING)
 def test_damaged_learning_state_is_learned_again(learned: Path, settings: Settings, name: str) -> None:
     with Engine(db_path=learned) as engine:
-        engine.rescore()
-        before = list(engine.export(canonical=True))
+        engine.maintenance.rescore()
+        before = list(engine.maintenance.export(canonical=True))
     assert check_with_lagoon(settings).findings == ()
     damage(learned, "PRAGMA foreign_keys = ON", *BROKEN_LEARNING[name])
     assert name.partition(":")[0] in {finding.check for finding in check_with_lagoon(settings).findings}
     report = check_with_lagoon(settings, repair=True)
     assert report.is_healthy, report.findings
     with Engine(db_path=learned) as engine:
-        engine.rescore()
-        assert list(engine.export(canonical=True)) == before
+        engine.maintenance.rescore()
+        assert list(engine.maintenance.export(canonical=True)) == before
     assert check_with_lagoon(settings).findings == ()
 
 

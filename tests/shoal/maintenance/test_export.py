@@ -32,7 +32,7 @@ def export(folder: Path, documents: list[dict[str, Any]], *, canonical: bool) ->
     with Engine(db_path=folder / "shoal.db", scorer=FakeScorer()) as engine:
         for result in engine.ingest_many(documents):
             assert result.error is None
-        return list(engine.export(canonical=canonical))
+        return list(engine.maintenance.export(canonical=canonical))
 
 
 def test_export_contains_documents_chunks_reefs_and_islands(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_canonical_export_does_not_depend_on_document_order(tmp_path: Path) -> N
 def test_canonical_export_does_not_depend_on_deleted_documents(tmp_path: Path) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
         engine.ingest_many(DOCUMENTS[1:])
-        before = list(engine.export(canonical=True))
+        before = list(engine.maintenance.export(canonical=True))
         engine.ingest(**DOCUMENTS[0])
-        assert list(engine.export(canonical=True)) != before
-        engine.delete_document(3)
-        assert list(engine.export(canonical=True)) == before
+        assert list(engine.maintenance.export(canonical=True)) != before
+        engine.documents.delete(3)
+        assert list(engine.maintenance.export(canonical=True)) == before
 
 
 def test_canonical_export_has_no_ids_times_or_versions(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ def test_canonical_export_has_no_ids_times_or_versions(tmp_path: Path) -> None:
 def test_export_shows_the_state_of_its_start(tmp_path: Path, canonical: bool) -> None:
     with Engine(db_path=tmp_path / "shoal.db", scorer=FakeScorer()) as engine:
         engine.ingest_many(DOCUMENTS)
-        expected = list(engine.export(canonical=canonical))
-        lines = engine.export(canonical=canonical)
+        expected = list(engine.maintenance.export(canonical=canonical))
+        lines = engine.maintenance.export(canonical=canonical)
         first = next(lines)
-        engine.delete_document(1)
+        engine.documents.delete(1)
         engine.ingest(title="New", content="A market price and a wage.")
         assert [first, *lines] == expected
-        engine.export().close()  # type: ignore[attr-defined] # an unread export holds no transaction
+        engine.maintenance.export().close()  # type: ignore[attr-defined] # an unread export holds no transaction
 
 
 def test_current_learned_words_are_exported(tmp_path: Path) -> None:
@@ -100,12 +100,11 @@ def test_current_learned_words_are_exported(tmp_path: Path) -> None:
         insert = """INSERT INTO custom_words (word, from_version, retired, word_hash, word_id, specificity,
             idf_q, weight_q, n_occurrences, n_documents, created_at) VALUES (?, ?, ?, 1, ?, 2, 9, 9, 3, 2,
             'then')"""
-        with engine.database.write() as connection:
-            for version in (1, 2):
-                connection.exec_driver_sql(
-                    "INSERT INTO vocabulary_versions VALUES (?, 'then', NULL, NULL, 1, 'data')", (version,)
-                )
-            connection.exec_driver_sql(
+        with engine.database.write() as transaction:
+            transaction.write_many(
+                "INSERT INTO vocabulary_versions VALUES (?, 'then', NULL, NULL, 1, 'data')", [(1,), (2,)]
+            )
+            transaction.write_many(
                 insert,
                 # The last two belong to a version that is not published yet.
                 [
@@ -113,8 +112,14 @@ def test_current_learned_words_are_exported(tmp_path: Path) -> None:
                     *(("tok", 3, 1, 7), ("new", 3, 0, 9)),
                 ],
             )
-            connection.exec_driver_sql("INSERT INTO custom_word_reefs VALUES (2, 5, 100, 0.5)")
-        words = [record for record in map(json.loads, engine.export()) if record["type"] == "custom_word"]
+            transaction.execute("INSERT INTO custom_word_reefs VALUES (2, 5, 100, 0.5, 0.75)")
+        words = [
+            record
+            for record in map(json.loads, engine.maintenance.export())
+            if record["type"] == "custom_word"
+        ]
         assert [(word["word"], word["from_version"]) for word in words] == [("tok", 2)]
-        assert words[0]["reefs"] == [{"reef_id": 5, "bm25_q": 100, "association_strength": 0.5}]
+        assert words[0]["reefs"] == [
+            {"reef_id": 5, "bm25_q": 100, "association_strength": 0.5, "probability": 0.75}
+        ]
         assert engine.status()["n_custom_words"] == 1

@@ -37,7 +37,9 @@ def library(tmp_path: Path) -> Path:
 
 def texts(library: Path) -> list[str]:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        return [engine.content(document.id) for document in engine.documents(limit=1000).documents]
+        return [
+            engine.documents.content(document.id) for document in engine.documents.list(limit=1000).documents
+        ]
 
 
 def write_secrets(folder: Path) -> None:

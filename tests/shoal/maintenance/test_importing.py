@@ -24,7 +24,6 @@ from shoal.maintenance.import_export import (
     BadLine,
     Imported,
     NotAnExportError,
-    import_export,
 )
 from shoal.settings import Settings
 
@@ -33,12 +32,12 @@ HEAD = b'{"type":"export","format":1}\n'
 
 def import_bytes(path: Path, data: bytes, **options: Any) -> Imported:
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        return import_export(engine, io.BufferedReader(io.BytesIO(data)), **options)  # type: ignore[arg-type]
+        return engine.maintenance.import_export(io.BufferedReader(io.BytesIO(data)), **options)  # type: ignore[arg-type]
 
 
 def exported(path: Path, *, canonical: bool = True) -> bytes:
     with Engine(db_path=path, scorer=FakeScorer()) as engine:
-        return "".join(f"{line}\n" for line in engine.export(canonical=canonical)).encode()
+        return "".join(f"{line}\n" for line in engine.maintenance.export(canonical=canonical)).encode()
 
 
 @pytest.fixture
@@ -49,8 +48,8 @@ def library(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("canonical", [False, True])
 def test_import_of_an_export_gives_the_same_library(library: Path, tmp_path: Path, canonical: bool) -> None:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        engine.set_tags(1, ["by hand"])
-        engine.delete_document(2)
+        engine.documents.set_tags(1, ["by hand"])
+        engine.documents.delete(2)
     result = import_bytes(tmp_path / "other.db", exported(library, canonical=canonical))
     assert result == Imported(stored=3, duplicates=0, bad=(), is_rescored=False)
     assert exported(tmp_path / "other.db") == exported(library)
@@ -89,7 +88,7 @@ def test_removed_tags_of_front_matter_do_not_come_back(tmp_path: Path) -> None:
     text = "---\ntags: [hot]\n---\n# Fire\n\nA volcano throws lava.\n"
     with Engine(db_path=tmp_path / "a.db", scorer=FakeScorer()) as engine:
         assert engine.ingest(content=text, format="markdown").tags == ("hot",)
-        engine.set_tags(1, [])
+        engine.documents.set_tags(1, [])
     import_bytes(tmp_path / "b.db", exported(tmp_path / "a.db"))
     assert exported(tmp_path / "b.db") == exported(tmp_path / "a.db")
 
@@ -114,27 +113,27 @@ def test_import_learns_the_same_words_as_a_rescore(tmp_path: Path) -> None:
         for text in texts[:3]:
             engine.ingest(content=text)
         engine.ingest_many([{"content": text} for text in texts[3:]])
-        before = list(engine.export())
-        engine.rescore()
-        expected = list(engine.export(canonical=True))
+        before = list(engine.maintenance.export())
+        engine.maintenance.rescore()
+        expected = list(engine.maintenance.export(canonical=True))
     assert sum('"custom_word"' in line for line in expected) >= 3
     small_waves = Settings(database_url=f"sqlite:///{tmp_path / 'b.db'}", wave_bytes=300)
     with Engine(settings=small_waves) as engine:
-        result = import_export(engine, io.BytesIO("\n".join(before).encode()))
+        result = engine.maintenance.import_export(io.BytesIO("\n".join(before).encode()))
         assert result.is_rescored
-        assert list(engine.export(canonical=True)) == expected
+        assert list(engine.maintenance.export(canonical=True)) == expected
 
 
 def test_import_adds_to_an_existing_library(library: Path, tmp_path: Path) -> None:
     other = make(tmp_path / "other.db", 2)
     with Engine(db_path=other, scorer=FakeScorer()) as engine:
-        engine.set_tags(1, ["mine"])
+        engine.documents.set_tags(1, ["mine"])
     result = import_bytes(other, exported(library))
     assert (result.stored, result.duplicates, result.bad) == (2, 2, ())
     with Engine(db_path=other, scorer=FakeScorer()) as engine:
-        assert [document.title for document in engine.documents().documents[:2]] == list(TEXTS)[:2]
-        assert engine.documents().total == 4
-        assert set(engine.document(1).document.tags) == {"mine", "fire"}
+        assert [document.title for document in engine.documents.list().documents[:2]] == list(TEXTS)[:2]
+        assert engine.documents.list().total == 4
+        assert set(engine.documents.get(1).document.tags) == {"mine", "fire"}
 
 
 def test_repeated_import_changes_nothing(library: Path, tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ KILLED = """
 import os, signal, sys
 from fake_scorer import FakeScorer
 from shoal.engine import Engine
-from shoal.maintenance.import_export import MAX_BAD_LINES, MAX_REASON_CHARS, import_export
+from shoal.maintenance.import_export import MAX_BAD_LINES, MAX_REASON_CHARS
 from shoal.settings import Settings
 seen = []
 def watch(progress):
@@ -158,7 +157,7 @@ def watch(progress):
         os.kill(os.getpid(), signal.SIGKILL)
 settings = Settings(database_url=f"sqlite:///{sys.argv[1]}", wave_bytes=1, batch_items=1)
 with Engine(settings=settings, scorer=FakeScorer()) as engine:
-    import_export(engine, open(sys.argv[2], "rb"), watch=watch)
+    engine.maintenance.import_export(open(sys.argv[2], "rb"), watch=watch)
 """
 
 
@@ -214,7 +213,7 @@ def test_overlong_line_is_not_read_into_memory(tmp_path: Path) -> None:
     long = b'{"type":"document","content":"' + b"x" * 3_000_000 + b'"}\n'
     good = b'{"type":"document","content":"Rain and storm."}\n'
     with Engine(settings=small, scorer=FakeScorer()) as engine:
-        result = import_export(engine, io.BytesIO(HEAD + long + good))
+        result = engine.maintenance.import_export(io.BytesIO(HEAD + long + good))
     assert result == Imported(1, 0, (BadLine(2, "the line is longer than any document can be"),), False, 1)
 
 
@@ -267,7 +266,7 @@ def test_damage_inside_a_compressed_export_stores_nothing(library: Path, tmp_pat
     with pytest.raises(NotAnExportError, match="nothing was stored"):
         import_bytes(tmp_path / "a.db", data)
     with Engine(db_path=tmp_path / "a.db", scorer=FakeScorer()) as engine:
-        assert engine.documents().total == 0
+        assert engine.documents.list().total == 0
 
 
 @pytest.mark.parametrize(
@@ -291,7 +290,7 @@ def test_truncated_compressed_export_stores_nothing(library: Path, tmp_path: Pat
     with pytest.raises(NotAnExportError, match="nothing was stored"):
         import_bytes(tmp_path / "a.db", data[:-20])
     with Engine(db_path=tmp_path / "a.db", scorer=FakeScorer()) as engine:
-        assert engine.documents().total == 0
+        assert engine.documents.list().total == 0
     assert import_bytes(tmp_path / "a.db", data).stored == 4
 
 

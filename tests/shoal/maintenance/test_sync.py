@@ -21,7 +21,7 @@ from libraries import follow, make, run_until_killed
 
 from shoal.cli.app import run
 from shoal.engine import Engine
-from shoal.maintenance.sync import SyncResult, sync
+from shoal.maintenance.sync import SyncResult
 from shoal.maintenance.sync.apply import EmptyFolderError
 from shoal.maintenance.sync.folder import Failed, Folder, TextFile
 from shoal.maintenance.sync.plan import Plan, Stored, make_plan
@@ -56,9 +56,19 @@ def stored(library: Path) -> dict[str, tuple[int, str]]:
     """Id and text of the documents by their source path."""
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         return {
-            str(document.source_path): (document.id, engine.content(document.id))
-            for document in engine.documents(limit=1000).documents
+            str(document.source_path): (document.id, engine.documents.content(document.id))
+            for document in engine.documents.list(limit=1000).documents
         }
+
+
+def tags_of(library: Path, document_id: int) -> set[str]:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        return set(engine.documents.get(document_id).document.tags)
+
+
+def change_tags(library: Path, document_id: int, **changes: Any) -> None:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        engine.documents.change_tags(document_id, **changes)
 
 
 def texts_of(library: Path, folder: Path) -> dict[str, str]:
@@ -89,7 +99,7 @@ def test_new_files_are_added(library: Path, folder: Path) -> None:
     assert names(result.new, folder) == sorted(TEXTS)
     assert texts_of(library, folder) == TEXTS
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        assert {document.tags for document in engine.documents().documents} == {("mine",)}
+        assert {document.tags for document in engine.documents.list().documents} == {("mine",)}
     assert_up_to_date(library, folder, tags=["mine"], delete=True)
 
 
@@ -115,12 +125,63 @@ def test_derived_title_and_tags_are_updated_and_given_tags_stay(library: Path, f
     follow(library, folder)
     document_id = stored(library)[str(folder / "fire.md")][0]
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        engine.set_tags(document_id, ["hot", "red", "by hand"])
+        engine.documents.set_tags(document_id, ["hot", "red", "by hand"])
     write(folder, {"fire.md": front.format("New", "cold")})
     follow(library, folder)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        document = engine.document(document_id).document
+        document = engine.documents.get(document_id).document
         assert (document.title, set(document.tags)) == ("New", {"cold", "by hand"})
+
+
+FRONT_MATTER = "---\ntags: [{}]\n---\nA volcano throws lava{}.\n"
+
+
+def test_sync_does_not_bring_back_a_removed_tag_of_the_front_matter(
+    library: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when an uploaded document gets its absolute path, nor when its file changes or moves."""
+    monkeypatch.chdir(folder.parent)
+    file = write(folder, {"fire.md": FRONT_MATTER.format("hot, red", "")}) / "fire.md"
+    ingest_with_relative_paths(library, {"fire.md": file.read_text()}, "notes/")
+    change_tags(library, 1, remove=["red"])
+    assert names(follow(library, folder).renamed, folder) == ["fire.md"]
+    assert tags_of(library, 1) == {"hot"}
+    file.write_text(FRONT_MATTER.format("hot, red", " and ash"))
+    assert names(follow(library, folder).changed, folder) == ["fire.md"]
+    assert tags_of(library, 1) == {"hot"}
+    file = file.rename(folder / "lava.md")
+    assert names(follow(library, folder).renamed, folder) == ["lava.md"]
+    assert tags_of(library, 1) == {"hot"}
+    # The front matter gives a new tag, later also the removed one for a second time.
+    for front_matter, expected in (("hot, red, big", {"hot", "big"}), ("big", {"big"}), ("red", {"red"})):
+        file.write_text(FRONT_MATTER.format(front_matter, ""))
+        follow(library, folder)
+        assert tags_of(library, 1) == expected
+
+
+def test_sync_does_not_bring_back_a_removed_tag_of_the_option(library: Path, folder: Path) -> None:
+    follow(library, folder, tags=["mine"])
+    document_id = stored(library)[str(folder / "fire.md")][0]
+    change_tags(library, document_id, remove=["mine"])
+    assert follow(library, folder, tags=["mine"]).tagged == 0
+    assert tags_of(library, document_id) == set()
+    write(folder, {"fire.md": "Another volcano.\n", "new.txt": "A market price."})
+    follow(library, folder, tags=["mine"])
+    assert tags_of(library, document_id) == set()
+    assert tags_of(library, 4) == {"mine"}
+    write(folder, {"fire.md": "A third volcano.\n"})
+    assert follow(library, folder, tags=["mine", "all"], tag_all=True).tagged == 4
+    assert tags_of(library, document_id) == tags_of(library, 4) == {"mine", "all"}
+    assert_up_to_date(library, folder, tags=["mine", "all"], tag_all=True)
+
+
+def test_tag_of_the_option_stays_when_the_front_matter_drops_it(library: Path, folder: Path) -> None:
+    write(folder, {"fire.md": FRONT_MATTER.format("hot, red", "")})
+    follow(library, folder, tags=["hot"])
+    document_id = stored(library)[str(folder / "fire.md")][0]
+    write(folder, {"fire.md": FRONT_MATTER.format("red", " and ash")})
+    follow(library, folder, tags=["hot"])
+    assert tags_of(library, document_id) == {"hot"}
 
 
 def test_renamed_file_keeps_its_document(library: Path, folder: Path) -> None:
@@ -135,7 +196,7 @@ def test_renamed_file_keeps_its_document(library: Path, folder: Path) -> None:
     old, new = str(folder / "sea" / "storm.txt"), str(folder / "far" / "gale.txt")
     assert stored(library)[new] == before[old]
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        assert engine.document(before[old][0]).document.title == "Gale"
+        assert engine.documents.get(before[old][0]).document.title == "Gale"
     assert_up_to_date(library, folder)
 
 
@@ -201,8 +262,9 @@ def test_text_of_another_document_is_not_stored_twice(library: Path, folder: Pat
     assert names(result.same, folder) == ["fire.md", "sea/storm.txt"]
     assert result.same[0].document_id == 1
     assert len(stored(library)) == 3
-    with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        assert set(engine.document(1).document.tags) == {"old", "mine"}
+    assert tags_of(library, 1) == {"old"}
+    assert follow(library, folder, tags=["mine"], tag_all=True).tagged == 1
+    assert tags_of(library, 1) == {"old", "mine"}
     # The file of the shared document is deleted; the document moves to the other file.
     (folder / "copy.txt").unlink()
     result = follow(library, folder, delete=True)
@@ -280,13 +342,12 @@ from pathlib import Path
 from fake_scorer import FakeScorer
 from shoal.engine import Engine
 from shoal.settings import Settings
-from shoal.maintenance.sync import sync
 def watch(progress):
     if progress.items_done:
         os.kill(os.getpid(), signal.SIGKILL)
 settings = Settings(database_url=f"sqlite:///{sys.argv[1]}", wave_bytes=1, batch_items=1)
 with Engine(settings=settings, scorer=FakeScorer()) as engine:
-    sync(engine, Path(sys.argv[2]), delete=True, watch=watch)
+    engine.maintenance.sync(Path(sys.argv[2]), delete=True, watch=watch)
 """
 
 
@@ -313,9 +374,8 @@ import sys
 from pathlib import Path
 from fake_scorer import FakeScorer
 from shoal.engine import Engine
-from shoal.maintenance.sync import sync
 with Engine(db_path=sys.argv[1], scorer=FakeScorer()) as engine:
-    result = sync(engine, Path(sys.argv[2]), delete=True)
+    result = engine.maintenance.sync(Path(sys.argv[2]), delete=True)
 assert not result.failed, result.failed
 """
 
@@ -419,8 +479,8 @@ def test_hash_is_of_the_text_as_stored(library: Path, tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfRain\x00and storm.\r\n")
     follow(library, file.parent)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        text = engine.content(1)
-        assert engine.document(1).document.content_hash == hashlib.sha256(text.encode()).hexdigest()
+        text = engine.documents.content(1)
+        assert engine.documents.get(1).document.content_hash == hashlib.sha256(text.encode()).hexdigest()
     assert_up_to_date(library, file.parent)
 
 
@@ -459,6 +519,6 @@ def test_sync_command_reports_its_changes(
 def test_sync_uses_the_settings_of_the_engine(tmp_path: Path, folder: Path) -> None:
     small = Settings(database_url=f"sqlite:///{tmp_path / 'a.db'}", max_document_bytes=35)
     with Engine(settings=small, scorer=FakeScorer()) as engine:
-        result = sync(engine, folder)
+        result = engine.maintenance.sync(folder)
     assert names(result.failed, folder) == ["fire.md"]
     assert "limit" in result.failed[0].reason

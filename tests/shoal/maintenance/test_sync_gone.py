@@ -14,7 +14,7 @@ from libraries import follow, make
 from shoal.cli.app import run
 from shoal.engine import Engine
 from shoal.formats.folder_listing import LINK
-from shoal.maintenance.sync import apply, sync
+from shoal.maintenance.sync import apply
 from shoal.maintenance.sync.apply import MOUNT_POINT_DOCUMENTS, EmptyFolderError
 from shoal.maintenance.sync.plan import make_plan
 from shoal.settings import Settings
@@ -38,8 +38,8 @@ def library(tmp_path: Path) -> Path:
 def texts(library: Path) -> dict[str, str]:
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         return {
-            str(document.source_path): engine.content(document.id)
-            for document in engine.documents(limit=1000).documents
+            str(document.source_path): engine.documents.content(document.id)
+            for document in engine.documents.list(limit=1000).documents
         }
 
 
@@ -71,10 +71,10 @@ def test_given_format_stays_when_the_file_changes(library: Path, folder: Path) -
     follow(library, folder)
     with Engine(db_path=library, scorer=FakeScorer()) as engine:
         changed = next(
-            document for document in engine.documents().documents if document.source_path == str(file)
+            document for document in engine.documents.list().documents if document.source_path == str(file)
         )
         assert (changed.format, changed.n_chunks) == ("markdown", 1)
-        assert [section.path for section in engine.document(changed.id).sections] == [("Heat",)]
+        assert [section.path for section in engine.documents.get(changed.id).sections] == [("Heat",)]
 
 
 def test_files_of_other_types_are_counted_and_skipped(library: Path, folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_file_without_text_keeps_its_document(
     (folder / "rain.md").write_bytes(new_content)
     settings = Settings(database_url=f"sqlite:///{library}", max_document_bytes=200)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        result = sync(engine, folder, delete=True)
+        result = engine.maintenance.sync(folder, delete=True)
     assert result.deleted == ()
     assert [(failure.name, failure.is_refused) for failure in result.failed] == [
         (str(folder / "rain.md"), True)

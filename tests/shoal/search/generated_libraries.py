@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
@@ -93,7 +94,9 @@ def rank_by_reefs(
 ) -> list[Ranked]:
     """The first `n` chunks by the reef signal, from postings in memory or, without them, in SQL."""
     reefs = tuple(query)
-    profile = QueryProfile(reefs, QueryInfo(None, 0.0, 1.0, reefs, ()), matched_words=1)
+    profile = QueryProfile(
+        reefs, QueryInfo(None, 0.0, 1.0, reefs, ()), matched_words=1, topic=FakeScorer().score("")
+    )
     analyzed_query = AnalyzedQuery(
         ParsedQuery("", (), (), ()), profile, None, ONE_SIGNAL[SearchMode.reef], None, ()
     )
@@ -104,7 +107,7 @@ def rank_by_reefs(
 
 
 def fill(database: Database, library: Library) -> None:
-    with database.write() as connection:
+    with database.write() as transaction:
         for i, (chunks, tags, coverage, form, title) in enumerate(library):
             scored = make_scored(
                 [f"text {i} {j} {chunk[3]}" for j, chunk in enumerate(chunks)],
@@ -118,7 +121,7 @@ def fill(database: Database, library: Library) -> None:
                 source_path=f"{i % 3}.md",
                 metadata=metadata_of(i),
             )
-            document_writer.insert_document(connection, scored, now=timestamp())
+            document_writer.insert_document(transaction, scored, now=timestamp())
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.engine import Engine
 from shoal.errors import QueryError
-from shoal.maintenance.evaluation import Configuration, JudgementError, evaluate, read_judged_queries
+from shoal.maintenance.evaluation import Configuration, JudgementError, read_judged_queries
 
 LEXICAL = Configuration("lexical", {"mode": "lexical"})
 DOCUMENTS = {
@@ -37,8 +37,8 @@ def judged_queries(*lines: dict[str, Any]) -> Any:
 
 def quality(engine: Engine, relevant: Any, query: str = "tide", **arguments: Any) -> Any:
     """The quality of one lexical search with one judged query."""
-    return evaluate(
-        engine, judged_queries({"query": query, "relevant": relevant}), [LEXICAL], **arguments
+    return engine.maintenance.evaluate(
+        judged_queries({"query": query, "relevant": relevant}), [LEXICAL], **arguments
     ).configurations[0]
 
 
@@ -87,11 +87,11 @@ def test_ways_are_compared_with_the_first_query_by_query(engine: Engine) -> None
         {"query": "winter", "relevant": ["Shore"]},
     )
     nothing = Configuration("nothing", {"mode": "lexical", "tags": ["no such tag"]})
-    evaluation = evaluate(engine, questions, [LEXICAL, nothing])
+    evaluation = engine.maintenance.evaluate(questions, [LEXICAL, nothing])
     words, none = evaluation.configurations
     assert (words.configuration, words.n_better, words.n_worse) == ("lexical", 0, 0)
     assert (none.n_better, none.n_worse, none.n_missed) == (0, 2, 3)
-    assert evaluate(engine, questions, [nothing, LEXICAL]).configurations[1].n_better == 2
+    assert engine.maintenance.evaluate(questions, [nothing, LEXICAL]).configurations[1].n_better == 2
     assert [query.query for query in evaluation.queries] == ["tide", "flour", "winter"]
     assert [query.ndcg["nothing"] for query in evaluation.queries] == [0, 0, 0]
     assert words.ndcg == pytest.approx(sum(query.ndcg["lexical"] for query in evaluation.queries) / 3)
@@ -101,7 +101,7 @@ def test_missing_documents_are_reported_and_left_out(engine: Engine) -> None:
     questions = judged_queries(
         {"query": "tide", "relevant": ["tides.md", "gone.md"]}, {"query": "salt", "relevant": ["gone.md"]}
     )
-    evaluation = evaluate(engine, questions, [LEXICAL])
+    evaluation = engine.maintenance.evaluate(questions, [LEXICAL])
     missing = [(document.line, document.name) for document in evaluation.missing]
     assert missing == [(1, "gone.md"), (2, "gone.md")]
     assert evaluation.n_queries == 1
@@ -114,7 +114,7 @@ def test_several_chunks_of_a_document_count_as_one_document(tmp_path: Path) -> N
         library.ingest(title="Long", content=long, format="markdown")
         library.ingest(title="Short", content="A tide is a slow wave, and much else may be said of the sea.")
         questions = judged_queries({"query": "tide", "relevant": ["Long", "Short"]})
-        evaluation = evaluate(library, questions, [LEXICAL], depth=2)
+        evaluation = library.maintenance.evaluate(questions, [LEXICAL], depth=2)
     assert evaluation.configurations[0].recall == 1
 
 
@@ -149,6 +149,6 @@ def test_invalid_line_is_named(line: str, reason: str) -> None:
 
 def test_empty_lines_are_skipped_but_counted(engine: Engine) -> None:
     lines = ["\n", '{"query": "tide", "relevant": ["gone.md", "Tides"]}\n', "  \n"]
-    assert evaluate(engine, read_judged_queries(lines), [LEXICAL]).missing[0].line == 2
+    assert engine.maintenance.evaluate(read_judged_queries(lines), [LEXICAL]).missing[0].line == 2
     with pytest.raises(JudgementError, match="no judged queries"):
         read_judged_queries(["\n"])

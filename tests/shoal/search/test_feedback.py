@@ -149,8 +149,8 @@ def test_query_without_reefs_gets_no_feedback(engine: Engine) -> None:
 
 def test_chunks_scored_with_other_data_are_no_feedback_chunks(engine: Engine) -> None:
     scored = make_scored(["State, state and state of things."], title="Strange", data_checksum="0" * 64)
-    with engine.database.write() as connection:
-        document_writer.insert_document(connection, scored, now=timestamp())
+    with engine.database.write() as transaction:
+        document_writer.insert_document(transaction, scored, now=timestamp())
     assert [chunk.document_title for chunk in engine.explain("state").feedback] == ["Glass"]
 
 
@@ -168,7 +168,7 @@ def test_feedback_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
 
 def test_deleted_documents_give_no_feedback(engine: Engine) -> None:
     (feedback_chunk,) = engine.explain("state").feedback
-    engine.delete_document(feedback_chunk.document_id)
+    engine.documents.delete(feedback_chunk.document_id)
     assert engine.explain("state").feedback == ()
 
 

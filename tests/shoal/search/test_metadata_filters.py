@@ -61,7 +61,9 @@ def equal(stored: Any, required: Any) -> bool:
 
 
 def eligible_chunks(snapshot: Snapshot, metadata: dict[str, Any]) -> set[int]:
-    compiled_filters = compile_filters(make_filters({"metadata": metadata}, Settings()), SCORER)
+    compiled_filters = compile_filters(
+        make_filters({"metadata": metadata}, Settings()), SCORER, label_threshold=0.5
+    )
     if not compiled_filters:
         return {row[0] for row in snapshot.rows("SELECT id FROM chunks")}
     return {row[0] for row in snapshot.rows(compiled_filters.eligible, compiled_filters.parameters)}
@@ -84,10 +86,10 @@ def test_metadata_filter_compares_top_level_values_like_json(
     pairs = st.tuples(keys, scalars) | (st.sampled_from(stored_pairs) if stored_pairs else st.nothing())
     required = dict(drawn.draw(st.lists(pairs, max_size=2)))
     with open_library([]) as database:
-        with database.write() as connection:
+        with database.write() as transaction:
             for i, metadata in enumerate(stored):
                 scored = make_scored([f"text {i}"], metadata=metadata)
-                document_writer.insert_document(connection, scored, now=timestamp())
+                document_writer.insert_document(transaction, scored, now=timestamp())
         with database.snapshot() as snapshot:
             expected = {
                 i
@@ -99,12 +101,14 @@ def test_metadata_filter_compares_top_level_values_like_json(
 
 def test_metadata_filter_uses_the_index_of_documents_with_metadata() -> None:
     """No document row is read."""
-    compiled_filters = compile_filters(SearchFilters(metadata={"lang": "de", "year": 1}), SCORER)
+    compiled_filters = compile_filters(
+        SearchFilters(metadata={"lang": "de", "year": 1}), SCORER, label_threshold=0.5
+    )
     with open_library([]) as database, database.snapshot() as snapshot:
         plan = snapshot.rows(f"EXPLAIN QUERY PLAN {compiled_filters.eligible}", compiled_filters.parameters)
         lines = [row["detail"] for row in plan if row["detail"].split()[:2] == ["SCAN", "d"]]
         assert lines == ["SCAN d USING COVERING INDEX idx_documents_metadata"] * 2
-        by_path = compile_filters(SearchFilters(source_path=("a", "b")), SCORER)
+        by_path = compile_filters(SearchFilters(source_path=("a", "b")), SCORER, label_threshold=0.5)
         plan = snapshot.rows(f"EXPLAIN QUERY PLAN {by_path.eligible}", by_path.parameters)
         assert any("idx_documents_source_path" in row["detail"] for row in plan)
 

@@ -154,9 +154,8 @@ LONG_PHRASE = " ".join(f"w{i}x" for i in range(200))
 )
 def test_words_beyond_a_limit_are_ignored_with_a_warning(engine: Engine, query: str, warning: str) -> None:
     statements: list[str] = []
-    with engine.database.snapshot():
-        pass
-    (connection,) = engine.database._readers
+    with engine.database.snapshot() as snapshot:
+        connection = snapshot.connection
     connection.set_trace_callback(statements.append)
     try:
         reply, _ = engine.search_and_explain(query, include_scores=True)
@@ -187,6 +186,29 @@ def test_words_beyond_a_limit_are_ignored_with_a_warning(engine: Engine, query: 
 )
 def test_phrases_are_highlighted_as_one_span(query: str, highlighted: list[str]) -> None:
     text = "Rain: the heavy, rain and wind. RAINS, a B-17 and Cafés"
+    (spans,) = find_highlights([text], make_highlighter(parse(query), SearchMode.hybrid))
+    assert [text[start:end] for start, end in spans] == highlighted
+
+
+@pytest.mark.parametrize(
+    ("query", "highlighted"),
+    [
+        ("experiments", ["Experiment", "experimented", "experimenting"]),
+        ("experience", ["experience", "experiences"]),
+        ("sky", ["skies"]),
+        ("stop", ["stopped"]),
+        ("carry", ["carried"]),
+        ("die", ["dying"]),
+        ("organ", []),
+        ('"organ experiment"', []),
+        ('"organization of experiences"', ["organization of experience"]),
+    ],
+)
+def test_words_that_share_only_the_stem_are_not_highlighted(query: str, highlighted: list[str]) -> None:
+    text = (
+        "Experiment, experimented, experimenting; the organization of experience. Experimental "
+        "experiences stopped, carried by dying skies."
+    )
     (spans,) = find_highlights([text], make_highlighter(parse(query), SearchMode.hybrid))
     assert [text[start:end] for start, end in spans] == highlighted
 

@@ -85,6 +85,19 @@ def test_words_apart_do_not_match_a_phrase() -> None:
     assert of_together[0] == MatchedTerm('"B 17"', ("headings", "text"))
 
 
+def test_terms_matched_only_by_their_stem_name_the_words(engine: Engine) -> None:
+    terms = parse_query('experiments "general theory"', max_words=10).terms
+    other = ChunkTexts("Experience", [], "The generation of theories from experience.", [])
+    both = ChunkTexts("Experience", [], "An experiment.", ["experiments"])
+    phrase = ChunkTexts("", [], "Generals, theories; generations: theory.", [])
+    of_other, of_both, of_phrase = find_matched_terms(terms, {}, [other, both, phrase])
+    assert of_other == (MatchedTerm("experiments", ("title", "text"), "Experience"),)
+    assert of_both == (MatchedTerm("experiments", ("title", "text")),)
+    assert of_phrase == (MatchedTerm('"general theory"', ("text",)),)
+    (only,) = find_matched_terms(terms, {}, [ChunkTexts("", [], "Generation theory.", [])])
+    assert only == (MatchedTerm('"general theory"', ("text",), "Generation theory"),)
+
+
 def test_tag_matches_in_another_case(engine: Engine) -> None:
     assert matched(engine, "rain", "Courts of law") == {"rain": ("headings", "tag")}
 

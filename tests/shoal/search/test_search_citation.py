@@ -40,7 +40,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 def test_result_can_be_located_in_its_document(engine: Engine) -> None:
     result = engine.search("lava of volcanoes").results[0]
-    content = engine.content(result.document_id)
+    content = engine.documents.content(result.document_id)
     assert content[result.start_char : result.end_char] == result.text
     lines = content.split("\n")[result.start_line - 1 : result.end_line]
     assert "\n".join(lines) == result.text
@@ -55,7 +55,7 @@ def test_highlights_are_the_words_of_the_query_in_any_inflection(engine: Engine)
 
 
 def test_result_has_neighbours_on_request(engine: Engine) -> None:
-    chunks = engine.chunks(1).chunks
+    chunks = engine.documents.chunks(1).chunks
     middle = engine.search("volcano lava", context=1).results[0]
     i = middle.chunk_index
     assert [chunk.chunk_id for chunk in middle.before] == [chunks[i - 1].id]
@@ -68,7 +68,9 @@ def test_result_has_neighbours_on_request(engine: Engine) -> None:
 
 def test_shared_reefs_add_up_to_the_score_in_mode_reef(engine: Engine) -> None:
     reply = engine.search("rain and lava", mode="reef", include_scores=True, max_per_document=None)
-    norms = {chunk.id: sum(r.z_score**2 for r in chunk.reefs) ** 0.5 for chunk in engine.chunks(1).chunks}
+    norms = {
+        chunk.id: sum(r.z_score**2 for r in chunk.reefs) ** 0.5 for chunk in engine.documents.chunks(1).chunks
+    }
     assert len(reply.results) > 1
     for result in reply.results:
         assert result.shared_reefs is not None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from fake_scorer import FakeScorer
 from generated_libraries import (
     MANY,
     N_REEFS,
@@ -62,7 +63,7 @@ def analyze(
     query: str, reefs: Sequence[QueryReef], mode: SearchMode, hybrid_weights: Weights
 ) -> AnalyzedQuery:
     info = QueryInfo(None, 0.0, 1.0, tuple(reefs), ())
-    profile = QueryProfile(tuple(reefs), info, matched_words=1)
+    profile = QueryProfile(tuple(reefs), info, matched_words=1, topic=FakeScorer().score(""))
     parsed = parse_query(query, max_words=64)
     return AnalyzedQuery(parsed, profile, None, ONE_SIGNAL.get(mode, hybrid_weights), None, ())
 
@@ -82,7 +83,7 @@ def ranking_of(
     *,
     in_memory: bool = False,
 ) -> Ranking:
-    compiled_filters = compile_filters(search_filters, SCORER).and_of_query(
+    compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5).and_of_query(
         query.parsed, with_required=mode is not SearchMode.reef
     )
     query = dataclasses.replace(query, term_statistics=find_term_statistics(snapshot, query.parsed.terms))
@@ -263,7 +264,7 @@ def test_filters_and_pages_select_from_the_same_ranking(
     )
     with open_library(library) as database, database.snapshot() as snapshot:
         chunks = {chunk.id: chunk for chunk in all_chunks(snapshot)}
-        compiled_filters = compile_filters(search_filters, SCORER)
+        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
         eligible = set(chunks)
         if compiled_filters:
             rows = snapshot.rows(compiled_filters.eligible, compiled_filters.parameters)

@@ -36,8 +36,8 @@ from shoal.support.clock import timestamp
 
 
 def store(database: Database, scored: ScoredDocument) -> int:
-    with database.write() as connection:
-        return document_writer.insert_document(connection, scored, now=timestamp())
+    with database.write() as transaction:
+        return document_writer.insert_document(transaction, scored, now=timestamp())
 
 
 def rescore(database: Database, document_id: int, profile: Any, version: int) -> None:
@@ -46,9 +46,9 @@ def rescore(database: Database, document_id: int, profile: Any, version: int) ->
         old = get_chunks(snapshot, document_id).chunks
     new = make_scored([chunk.text for chunk in old], [profile] * len(old)).chunks
     due = [(stored.id, rescored, True) for stored, rescored in zip(old, new, strict=True)]
-    with database.write() as connection:
+    with database.write() as transaction:
         document_writer.rescore_chunks(
-            connection, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
+            transaction, document_id, due, vocabulary_version=version, data_checksum=CHECKSUM
         )
 
 
@@ -80,7 +80,7 @@ def test_memory_and_sql_give_the_same_ranking(
     limit: int | None,
     n: int,
 ) -> None:
-    compiled_filters = compile_filters(search_filters, SCORER)
+    compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
     with open_library(library) as database, database.snapshot() as snapshot:
         in_memory, in_sql = (
             rank_by_reefs(snapshot, query, compiled_filters, loaded, n=n, max_per_document=limit)
@@ -116,8 +116,8 @@ def test_cached_postings_follow_added_deleted_and_rescored_chunks(
                 texts = [f"text {number} {j}" for j in range(len(detail[0]))]
                 stored.append(store(database, make_scored(texts, [chunk[0] for chunk in detail[0]])))
             elif action == "delete" and stored:
-                with database.write() as connection:
-                    document_writer.delete_document(connection, stored.pop(detail % len(stored)))
+                with database.write() as transaction:
+                    document_writer.delete_document(transaction, stored.pop(detail % len(stored)))
             elif action == "rescore" and stored:
                 rescore(database, stored[detail[0] % len(stored)], detail[1], version=number + 1)
             elif action == "reopen" and older:
@@ -145,8 +145,8 @@ def test_older_snapshot_gets_its_own_postings_or_none(database: Database) -> Non
         with database.snapshot() as after:
             cache.load(after, N_REEFS)
         assert ranking(before, cache.of(before, N_REEFS), query) == expected
-        with database.write() as connection:
-            document_writer.delete_document(connection, 1)
+        with database.write() as transaction:
+            document_writer.delete_document(transaction, 1)
         with database.snapshot() as after:
             cache.load(after, N_REEFS)
         assert cache.of(before, N_REEFS) is None, "its postings are no longer cached"

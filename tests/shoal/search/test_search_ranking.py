@@ -173,7 +173,7 @@ def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
     with open_library(library) as database, database.snapshot() as snapshot:
         everything = rank(snapshot, query, NO_FILTERS, n=1000, max_per_document=None)
         eligible = [chunk for chunk in everything if meets(snapshot, chunk.chunk_id, search_filters)]
-        compiled_filters = compile_filters(search_filters, SCORER)
+        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
         ranked = rank(snapshot, query, compiled_filters, n=n, max_per_document=limit)
         assert ranked == at_most(limit, eligible)[:n]
 
@@ -229,35 +229,35 @@ def test_ranking_reads_only_the_postings_of_the_query(database: Database) -> Non
     plan = plan_of(ranking.DOCUMENTS_OF.format(ids=":id_0, :id_1"), {"id_0": 1, "id_1": 2})
     assert "SEARCH chunks USING INTEGER PRIMARY KEY (rowid=?)" in plan, plan
     for search_filters in (SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
-        compiled_filters = compile_filters(search_filters, SCORER)
+        compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
         plan = plan_of(compiled_filters.eligible, compiled_filters.parameters)
         tables = {"chunks", "documents", "chunk_reefs", "reef_postings", "c", "p", "d"}
         assert not [line for line in plan if line.split()[0] == "SCAN" and line.split()[1] in tables], plan
 
 
 def test_created_filters_compare_times(database: Database) -> None:
-    with database.write() as connection:
+    with database.write() as transaction:
         for day in (1, 2, 3):
             now = f"2026-01-0{day}T00:00:00.000Z"
-            document_writer.insert_document(connection, make_scored([f"day {day}"]), now=now)
+            document_writer.insert_document(transaction, make_scored([f"day {day}"]), now=now)
     search_filters = SearchFilters(
         created_after="2026-01-02T00:00:00.000Z", created_before="2026-01-03T00:00:00.000Z"
     )
-    compiled_filters = compile_filters(search_filters, SCORER)
+    compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
     with database.snapshot() as snapshot:
         ranked = in_sql(snapshot, [QueryReef(1, "r", 1.0)], compiled_filters, n=9, max_per_document=None)
     assert [chunk.document_id for chunk in ranked] == [2]
 
 
 def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> None:
-    with database.write() as connection:
-        document_writer.insert_document(connection, make_scored(["ours"]), now=timestamp())
+    with database.write() as transaction:
+        document_writer.insert_document(transaction, make_scored(["ours"]), now=timestamp())
     with database.snapshot() as snapshot:
         assert not reef_ranking.any_other_data(snapshot, CHECKSUM)
-    with database.write() as connection:
+    with database.write() as transaction:
         for other in ("0" * 64, "~" * 64):
             scored = dataclasses.replace(make_scored([f"theirs {other[0]}"]), data_checksum=other)
-            document_writer.insert_document(connection, scored, now=timestamp())
+            document_writer.insert_document(transaction, scored, now=timestamp())
     with database.snapshot() as snapshot:
         assert reef_ranking.any_other_data(snapshot, CHECKSUM)
         assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
@@ -295,6 +295,6 @@ def test_search_statements_scan_no_table(database: Database) -> None:
 
 
 def store(database: Database) -> None:
-    with database.write() as connection:
-        number = connection.exec_driver_sql("SELECT COUNT(*) FROM documents").scalar()
-        document_writer.insert_document(connection, make_scored([f"text {number}"]), now=timestamp())
+    with database.write() as transaction:
+        number = transaction.value("SELECT COUNT(*) FROM documents")
+        document_writer.insert_document(transaction, make_scored([f"text {number}"]), now=timestamp())

@@ -206,5 +206,7 @@ def test_reefs_and_islands_must_exist(field: str, filters: dict[str, list[int]])
         reefs=[SimpleNamespace(id=i, island_id=0) for i in range(5)], islands=[SimpleNamespace(id=0)]
     )
     with pytest.raises(QueryError) as error:
-        compile_filters(make_request("rain", settings=SETTINGS, filters=filters).filters, scorer)
+        compile_filters(
+            make_request("rain", settings=SETTINGS, filters=filters).filters, scorer, label_threshold=0.5
+        )
     assert error.value.field == field

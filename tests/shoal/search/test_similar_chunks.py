@@ -31,7 +31,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 def only_chunk(engine: Engine, document_id: int) -> int:
-    return engine.chunks(document_id).chunks[0].id
+    return engine.documents.chunks(document_id).chunks[0].id
 
 
 def test_most_similar_chunk_of_another_document_comes_first(engine: Engine) -> None:
@@ -65,20 +65,21 @@ def test_similar_raises_not_found_for_a_missing_chunk(engine: Engine) -> None:
             engine.similar(chunk_id)
 
 
-def test_main_reefs_are_the_top_reefs_of_most_chunks(engine: Engine) -> None:
+def test_main_reefs_are_the_first_labels_of_most_chunks(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot:
-        reefs = main_reefs(snapshot, [1, 2, 3, 4], 1)
+        reefs = main_reefs(snapshot, [1, 2, 3, 4], 1, label_threshold=0.5)
     assert reefs[1][0].reef_name == reefs[2][0].reef_name != reefs[3][0].reef_name
     assert 4 not in reefs
 
 
-def test_chunks_of_a_reef_are_ordered_by_share(engine: Engine) -> None:
+def test_chunks_of_a_reef_are_ordered_by_probability(engine: Engine) -> None:
     with engine.database.snapshot() as snapshot:
-        reef_id = main_reefs(snapshot, [1], 1)[1][0].reef_id
-        chunks = find_reef_chunks(snapshot, reef_id, 10)
+        reef_id = main_reefs(snapshot, [1], 1, label_threshold=0.5)[1][0].reef_id
+        chunks = find_reef_chunks(snapshot, reef_id, 10, label_threshold=0.5)
     assert {chunk.document_title for chunk in chunks} == {"Fire", "More fire"}
-    assert [chunk.share for chunk in chunks] == sorted((chunk.share for chunk in chunks), reverse=True)
-    assert all(0 < chunk.share <= 1 for chunk in chunks)
+    probabilities = [chunk.probability for chunk in chunks]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert all(0.5 <= probability <= 1 for probability in probabilities)
 
 
 def test_frequent_tags_come_first(engine: Engine) -> None:

@@ -54,6 +54,15 @@ def test_suggestions_are_few_and_have_one_inflection_each(engine: Engine) -> Non
     assert "plants" not in suggested
 
 
+def test_suggestions_are_words_of_the_library(engine: Engine) -> None:
+    # The scorer knows "volcano" and "wage".
+    assert suggestions(engine, "volcanoo wagee") == {"volcanoo": (), "wagee": ()}
+    # "sailing" is not in the library, but its inflection "sailed" is.
+    assert suggestions(engine, "sailingg sailex") == {"sailingg": ("sailed",), "sailex": ("sailed",)}
+    # "illness" has only the stem of "ill".
+    assert suggestions(engine, "ilness") == {"ilness": ()}
+
+
 def test_words_have_the_number_of_chunks_that_contain_them(engine: Engine) -> None:
     words = {
         word.text: word.n_chunks for word in engine.explain("the Darwin storms qwrtpxz 1859 plant").words

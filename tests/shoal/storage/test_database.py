@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from shoal.errors import DatabaseUnavailableError, SchemaError
+from shoal.errors import DatabaseUnavailableError, SchemaError, StorageError
 from shoal.storage import database as module
-from shoal.storage.database import Database, listed
+from shoal.storage.database import Database, Snapshot, Transaction, listed
 
 COUNT = "SELECT COUNT(*) FROM workers"
 
 
 def add_worker(database: Database, name: str) -> None:
-    with database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO workers VALUES (?, 'host', 1, 1, '1', 'then', 0)", (name,))
+    with database.write() as transaction:
+        transaction.execute(
+            "INSERT INTO workers VALUES (:name, 'host', 1, 1, '1', 'then', 0)", {"name": name}
+        )
 
 
 def test_a_snapshot_does_not_see_later_writes(database: Database) -> None:
@@ -31,11 +36,11 @@ def test_a_snapshot_does_not_see_later_writes(database: Database) -> None:
 
 
 def test_a_new_reader_does_not_wait_for_a_writer(database: Database) -> None:
-    with database.write() as connection:
-        connection.exec_driver_sql("DELETE FROM workers")
+    with database.write() as transaction:
+        transaction.execute("DELETE FROM workers")
         other = Database(database.url)
-        with other.snapshot() as snapshot, other.read() as reader:
-            assert snapshot.value(COUNT) == reader.exec_driver_sql(COUNT).scalar() == 0
+        with other.snapshot() as snapshot:
+            assert snapshot.value(COUNT) == 0
         other.close()
 
 
@@ -57,8 +62,8 @@ def test_listed_makes_placeholders_and_parameters() -> None:
 
 def test_a_write_that_raises_is_rolled_back(database: Database) -> None:
     def fail() -> None:
-        with database.write() as connection:
-            connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
+        with database.write() as transaction:
+            transaction.execute("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -168,3 +173,110 @@ def test_closing_the_last_connection_removes_the_wal(database: Database) -> None
     assert not wal.exists()
     with sqlite3.connect(database.path) as connection:
         assert connection.execute(COUNT).fetchone() == (1,)
+
+
+INSERT = "INSERT INTO workers VALUES (:name, 'host', :pid, 1, '1', 'then', 0)"
+
+
+def in_transaction(database: Database) -> list[bool]:
+    return [connection.in_transaction for connection in database._idle]
+
+
+def test_writes_report_changed_rows_and_read_their_own_changes(database: Database) -> None:
+    with database.write() as transaction:
+        assert transaction.execute(INSERT, {"name": "a", "pid": 1}) == 1
+        assert transaction.write_many(INSERT, [{"name": name, "pid": 2} for name in "bc"]) == 2
+        assert transaction.write_many(INSERT, []) == 0
+        assert transaction.write_many("UPDATE workers SET pid = ? WHERE pid = ?", [(4, 1), (5, 9)]) == 1
+        assert transaction.execute("UPDATE workers SET pid = 3 WHERE pid = 2") == 2
+        assert transaction.first("DELETE FROM workers WHERE pid = 4 RETURNING name, pid")["name"] == "a"
+        assert transaction.value(COUNT) == 2
+    with database.snapshot() as snapshot:
+        assert list(snapshot.tuples("SELECT name, pid FROM workers ORDER BY name")) == [("b", 3), ("c", 3)]
+
+
+def test_a_violated_constraint_is_the_drivers_error(database: Database) -> None:
+    add_worker(database, "a")
+    with pytest.raises(sqlite3.IntegrityError):
+        add_worker(database, "a")
+
+
+def test_one_thread_reuses_one_connection_for_reads_and_writes(database: Database) -> None:
+    with database.snapshot() as snapshot:
+        connection = snapshot.connection
+    for _ in range(3):
+        with database.write() as transaction:
+            assert transaction.connection is connection
+        with database.snapshot() as snapshot:
+            assert snapshot.connection is connection
+    assert database._idle == [connection]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, sqlite3.OperationalError])
+def test_no_connection_returns_to_the_pool_inside_a_transaction(
+    database: Database, error: type[BaseException]
+) -> None:
+    def fail(block: Callable[[], AbstractContextManager[Snapshot]]) -> None:
+        with block() as transaction:
+            transaction.rows(INSERT.replace("INSERT", "EXPLAIN INSERT"), {"name": "a", "pid": 1})
+            if isinstance(transaction, Transaction):
+                transaction.execute(INSERT, {"name": "a", "pid": 1})
+            raise error
+
+    for block in (database.write, database.snapshot):
+        with pytest.raises((error, StorageError)):
+            fail(block)
+        assert in_transaction(database) == [False]
+    add_worker(database, "a")
+
+
+def test_an_interrupt_right_after_the_begin_rolls_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C may arrive before the block that would roll back."""
+
+    def interrupted(_: sqlite3.Connection) -> Transaction:
+        raise KeyboardInterrupt
+
+    add_worker(database, "a")
+    monkeypatch.setattr(module, "Transaction", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        add_worker(database, "b")
+    monkeypatch.undo()
+    assert in_transaction(database) == [False]
+    add_worker(database, "c")
+
+
+def test_a_connection_whose_rollback_fails_is_closed(database: Database) -> None:
+    class Broken(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if sql == "ROLLBACK":
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(sql, *parameters)
+
+    broken = sqlite3.connect(database.path, factory=Broken, isolation_level=None)
+    with database.snapshot():
+        pass
+    database._idle.pop().close()
+    database._idle.append(broken)
+    with pytest.raises(StorageError), database.snapshot():
+        pass
+    assert database._idle == []
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        broken.cursor()
+    add_worker(database, "a")
+
+
+@pytest.mark.parametrize("method", ["snapshot", "write"])
+def test_a_result_that_is_not_read_to_the_end_keeps_no_old_state(database: Database, method: str) -> None:
+    for name in "abc":
+        add_worker(database, name)
+    with getattr(database, method)() as snapshot:
+        names = snapshot.tuples("SELECT name FROM workers")
+        assert next(names) == ("a",)
+    other = Database(database.url)
+    add_worker(other, "d")
+    other.close()
+    add_worker(database, "e")
+    with database.snapshot() as snapshot:
+        assert snapshot.value(COUNT) == 5

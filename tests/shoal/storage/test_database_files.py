@@ -14,8 +14,10 @@ NAMES = "SELECT name FROM workers ORDER BY name"
 
 
 def add_worker(database: Database, name: str) -> None:
-    with database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO workers VALUES (?, 'host', 1, 1, '1', 'then', 0)", (name,))
+    with database.write() as transaction:
+        transaction.execute(
+            "INSERT INTO workers VALUES (:name, 'host', 1, 1, '1', 'then', 0)", {"name": name}
+        )
 
 
 def names(database: Database) -> list[str]:
@@ -62,8 +64,8 @@ def test_commits_before_the_removal_of_the_wal_are_kept(database: Database, tmp_
 
 def test_the_removal_of_the_wal_during_a_write_is_detected(database: Database, tmp_path: Path) -> None:
     def write() -> None:
-        with database.write() as connection:
-            connection.exec_driver_sql("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
+        with database.write() as transaction:
+            transaction.execute("INSERT INTO workers VALUES ('a', 'host', 1, 1, '1', 'then', 0)")
             Path(f"{database.path}-wal").unlink()
 
     assert names(database) == []

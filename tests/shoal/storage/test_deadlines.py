@@ -21,13 +21,11 @@ def test_a_statement_is_interrupted_at_the_deadline(database: Database) -> None:
     database.read_timeout = 0.3
     with pytest.raises(ReadTimeoutError, match="seconds and was stopped"), database.snapshot() as snapshot:
         snapshot.value(ENDLESS)
-    with pytest.raises(ReadTimeoutError), database.read() as connection:
-        connection.exec_driver_sql(ENDLESS).scalar()
     database.read_timeout = 30
-    # The same connections are used, and nothing interrupts them any more.
+    # The same connection is used, and nothing interrupts it any more.
     for _ in range(20):
-        with database.snapshot() as snapshot, database.read() as connection:
-            assert snapshot.value("SELECT 1") == connection.exec_driver_sql("SELECT 1").scalar() == 1
+        with database.snapshot() as snapshot:
+            assert snapshot.value("SELECT 1") == 1
 
 
 def test_time_between_statements_counts(database: Database) -> None:
@@ -61,8 +59,8 @@ def test_unlimited_reads_and_writes_have_no_deadline(database: Database) -> None
         assert snapshot.value(LONG) == 3_000_000
         time.sleep(0.1)
         assert snapshot.value("SELECT 1") == 1
-    with database.write() as connection:
-        assert connection.exec_driver_sql(LONG).scalar() == 3_000_000
+    with database.write() as transaction:
+        assert transaction.value(LONG) == 3_000_000
 
 
 def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
@@ -72,7 +70,7 @@ def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
     def read_endlessly() -> None:
         with database.snapshot() as snapshot:
             snapshot._deadline._end = time.monotonic() - 1
-            snapshot._connection.execute(ENDLESS).fetchall()
+            snapshot.connection.execute(ENDLESS).fetchall()
 
     def read_past_deadline() -> None:
         for _ in range(10):
@@ -97,8 +95,8 @@ def test_a_late_interrupt_does_not_hit_another_read(database: Database) -> None:
     assert failures == []
 
 
-def test_at_most_max_readers_connections_stay_open(database: Database) -> None:
-    barrier = threading.Barrier(module.MAX_READERS + 5)
+def test_at_most_max_idle_connections_stay_open(database: Database) -> None:
+    barrier = threading.Barrier(module.MAX_IDLE + 5)
 
     def read() -> None:
         with database.snapshot():
@@ -109,4 +107,4 @@ def test_at_most_max_readers_connections_stay_open(database: Database) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(database._readers) == module.MAX_READERS
+    assert len(database._idle) == module.MAX_IDLE

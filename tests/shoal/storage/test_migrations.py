@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
@@ -51,26 +50,26 @@ def test_an_empty_database_is_migrated_once(empty: Database) -> None:
 
 
 def upgrade_in_process(
-    url: str, barrier: multiprocessing.synchronize.Barrier, answers: multiprocessing.Queue
+    url: str, barrier: multiprocessing.synchronize.Barrier, results: multiprocessing.Queue
 ) -> None:  # type: ignore[type-arg]
     database = Database(url)
     barrier.wait()
     try:
-        answers.put(migrate.upgrade(database))
+        results.put(migrate.upgrade(database))
     except BaseException as error:
-        answers.put(repr(error))
+        results.put(repr(error))
 
 
 def test_processes_that_start_together_migrate_once(empty: Database) -> None:
     context = multiprocessing.get_context("spawn")
     n = 3
-    barrier, answers = context.Barrier(n), context.Queue()
+    barrier, results = context.Barrier(n), context.Queue()
     processes = [
-        context.Process(target=upgrade_in_process, args=(empty.url, barrier, answers)) for _ in range(n)
+        context.Process(target=upgrade_in_process, args=(empty.url, barrier, results)) for _ in range(n)
     ]
     for child in processes:
         child.start()
-    upgraded = [answers.get(timeout=60) for _ in range(n)]
+    upgraded = [results.get(timeout=60) for _ in range(n)]
     for child in processes:
         child.join()
     assert sorted(map(str, upgraded)) == ["False", "False", "True"]
@@ -79,8 +78,8 @@ def test_processes_that_start_together_migrate_once(empty: Database) -> None:
 
 def test_a_newer_schema_is_refused_and_unchanged(empty: Database) -> None:
     migrate.upgrade(empty)
-    with empty.write() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with empty.write() as transaction:
+        transaction.execute("UPDATE alembic_version SET version_num = '9999'")
     before = schema(empty.path)
     for operation in (migrate.upgrade, migrate.check):
         with pytest.raises(SchemaError, match="newer Shoal"):
@@ -123,13 +122,10 @@ LIBRARY_OF_0001 = """
 
 
 def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Database) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate.script_folder()))
-    with empty.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0001")
         for statement in LIBRARY_OF_0001.split(";\n"):
-            connection.exec_driver_sql(statement)
+            transaction.execute(statement)
     with pytest.raises(SchemaError, match="run `shoal migrate`"):
         migrate.check(empty)
     assert migrate.upgrade(empty) is True
@@ -153,11 +149,8 @@ def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Databas
 
 
 def test_migrating_renames_counters_and_the_stages_of_open_rescores(empty: Database) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate.script_folder()))
-    with empty.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0006")
         for statement in (
             "INSERT INTO tallies (name, label, value) VALUES ('searches', 'lexical', 3)",
             """INSERT INTO jobs (id, kind, status, plan, total, created_at, updated_at)
@@ -165,7 +158,7 @@ def test_migrating_renames_counters_and_the_stages_of_open_rescores(empty: Datab
             """INSERT INTO waves (job_id, n, stage, total, pending, bytes, nudged_at)
                VALUES (4, 0, 'survey', 1, 1, 4, 7.5)""",
         ):
-            connection.exec_driver_sql(statement)
+            transaction.execute(statement)
     migrate.upgrade(empty)
     with empty.snapshot() as snapshot:
         assert snapshot.tuples("SELECT name, label, value FROM counters").fetchall() == [

@@ -53,8 +53,6 @@ def test_a_damaged_value_raises_damaged_database_error(
     connection.close()
     with pytest.raises(DamagedDatabaseError, match="shoal doctor"), database.snapshot() as snapshot:
         snapshot.rows(statement)
-    with pytest.raises(DamagedDatabaseError), database.read() as reading:
-        reading.exec_driver_sql(statement).fetchall()
 
 
 @pytest.mark.parametrize(

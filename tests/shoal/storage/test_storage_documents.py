@@ -7,13 +7,13 @@ import threading
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from scored_documents import CHECKSUM, make_scored
 from waiting import until
 
 from shoal.errors import DuplicateContentError
 from shoal.models import ScoredDocument
-from shoal.storage import chunk_rows, document_writer, driver_rows, migrate
+from shoal.storage import chunk_rows, document_writer, migrate
+from shoal.storage import database as database_module
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_document
@@ -32,8 +32,8 @@ TABLES = (
 
 
 def store(database: Database, scored: ScoredDocument) -> int:
-    with database.write() as connection:
-        return document_writer.insert_document(connection, scored, now=NOW)
+    with database.write() as transaction:
+        return document_writer.insert_document(transaction, scored, now=NOW)
 
 
 def counts(database: Database) -> dict[str, int]:
@@ -49,8 +49,8 @@ def full_text_hits(database: Database, words: str) -> list[int]:
 
 def check_full_text(database: Database) -> None:
     """Raise unless the full-text index matches the texts of the chunks exactly."""
-    with database.write() as connection:
-        connection.exec_driver_sql("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
+    with database.write() as transaction:
+        transaction.execute("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
 
 
 def test_a_document_is_read_as_it_was_written(database: Database) -> None:
@@ -59,7 +59,7 @@ def test_a_document_is_read_as_it_was_written(database: Database) -> None:
     with database.snapshot() as snapshot:
         document = get_document(snapshot, document_id)
         assert get_content(snapshot, document_id) == scored.draft.content
-        page = get_chunks(snapshot, document_id)
+        page = get_chunks(snapshot, document_id, label_threshold=0.5)
     assert (document.title, document.tags, document.n_chunks) == ("A title", ("a", "b"), 2)
     assert (document.metadata, document.created_at) == ({"shelf": 3}, NOW)
     assert page.total == 2
@@ -104,11 +104,11 @@ def test_a_duplicate_error_names_the_stored_document(database: Database) -> None
 
 
 def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database: Database) -> None:
-    with database.write() as connection:
-        document_writer.insert_document(connection, make_scored(["one"]), now=NOW)
+    with database.write() as transaction:
+        document_writer.insert_document(transaction, make_scored(["one"]), now=NOW)
         with pytest.raises(DuplicateContentError):
-            document_writer.insert_document(connection, make_scored(["one"]), now=NOW)
-        document_writer.insert_document(connection, make_scored(["two"]), now=NOW)
+            document_writer.insert_document(transaction, make_scored(["one"]), now=NOW)
+        document_writer.insert_document(transaction, make_scored(["two"]), now=NOW)
     assert counts(database)["documents"] == 2
 
 
@@ -140,7 +140,7 @@ def test_a_failed_write_stores_nothing(
 def test_rows_per_statement_do_not_change_the_stored_chunks(
     database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(driver_rows, "ROWS_PER_STATEMENT", rows_per_statement)
+    monkeypatch.setattr(database_module, "ROWS_PER_STATEMENT", rows_per_statement)
     scored = make_scored(
         ["Rain.", "", "Snow.", "Hail."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}, {7: 3.0, 5: 1.0}]
     )
@@ -167,8 +167,8 @@ def test_documents_stored_together_equal_those_stored_one_by_one(
     other = Database(f"sqlite:///{tmp_path}/together.db")
     migrate.upgrade(other)
     ids_one_by_one = [store(database, scored) for scored in documents]
-    with other.write() as connection:
-        assert document_writer.insert_documents(connection, documents, now=NOW) == ids_one_by_one
+    with other.write() as transaction:
+        assert document_writer.insert_documents(transaction, documents, now=NOW) == ids_one_by_one
     for table in (*TABLES, "chunk_texts"):
         with database.snapshot() as expected, other.snapshot() as actual:
             all_rows = f"SELECT * FROM {table}"
@@ -202,8 +202,8 @@ def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> Non
         document_id = store(database, scored)
         if len(states) < 2:
             until(lambda: len(states) == 2)
-        with database.write() as connection:
-            assert document_writer.delete_document(connection, document_id)
+        with database.write() as transaction:
+            assert document_writer.delete_document(transaction, document_id)
     done.set()
     for reader in readers:
         reader.join()
@@ -215,8 +215,8 @@ def test_deleting_removes_all_rows_of_a_document_and_no_others(database: Databas
     kept = store(database, make_scored(["kept rain", "kept snow"], tags=("k",)))
     before = counts(database)
     gone = store(database, make_scored(["gone rain", "gone snow"], [{1: 1.0}, {5: 2.0}], tags=("k", "g")))
-    with database.write() as connection:
-        assert document_writer.delete_document(connection, gone) is True
+    with database.write() as transaction:
+        assert document_writer.delete_document(transaction, gone) is True
     assert counts(database) == before
     assert full_text_hits(database, "gone") == []
     assert len(full_text_hits(database, "kept")) == 2
@@ -227,14 +227,14 @@ def test_deleting_removes_all_rows_of_a_document_and_no_others(database: Databas
 
 
 def test_deleting_a_missing_document_returns_false(database: Database) -> None:
-    with database.write() as connection:
-        assert document_writer.delete_document(connection, 17) is False
+    with database.write() as transaction:
+        assert document_writer.delete_document(transaction, 17) is False
 
 
 def test_ids_are_never_reused(database: Database) -> None:
     first = store(database, make_scored(["a", "b"]))
-    with database.write() as connection:
-        document_writer.delete_document(connection, first)
+    with database.write() as transaction:
+        document_writer.delete_document(transaction, first)
     second = store(database, make_scored(["a", "b"]))
     assert second > first
     with database.snapshot() as snapshot:
@@ -244,14 +244,14 @@ def test_ids_are_never_reused(database: Database) -> None:
 def test_tags_are_merged_and_replaced(database: Database) -> None:
     document_id = store(database, make_scored(tags=("a",)))
     later = "2030-01-01T00:00:00.000Z"
-    with database.write() as connection:
-        assert document_writer.merge_tags(connection, document_id, ["a"], now=later) is False
-        assert document_writer.summary(connection, document_id) == ("A title", 1, ("a",))
-        assert document_writer.merge_tags(connection, document_id, ["b", "a"], now=later) is True
-        assert document_writer.merge_tags(connection, 99, ["b"], now=later) is False
-        assert document_writer.summary(connection, document_id)[2] == ("a", "b")
-        assert document_writer.set_tags(connection, document_id, ["c"], now=later) is True
-        assert document_writer.set_tags(connection, 99, ["c"], now=later) is False
+    with database.write() as transaction:
+        assert document_writer.merge_tags(transaction, document_id, ["a"], now=later) is False
+        assert document_writer.summary(transaction, document_id) == ("A title", 1, ("a",))
+        assert document_writer.merge_tags(transaction, document_id, ["b", "a"], now=later) is True
+        assert document_writer.merge_tags(transaction, 99, ["b"], now=later) is False
+        assert document_writer.summary(transaction, document_id)[2] == ("a", "b")
+        assert document_writer.set_tags(transaction, document_id, ["c"], now=later) is True
+        assert document_writer.set_tags(transaction, 99, ["c"], now=later) is False
     with database.snapshot() as snapshot:
         document = get_document(snapshot, document_id)
     assert (document.tags, document.created_at, document.updated_at) == (("c",), NOW, later)
@@ -268,9 +268,9 @@ def test_deleting_does_not_scan_other_documents(database: Database) -> None:
         "SELECT 1 FROM chunk_islands WHERE chunk_id = :document_id",
         "SELECT 1 FROM document_tags WHERE document_id = :document_id",
     ]
-    with database.read() as connection:
+    with database.snapshot() as snapshot:
         for statement in steps + cascades:
-            plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {statement}"), {"document_id": 1}).all()
+            plan = snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", {"document_id": 1})
             scans = [row[-1] for row in plan if row[-1].startswith("SCAN")]
             assert scans in ([], ["SCAN chunk_fts"]), (statement, plan)
 
@@ -283,9 +283,9 @@ def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Databa
 
     def rescore(version: int, has_changed: bool) -> list[tuple[object, ...]]:
         chunks = [(chunk_id, chunk, has_changed) for chunk_id, chunk in zip(ids, new, strict=True)]
-        with database.write() as connection:
+        with database.write() as transaction:
             document_writer.rescore_chunks(
-                connection, document_id, chunks, vocabulary_version=version, data_checksum=CHECKSUM
+                transaction, document_id, chunks, vocabulary_version=version, data_checksum=CHECKSUM
             )
         with database.snapshot() as snapshot:
             return [

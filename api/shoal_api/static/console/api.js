@@ -15,8 +15,8 @@ export function request(address, options = {}) {
 }
 
 // The detail of a problem document, or a message with the status.
-export async function problemOf(answer) {
-  const problem = await answer.json().catch(() => null);
+export async function problemOf(response) {
+  const problem = await response.json().catch(() => null);
   const fields = Object.entries(problem?.errors ?? {}).map(([name, messages]) => `${name} ${[messages].flat().join(", ")}`);
-  return [problem?.detail ?? problem?.title ?? `The service returned ${answer.status}`, ...fields].join("; ");
+  return [problem?.detail ?? problem?.title ?? `The service returned ${response.status}`, ...fields].join("; ");
 }

@@ -15,13 +15,13 @@ async function turnTo(address, { push = true, focus = true } = {}) {
   const { signal } = turning;
   announce("Loading", "waiting");
   try {
-    const answer = await request(address, { headers: { "Shoal-Part": "main" }, signal });
-    if (answer.status === 401) return await askForKey(address);
-    if (!answer.headers.get("Content-Type")?.startsWith("text/html")) {
-      const problem = await answer.json().catch(() => null);
-      return announce(problem?.detail ?? `The service returned ${answer.status}`);
+    const response = await request(address, { headers: { "Shoal-Part": "main" }, signal });
+    if (response.status === 401) return await askForKey(address);
+    if (!response.headers.get("Content-Type")?.startsWith("text/html")) {
+      const problem = await response.json().catch(() => null);
+      return announce(problem?.detail ?? `The service returned ${response.status}`);
     }
-    show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
+    show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
     if (push && address !== location.pathname + location.search + location.hash) history.pushState({}, "", address);
     document.title = `${main().dataset.title} · Shoal`;
     markCurrent();
@@ -59,8 +59,8 @@ function markCurrent() {
 
 async function askForKey(address) {
   forgetKey();
-  const answer = await fetch("/", { headers: { Accept: "text/html" } });
-  show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
+  const response = await fetch("/", { headers: { Accept: "text/html" } });
+  show(new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main"));
   begin(turning.signal, address);
   const problem = document.getElementById("key-problem");
   if (problem) { problem.textContent = "A valid key is needed."; problem.hidden = false; }

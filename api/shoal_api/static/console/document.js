@@ -11,7 +11,7 @@ export function readAlong(main, { signal, turnTo }) {
   const hint = `${pointed.textContent} Click a place to read it, or move with the arrow keys and press Enter.`;
   const last = starts.length - 1;
   let at = Number(ribbon.dataset.chunk ?? 0);
-  const named = (chunk) => `Passage ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no known word"}`;
+  const named = (chunk) => `Passage ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no clear subject"}`;
   const mark = (chunk) => {
     at = Math.max(0, Math.min(last, chunk));
     place(marker, starts[at] / characters);
@@ -31,7 +31,7 @@ export function readAlong(main, { signal, turnTo }) {
   ribbon.setAttribute("aria-valuetext", named(at));
   pointed.textContent = hint;
   if (ribbon.dataset.chunk !== undefined) mark(at);
-  for (const strip of [ribbon, ...main.querySelectorAll(".rows svg")]) {
+  for (const strip of [ribbon, ...main.querySelectorAll(".rows > svg")]) {
     strip.addEventListener("click", (event) => read(below(event, strip)), { signal });
     strip.addEventListener("pointermove", (event) => { pointed.textContent = named(below(event, strip)); }, { signal });
     strip.addEventListener("pointerleave", () => { pointed.textContent = hint; }, { signal });
@@ -60,17 +60,17 @@ export function changeDocument(main, { signal, turnTo, again, announce }) {
   form?.addEventListener("submit", async (event) => {
     event.preventDefault();
     const tags = new FormData(form).get("tags").split(",").map((tag) => tag.trim()).filter(Boolean);
-    const answer = await request(`/api/v1/documents/${form.dataset.document}/tags`, {
+    const response = await request(`/api/v1/documents/${form.dataset.document}/tags`, {
       method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tags }), signal,
     });
-    if (answer.ok) again();
-    else announce(await problemOf(answer));
+    if (response.ok) again();
+    else announce(await problemOf(response));
   }, { signal });
   const button = main.querySelector("#delete-document");
   button?.addEventListener("click", async () => {
     if (!confirm("Delete this document and everything derived from it?")) return;
-    const answer = await request(`/api/v1/documents/${button.dataset.document}`, { method: "DELETE", signal });
-    if (answer.ok) turnTo(button.dataset.after);
-    else announce(await problemOf(answer));
+    const response = await request(`/api/v1/documents/${button.dataset.document}`, { method: "DELETE", signal });
+    if (response.ok) turnTo(button.dataset.after);
+    else announce(await problemOf(response));
   }, { signal });
 }

@@ -12,11 +12,11 @@ export function actOnJobs(main, { signal, again }) {
     const { job, act } = button.dataset;
     if (act === "cancel" && !confirm(`Cancel job ${job}? What is stored stays.`)) return;
     button.disabled = true;
-    const answer = await request(`${API}/${job}/${act}`, { method: "POST", signal }).catch(() => null);
+    const response = await request(`${API}/${job}/${act}`, { method: "POST", signal }).catch(() => null);
     if (signal.aborted) return;
-    if (answer?.ok) return again();
+    if (response?.ok) return again();
     const problem = main.querySelector(`[data-problem="${job}"]`);
-    problem.textContent = answer ? await problemOf(answer) : "The service cannot be reached";
+    problem.textContent = response ? await problemOf(response) : "The service cannot be reached";
     problem.hidden = false;
     button.disabled = false;
   }, { signal });
@@ -54,11 +54,11 @@ async function follow(id, { signal, announce }) {
 
 // Yields once per change of a job. Changes during an update are merged into one.
 async function* changes(id, signal) {
-  const answer = await request(`${API}/${id}/events`, { headers: { Accept: "text/event-stream" }, signal }).catch(() => null);
-  if (!answer?.ok || !answer.body) return void (yield await nextChange(id, signal));
+  const response = await request(`${API}/${id}/events`, { headers: { Accept: "text/event-stream" }, signal }).catch(() => null);
+  if (!response?.ok || !response.body) return void (yield await nextChange(id, signal));
   let isNews = false, isOver = false, wake = () => {};
   const listen = async () => {
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();
@@ -95,9 +95,9 @@ export async function refreshList(main, { signal }) {
 
 // Fetches this page again and replaces one part of it. Keeps the keyboard focus inside that part.
 async function redraw(selector, signal) {
-  const answer = await request(location.pathname + location.search, { headers: { "Shoal-Part": "main" }, signal });
-  if (!answer.ok) throw new Error(`the page returned ${answer.status}`);
-  const drawn = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(selector);
+  const response = await request(location.pathname + location.search, { headers: { "Shoal-Part": "main" }, signal });
+  if (!response.ok) throw new Error(`the page returned ${response.status}`);
+  const drawn = new DOMParser().parseFromString(await response.text(), "text/html").querySelector(selector);
   const old = document.querySelector(selector);
   if (signal.aborted || !drawn || !old) return null;
   const held = old.contains(document.activeElement) ? nameOf(document.activeElement) : null;

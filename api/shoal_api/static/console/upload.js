@@ -177,9 +177,9 @@ function send({ body, type, address }, line, signal) {
       line.tell("sent; waiting for the response");
     });
     sender.addEventListener("load", () => {
-      const answer = parsed(sender.responseText);
-      if (sender.status === 202) resolve(answer.job);
-      else reject(new Error(answer?.detail ?? `The service returned ${sender.status}`));
+      const response = parsed(sender.responseText);
+      if (sender.status === 202) resolve(response.job);
+      else reject(new Error(response?.detail ?? `The service returned ${sender.status}`));
     });
     sender.addEventListener("error", () => reject(new Error("The service cannot be reached; nothing was stored.")));
     sender.addEventListener("abort", canceled);

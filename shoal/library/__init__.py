@@ -1,0 +1,1 @@
+"""An open library and what it holds: documents, and the words it learned."""

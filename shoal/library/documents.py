@@ -1,0 +1,241 @@
+"""The documents of a library: list, read, tag, replace and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from shoal.errors import NotFoundError
+from shoal.library.library import Library
+from shoal.models import DocumentDraft, DocumentFields, IngestResult
+from shoal.search.request import check_characters, check_context, check_page
+from shoal.storage import chunk_queries, document_lookup, document_queries, topic_statistics
+from shoal.storage.database import MAX_ID
+from shoal.storage.document_lookup import checked_id
+from shoal.support.clock import timestamp
+
+if TYPE_CHECKING:
+    from shoal.charts.ribbon import Ribbon
+    from shoal.storage.document_lookup import Named
+    from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
+    from shoal.storage.topic_statistics import MainReef
+
+
+class Documents:
+    """`engine.documents`. Each method that reads reads one snapshot."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._database = library.database
+        self._settings = library.settings
+
+    # Read
+
+    def list(
+        self,
+        *,
+        tag: str | None = None,
+        q: str | None = None,
+        source_path: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> DocumentPage:
+        """Documents by id: those with `tag`, with exactly this `source_path`, and with `q` in title or source
+        path.
+
+        `q` ignores the case of ASCII letters. Raises QueryError for a negative limit or offset.
+        """
+        check_page(limit, offset)
+        for field, text in (("tag", tag), ("q", q), ("source_path", source_path)):
+            check_characters(field, text or "")
+        with self._database.snapshot() as snapshot:
+            return document_queries.list_documents(
+                snapshot, tag=tag, q=q, source_path=source_path, limit=limit, offset=offset
+            )
+
+    def get(self, document_id: int) -> DocumentDetail:
+        """A document with its sections and report. Raises NotFoundError."""
+        with self._database.snapshot() as snapshot:
+            return document_queries.get_detail(snapshot, checked_id("document", document_id))
+
+    def exists(self, document_id: int) -> bool:
+        """Whether a document with this id exists."""
+        with self._database.snapshot() as snapshot:
+            return document_lookup.exists(snapshot, document_id)
+
+    def find(self, reference: str, path: str) -> Sequence[Named]:
+        """Documents whose source path or title is `reference`, or whose source path is `path`.
+
+        If a source path matches, matching titles are left out.
+        """
+        with self._database.snapshot() as snapshot:
+            return document_lookup.named(snapshot, reference, path)
+
+    def content(self, document_id: int) -> str:
+        """The text of a document as it was stored. Raises NotFoundError."""
+        with self._database.snapshot() as snapshot:
+            return document_queries.get_content(snapshot, checked_id("document", document_id))
+
+    def chunks(
+        self,
+        document_id: int,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        n_reefs: int = chunk_queries.ALL_REEFS,
+    ) -> ChunkPage:
+        """Chunks of a document in order, with their labels, `n_reefs` strongest reefs and islands. Raises
+        NotFoundError."""
+        check_page(0 if limit is None else limit, offset)
+        with self._database.snapshot() as snapshot:
+            return chunk_queries.get_chunks(
+                snapshot,
+                checked_id("document", document_id),
+                limit=limit,
+                offset=offset,
+                n_reefs=n_reefs,
+                label_threshold=self._settings.label_threshold,
+            )
+
+    def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
+        """A chunk by its id, with its document and `context` neighbours on each side.
+
+        Raises NotFoundError, QueryError.
+        """
+        context = check_context(context)
+        with self._database.snapshot() as snapshot:
+            return chunk_queries.get_chunk(
+                snapshot,
+                checked_id("chunk", chunk_id),
+                label_threshold=self._settings.label_threshold,
+                context=context,
+            )
+
+    def chunk_id(self, document_id: int, chunk_index: int) -> int | None:
+        """The id of a document's chunk, counted from 0; None if there is none."""
+        with self._database.snapshot() as snapshot:
+            return document_lookup.find_chunk_id(snapshot, document_id, chunk_index)
+
+    def chunk_indexes(self, chunk_ids: Iterable[int]) -> Mapping[int, int]:
+        """Positions of chunks in their documents, counted from 0, by chunk id."""
+        with self._database.snapshot() as snapshot:
+            return document_lookup.chunk_positions(snapshot, chunk_ids)
+
+    def main_reefs(self, document_ids: Sequence[int], n: int) -> Mapping[int, tuple[MainReef, ...]]:
+        """By document id, the `n` reefs that are the first label of most chunks."""
+        with self._database.snapshot() as snapshot:
+            return topic_statistics.main_reefs(
+                snapshot, document_ids, n, label_threshold=self._settings.label_threshold
+            )
+
+    def frequent_tags(self, limit: int) -> Sequence[tuple[str, int]]:
+        """Tags with their number of documents, most frequent first."""
+        with self._database.snapshot() as snapshot:
+            return topic_statistics.frequent_tags(snapshot, limit)
+
+    def ribbon(self, document_id: int) -> Ribbon:
+        """A document as a strip of its topics. Raises NotFoundError."""
+        from shoal.charts.ribbon import read_ribbon
+
+        with self._database.snapshot() as snapshot:
+            return read_ribbon(
+                snapshot,
+                checked_id("document", document_id),
+                self._library.scorer,
+                self._settings.label_threshold,
+            )
+
+    # Change
+
+    def set_tags(self, document_id: int, tags: Sequence[str]) -> tuple[str, ...]:
+        """Replace a document's tags; return them as stored. Raises NotFoundError, InvalidFieldError."""
+        from shoal.formats.drafts import checked_tags
+        from shoal.storage import document_writer
+
+        checked = checked_tags(tags, self._settings)
+        with self._database.write() as transaction:
+            document_writer.set_tags(
+                transaction, checked_id("document", document_id), checked, now=timestamp()
+            )
+        with self._database.snapshot() as snapshot:
+            return document_queries.get_document(snapshot, document_id).tags
+
+    def change_tags(
+        self, document_id: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Add and remove tags of a document in one transaction; return the tags as stored.
+
+        Raises NotFoundError, InvalidFieldError.
+        """
+        from shoal.formats.drafts import checked_tags
+        from shoal.storage import document_writer
+
+        with self._database.write() as transaction:
+            if not document_writer.exists(transaction, checked_id("document", document_id)):
+                raise NotFoundError(f"there is no document {document_id}")
+            _, _, before = document_writer.summary(transaction, document_id)
+            kept = [tag for tag in before if tag not in remove]
+            after = checked_tags([*kept, *add], self._settings) if add else kept
+            if set(after) != set(before):
+                document_writer.set_tags(transaction, document_id, after, now=timestamp())
+            _, _, stored = document_writer.summary(transaction, document_id)
+        return stored
+
+    def replace(self, document_id: int, *, content: str, **fields: Unpack[DocumentFields]) -> IngestResult:
+        """Give a document new content under its id.
+
+        Fields that are missing or None stay as stored; chunks with the same text keep their ids. A search
+        sees either the old document or the new one. If content, title and format are the same, nothing is
+        scored. Raises NotFoundError, DuplicateContentError if another document has this content, or another
+        DocumentError; the document then stays as it was."""
+        from shoal.jobs.stages.replace import new_content
+
+        document_id = checked_id("document", document_id)
+        with self._database.snapshot() as snapshot:
+            draft = new_content(snapshot, document_id, self._settings, content=content, **fields)
+        return self._replace(document_id, draft)
+
+    def replace_file(
+        self, document_id: int, path: str | Path, **fields: Unpack[DocumentFields]
+    ) -> IngestResult:
+        """Replace with the text of a file. Format and `source_path` are those of the file by default; other
+        fields keep their stored value."""
+        from shoal.formats.drafts import draft_from_file
+        from shoal.jobs.stages.replace import stored_fields
+
+        stored = self.get(document_id).document
+        fields = stored_fields(stored, fields, "title", "tags", "metadata")
+        return self._replace(document_id, draft_from_file(path, settings=self._settings, **fields))
+
+    def _replace(self, document_id: int, draft: DocumentDraft) -> IngestResult:
+        from shoal.jobs.stages.replace import update_without_scoring
+
+        if update_without_scoring(self._database, document_id, draft):
+            detail = self.get(document_id)
+            stored = detail.document
+            return IngestResult(
+                document_id, stored.title, stored.n_chunks, stored.tags, warnings=detail.report.warnings
+            )
+        with self._library.ingest_session() as ingest_session:
+            ingest_session.replace(document_id, draft)
+            return ingest_session.finish_one()
+
+    def delete(self, document_id: int) -> bool:
+        """Delete a document and everything derived from it; False if there is none.
+
+        The next learn or rescore forgets words that only this document supported.
+        """
+        from shoal.jobs.stages.discover import Discovery, delete_document, rows_to_withdraw
+
+        if not 0 < document_id <= MAX_ID:
+            return False
+        rows = rows_to_withdraw(
+            self._database, lambda: Discovery(self._library.scorer, self._settings), document_id
+        )
+        with self._database.write() as transaction:
+            found = delete_document(transaction, document_id, rows)
+        # In steps, so that other writers get their turn.
+        while found and self._database.incremental_vacuum():
+            pass
+        return found

@@ -1,0 +1,86 @@
+"""The words that a library learned, the reefs they belong to, and the chunks of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from shoal.learning import word_details
+from shoal.library.library import Library
+from shoal.search.request import check_characters, check_page
+from shoal.storage import topic_statistics
+
+if TYPE_CHECKING:
+    from shoal.learning.word_details import LearnedWord, WordPage
+    from shoal.storage.topic_statistics import ReefChunk, WordChunk
+
+
+class Vocabulary:
+    """`engine.vocabulary`. Each method reads one snapshot."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._database = library.database
+        self._label_threshold = library.settings.label_threshold
+
+    def list(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> WordPage:
+        """Learned words with their reefs and evidence, most frequent first; with `q`, those that contain it.
+
+        Raises QueryError for a negative limit or offset.
+        """
+        check_page(limit, offset)
+        check_characters("q", q or "")
+        with self._database.snapshot() as snapshot:
+            return word_details.list_words(snapshot, self._library.scorer, q=q, limit=limit, offset=offset)
+
+    def get(self, word: str) -> LearnedWord:
+        """One learned word, in any case, in singular or plural.
+
+        Raises NotFoundError, which says whether the dictionary has the word, or QueryError.
+        """
+        with self._database.snapshot() as snapshot:
+            return word_details.find_learned_word(
+                snapshot, self._library.scorer, check_characters("word", word)
+            )
+
+    def word_chunks(self, word: str, limit: int) -> Sequence[WordChunk]:
+        """The best chunks by BM25 for a word in its normal form, in library order."""
+        with self._database.snapshot() as snapshot:
+            return topic_statistics.find_word_chunks(
+                snapshot, word, limit, label_threshold=self._label_threshold
+            )
+
+    def reefs(self) -> dict[str, Any]:
+        """The hierarchy of archipelagos, islands and reefs.
+
+        A reef has its typical words and `n_chunks`, the number of chunks whose first label it is.
+        """
+        from shoal.storage.statistics import chunks_by_reef
+
+        with self._database.snapshot() as snapshot:
+            n_chunks = chunks_by_reef(snapshot, self._label_threshold)
+        scorer = self._library.scorer
+        return {
+            "archipelagos": [{"id": arch.id, "name": arch.name} for arch in scorer.archipelagos],
+            "islands": [
+                {"id": island.id, "name": island.name, "archipelago_id": island.archipelago_id}
+                for island in scorer.islands
+            ],
+            "reefs": [
+                {
+                    "id": reef.id,
+                    "name": reef.name,
+                    "island_id": reef.island_id,
+                    "typical_words": list(reef.typical_words),
+                    "n_chunks": n_chunks.get(reef.id, 0),
+                }
+                for reef in scorer.reefs
+            ],
+        }
+
+    def reef_chunks(self, reef_id: int, limit: int) -> Sequence[ReefChunk]:
+        """The chunks whose first label is a reef, most probable first."""
+        with self._database.snapshot() as snapshot:
+            return topic_statistics.find_reef_chunks(
+                snapshot, reef_id, limit, label_threshold=self._label_threshold
+            )
