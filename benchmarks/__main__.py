@@ -4,8 +4,9 @@
 
 FOLDER has `corpora/books`, `corpora/wikipedia` (texts to ingest), `corpora/wikipedia-vital-1k.jsonl.gz` (more
 articles, field `text`) and `collections/NAME` (retrieval test collections: corpus.jsonl, queries.jsonl,
-qrels/test.tsv). Benchmarks without their input are skipped with a message. Without the variable, the sample
-corpus replaces the books, which tests the benchmarks rather than the product.
+qrels/test.tsv), and for the truth of labels `corpora/more-books`. Benchmarks without their input are skipped
+with a message. Without the variable, the sample corpus replaces the books, which tests the benchmarks rather
+than the product.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
         (path for folder in texts for path in folder.iterdir()), key=lambda path: path.stat().st_size
     )
     database = str(scratch / "bench.db")
+    yield "Size and language of the project", _script("language")
     yield "Scorer: start, query, whole book", _script("lagoon_speed", longest)
     running = corpora / "corpora" if corpora and (corpora / "corpora" / "wikipedia").is_dir() else None
     yield "z-scores and confidence by length", _script("calibration", running) if running else None
@@ -75,6 +77,23 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     )
     yield "Recall of names, numbers and codes", _script("exact_terms", *texts)
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])
+    yield (
+        "Relevance: calibration on collections left out",
+        _module("relevance", *folders[1:]) if collections else None,
+    )
+    more = corpora / "corpora" / "more-books" if corpora else None
+    if corpora and more is not None and more.is_dir():
+        yield "Truth of labels, by judgements", _module("label_truth", corpora / "corpora")
+        yield (
+            "Truth of reasons, by judgements",
+            _module("reason_truth", corpora / "corpora", corpora / "collections"),
+        )
+    else:
+        yield "Truth of labels and reasons, by judgements", None
+    yield (
+        "Truth of learned words",
+        _module("masked_words", *texts, running / "wikipedia-vital-1k.jsonl.gz") if running else None,
+    )
     yield (
         "Query expansion by the contexts of each word",
         _module("query_feedback", *folders[1:]) if collections else None,

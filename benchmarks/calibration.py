@@ -82,13 +82,11 @@ class Texts:
         return pieces
 
 
-def without_subject(
-    everything: list[Texts], lengths: NDArray[np.int64], random: np.random.Generator
-) -> list[str]:
+def without_subject(kinds: list[Texts], lengths: NDArray[np.int64], random: np.random.Generator) -> list[str]:
     """Pieces of `lengths` words, each word from another random position."""
     words = [
         word
-        for kind, n in zip(everything, random.multinomial(lengths.sum(), shares(everything)), strict=True)
+        for kind, n in zip(kinds, random.multinomial(lengths.sum(), shares(kinds)), strict=True)
         for word in kind.pieces(np.ones(n, dtype=np.int64), random)
     ]
     mixed = [words[index] for index in random.permutation(len(words)).tolist()]
@@ -130,8 +128,8 @@ def main() -> int:
     books = read([corpora / "books"])
     model = load_model(options.data or PACKAGED_DATA)
     if options.half is not None:
-        others = [*articles[1 - options.half :: 2], *books[1 - options.half :: 2]]
-        model = replace(model, dispersion=fit_dispersion(model, others))
+        sample = [*articles[1 - options.half :: 2], *books[1 - options.half :: 2]]
+        model = replace(model, dispersion=fit_dispersion(model, sample))
         articles, books = articles[options.half :: 2], books[options.half :: 2]
     rate, exponent = model.dispersion
     print(f"dispersion: rate {rate:.4f}, exponent {exponent:.4f}")

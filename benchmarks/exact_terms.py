@@ -69,9 +69,9 @@ def main() -> int:
     parser.add_argument("--modes", default="hybrid,lexical")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        given = options.sources[0] if options.sources[0].is_file() else None
-        with Engine(db_path=given or Path(scratch) / "exact.db") as engine:
-            if given is None:
+        library = options.sources[0] if options.sources[0].is_file() else None
+        with Engine(db_path=library or Path(scratch) / "exact.db") as engine:
+            if library is None:
                 paths = sorted(p for folder in options.sources for p in folder.rglob("*"))
                 with engine.ingest_session() as ingest_session:
                     for path in paths:

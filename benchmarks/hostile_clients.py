@@ -45,8 +45,8 @@ COMMON = (
     "one you"
 )
 
-Answers = Counter[str]
-Attack = Callable[[str, float], Answers]
+Responses = Counter[str]
+Attack = Callable[[str, float], Responses]
 
 
 def _connect(address: str) -> socket.socket:
@@ -57,8 +57,8 @@ def _connect(address: str) -> socket.socket:
 def _trickle(n: int, head: bytes, drop: bytes, every: float) -> Attack:
     """Open `n` connections that send `head` and then `drop` repeatedly; closed connections are replaced."""
 
-    def attack(address: str, until: float) -> Answers:
-        answers: Answers = Counter()
+    def attack(address: str, until: float) -> Responses:
+        responses: Responses = Counter()
         clients: list[socket.socket] = []
         while time.time() < until:
             while len(clients) < n:
@@ -73,16 +73,16 @@ def _trickle(n: int, head: bytes, drop: bytes, every: float) -> Attack:
                     continue
                 except OSError:
                     ended = b""
-                answers[ended[9:12].decode() or "closed"] += 1
+                responses[ended[9:12].decode() or "closed"] += 1
                 clients.remove(client)
                 client.close()
             time.sleep(every)
-        return answers
+        return responses
 
     return attack
 
 
-def _silent(address: str, until: float) -> Answers:
+def _silent(address: str, until: float) -> Responses:
     """Keep two hundred connections open that never send a byte, ten new ones a second."""
     clients: list[socket.socket] = []
     opened = 0
@@ -100,8 +100,8 @@ def _silent(address: str, until: float) -> Answers:
 def _repeated(n: int, requests: Callable[[], Iterator[dict[str, Any]]]) -> Attack:
     """Run `n` clients that send these requests in a loop."""
 
-    def attack(address: str, until: float) -> Answers:
-        answers: Answers = Counter()
+    def attack(address: str, until: float) -> Responses:
+        responses: Responses = Counter()
 
         def client(start: int) -> None:
             with httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as session:
@@ -109,16 +109,16 @@ def _repeated(n: int, requests: Callable[[], Iterator[dict[str, Any]]]) -> Attac
                     if time.time() >= until:
                         return
                     try:
-                        answers[str(session.request("POST", **request).status_code)] += 1
+                        responses[str(session.request("POST", **request).status_code)] += 1
                     except httpx.TransportError as error:
-                        answers[type(error).__name__] += 1
+                        responses[type(error).__name__] += 1
 
         threads = [threading.Thread(target=client, args=(start,)) for start in range(n)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return answers
+        return responses
 
     return attack
 
@@ -200,11 +200,11 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def _play(name: str, address: str, until: float, answers: Any) -> None:
-    answers.put(ATTACKS[name](address, until))
+def _play(name: str, address: str, until: float, responses: Any) -> None:
+    responses.put(ATTACKS[name](address, until))
 
 
-def probe(address: str, until: float) -> tuple[list[float], Answers]:
+def probe(address: str, until: float) -> tuple[list[float], Responses]:
     """Milliseconds of each response of `/health`, and the failures."""
     times, failures = [], Counter[str]()
     while time.time() < until:
@@ -226,14 +226,14 @@ def probe(address: str, until: float) -> tuple[list[float], Answers]:
 def run(name: str, address: str, pid: int, seconds: float) -> float:
     """Run an attack and print its results; returns the 99th percentile in milliseconds."""
     context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
+    responses = context.Queue()
     before = resident_mb(pid)
     until = time.time() + seconds
-    attacker = context.Process(target=_play, args=(name, address, until, answers))
+    attacker = context.Process(target=_play, args=(name, address, until, responses))
     attacker.start()
     times, failures = probe(address, until)
     percentiles = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else times * 99
-    counted = answers.get(timeout=3 * TIMEOUT_SECONDS)
+    counted = responses.get(timeout=3 * TIMEOUT_SECONDS)
     attacker.join()
     row = {
         "attack": name,

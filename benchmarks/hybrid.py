@@ -129,8 +129,8 @@ def falls(library: JudgedLibrary) -> Mapping[str, Doubles]:
     }
 
 
-def show(what: str, values: Sequence[float], base: Sequence[float] | None = None) -> None:
-    line: dict[str, object] = {"what": what, "ndcg@10": [round(value, 4) for value in values]}
+def show(label: str, values: Sequence[float], base: Sequence[float] | None = None) -> None:
+    line: dict[str, object] = {"what": label, "ndcg@10": [round(value, 4) for value in values]}
     line["mean"] = round(statistics.mean(values), 4)
     if base is not None:
         gains = [100 * (value / before - 1) for value, before in zip(values, base, strict=True)]
@@ -158,11 +158,11 @@ def lexical_part(libraries: Sequence[JudgedLibrary]) -> None:
         columns = (title, *COLUMNS[1:])
         show(f"title counts {title:g}", [library.ndcg(library.lexical(columns)) for library in libraries])
     base = [library.ndcg(library.lexical()) for library in libraries]
-    whole = [_whole_documents(library) for library in libraries]
+    document_scores = [_whole_documents(library) for library in libraries]
     for share in (0.1, 0.3, 0.5, 1.0):
         helped = [
-            library.ndcg(library.lexical() + share * more)
-            for library, more in zip(libraries, whole, strict=True)
+            library.ndcg(library.lexical() + share * of_document)
+            for library, of_document in zip(libraries, document_scores, strict=True)
         ]
         show(f"and {share:g} of the whole document's BM25", helped, base)
 
@@ -239,13 +239,13 @@ def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
         base.append(library.ndcg(lexical, candidates))
         for name, scores in reefs.items():
             reef = at(scores, candidates)
-            for (fall, trust_factor), weight, more in itertools.product(
+            for (fall, trust_factor), weight, boost in itertools.product(
                 falls(library).items(), REEF_WEIGHTS, BONUS_WEIGHTS
             ):
                 blended = (
-                    (1 - weight) * lexical + (weight * trust_factor)[:, None] * reef + more * field_boost
+                    (1 - weight) * lexical + (weight * trust_factor)[:, None] * reef + boost * field_boost
                 )
-                results.setdefault(Blend(name, fall, weight, more), []).append(
+                results.setdefault(Blend(name, fall, weight, boost), []).append(
                     library.ndcg(blended, candidates)
                 )
     show("lexical", base)
@@ -257,26 +257,26 @@ def blend_part(libraries: Sequence[JudgedLibrary]) -> None:
     def best(of: Sequence[int]) -> Blend:
         return max(gains, key=lambda blend: statistics.mean(gains[blend][i] for i in of))
 
-    everything = range(len(libraries))
-    show(f"best of {len(gains)}: {best(everything)}", results[best(everything)], base)
+    all_collections = range(len(libraries))
+    show(f"best of {len(gains)}: {best(all_collections)}", results[best(all_collections)], base)
     for fall in dict.fromkeys(blend.fall for blend in gains):
         winner = max((b for b in gains if b.fall == fall), key=lambda b: statistics.mean(gains[b]))
         show(f"best with trust factor {fall}: {winner}", results[winner], base)
     for name in profiles:
         winner = max((b for b in gains if b.profile == name), key=lambda b: statistics.mean(gains[b]))
         show(f"best with {name}: {winner}", results[winner], base)
-    for what, eligible in (
+    for label, eligible in (
         ("anything", list(gains)),
         ("weights, given the default feedback", [blend for blend in gains if blend.profile == chosen]),
     ):
         _leave_one_out(
-            what, [library.name for library in libraries], {blend: gains[blend] for blend in eligible}
+            label, [library.name for library in libraries], {blend: gains[blend] for blend in eligible}
         )
     default = Blend(chosen, "z/(z+4)", 0.5, 0.05)
     show(f"default: {default}", results[default], base)
 
 
-def _leave_one_out(what: str, names: Sequence[str], gains: Mapping[Blend, Sequence[float]]) -> None:
+def _leave_one_out(label: str, names: Sequence[str], gains: Mapping[Blend, Sequence[float]]) -> None:
     """Print the gain of each collection with the blend that is best on the others."""
     held_out = []
     for i in range(len(names)):
@@ -286,14 +286,14 @@ def _leave_one_out(what: str, names: Sequence[str], gains: Mapping[Blend, Sequen
         print(
             json.dumps(
                 {
-                    "chosen": what,
+                    "chosen": label,
                     "left out": names[i],
                     "others choose": str(choice),
                     "gain %": round(gains[choice][i], 1),
                 }
             )
         )
-    print(json.dumps({"chosen": what, "mean gain % left out": round(statistics.mean(held_out), 2)}))
+    print(json.dumps({"chosen": label, "mean gain % left out": round(statistics.mean(held_out), 2)}))
 
 
 def default_blend(library: JudgedLibrary, lexical: Doubles, reef: Doubles) -> Doubles:
@@ -323,8 +323,8 @@ def fusion_part(libraries: Sequence[JudgedLibrary]) -> None:
         rows["the same, with the weights of the default"].append(
             library.ndcg(default_blend(library, by_ranks(lexical), by_ranks(reef)))
         )
-    for what, values in rows.items():
-        show(what, values, base)
+    for label, values in rows.items():
+        show(label, values, base)
 
 
 def _min_max(scores: Doubles) -> Doubles:
@@ -352,12 +352,12 @@ def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
         for name, terms in _feedback(library, lexical).items():
             added = library.lexical(terms=terms)
             for weight in FEEDBACK_WEIGHTS:
-                more, what = lexical + weight * added, f"{name}, weight {weight:g}"
-                rows[f"lexical, {what}"].append(library.ndcg(more))
-                rows[f"hybrid, {what}"].append(library.ndcg(default_blend(library, of_best(more), reef)))
+                expanded, label = lexical + weight * added, f"{name}, weight {weight:g}"
+                rows[f"lexical, {label}"].append(library.ndcg(expanded))
+                rows[f"hybrid, {label}"].append(library.ndcg(default_blend(library, of_best(expanded), reef)))
     show("hybrid", defaults, base)
-    for what, values in sorted(rows.items(), reverse=True):
-        show(what, values, base if what.startswith("lexical") else defaults)
+    for label, values in sorted(rows.items(), reverse=True):
+        show(label, values, base if label.startswith("lexical") else defaults)
 
 
 def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tuple[Term, ...]]]:
@@ -404,11 +404,11 @@ PARTS = {
 }
 
 
-def collection_folders(given: Sequence[Path]) -> list[Path]:
-    """The given folders, or else all under $SHOAL_TEST_CORPORA."""
-    if not given and "SHOAL_TEST_CORPORA" in os.environ:
+def collection_folders(folders: Sequence[Path]) -> list[Path]:
+    """`folders`, or else all under $SHOAL_TEST_CORPORA."""
+    if not folders and "SHOAL_TEST_CORPORA" in os.environ:
         return sorted((Path(os.environ["SHOAL_TEST_CORPORA"]) / "collections").iterdir())
-    return list(given)
+    return list(folders)
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ class JudgedLibrary:
     """
 
     def __init__(self, folder: Path, database: Path, *, learning: bool) -> None:
-        documents, self.texts, judged = _read(folder)
+        documents, self.texts, judged = read_collection(folder)
         self.name = folder.name
         self.engine = Engine(db_path=database, learning=learning)
         if not self.engine.status()["n_documents"]:
@@ -191,7 +191,7 @@ def _discounted(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains[:DEPTH]))
 
 
-def _read(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[dict[str, int]]]:
+def read_collection(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[dict[str, int]]]:
     """Documents for `ingest`, texts of the judged queries, and the relevant documents of each query."""
 
     def lines(name: str) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ class Report:
 
     def line(
         self,
-        what: str,
+        label: str,
         value: float,
         unit: str,
         *,
@@ -80,9 +80,9 @@ class Report:
         target = target if least is None else f"at least {least:g}"
         digits = 0 if value >= 100 else 1 if value >= 10 else 2
         verdict = "" if not target else "  met" if met else "  MISSED"
-        print(f"{what:<52}{value:>9.{digits}f} {unit:<6}{target:>16}{verdict}")
+        print(f"{label:<52}{value:>9.{digits}f} {unit:<6}{target:>16}{verdict}")
         if not met:
-            self.missed.append(what)
+            self.missed.append(label)
 
 
 def seconds(work: Callable[[], Any], repetitions: int) -> float:
@@ -145,7 +145,7 @@ def queries(report: Report, scorer: ReefScorer, words: list[str]) -> None:
     report.line("the same, islands, archipelagos, coverage too", median_of_each(score_fully, various), "us")
 
 
-def everything(scorer: ReefScorer, text: str) -> list[object]:
+def stored_values(scorer: ReefScorer, text: str) -> list[object]:
     """Compute all stored values of a document: reefs, islands, archipelagos and confidence of every
     segment."""
     return [
@@ -168,7 +168,7 @@ def book(report: Report, scorer: ReefScorer, name: str, text: str) -> None:
     report.line("analyze, again", again * 1000, "ms")
     report.line("  of which finding sentences", seconds(lambda: sentence_spans(text), 9) * 1000, "ms")
     report.line("  of which finding tokens", seconds(lambda: tokenise(text), 9) * 1000, "ms")
-    stored = seconds(lambda: everything(scorer, text), 5)
+    stored = seconds(lambda: stored_values(scorer, text), 5)
     report.line(f"analyze, with {REEFS_STORED} reefs and the rest of every segment", size / stored, "MB/s")
     analysis = scorer.analyze(text)
     print(f"{analysis.n_sentences} sentences, {analysis.n_segments} segments")
@@ -180,7 +180,7 @@ def notes(report: Report, scorer: ReefScorer, text: str) -> None:
     for size in (200, 600, 2000):
         places = [rng.randrange(len(text) - size) for _ in range(N_NOTES)]
         texts = [text[at : at + size] for at in places]
-        spent = seconds(lambda texts=texts: [everything(scorer, note) for note in texts], 5)  # type: ignore[misc]
+        spent = seconds(lambda texts=texts: [stored_values(scorer, note) for note in texts], 5)  # type: ignore[misc]
         report.line(f"notes of {size} characters", spent / N_NOTES * 1e6, "us")
 
 

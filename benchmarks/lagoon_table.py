@@ -148,9 +148,12 @@ def _compare(other: Model, folders: list[Path], scores: list[Doubles], keep: int
         ours - evaluate(other, folder, keep)[1] for folder, ours in zip(folders, scores, strict=True)
     ]
     names = [folder.name for folder in folders]
-    for name, each in [*zip(names, ([one] for one in differences), strict=True), ("mean", differences)]:
-        low, high = bootstrap(each)
-        difference = statistics.mean(float(one.mean()) for one in each)
+    for name, sample in [
+        *zip(names, ([values] for values in differences), strict=True),
+        ("mean", differences),
+    ]:
+        low, high = bootstrap(sample)
+        difference = statistics.mean(float(values.mean()) for values in sample)
         print(
             json.dumps(
                 {

@@ -45,7 +45,7 @@ CHUNKS = """
     SELECT id, id, id, 0, 0, 9, 1, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 0, 1.0, 0, '', SUBSTR(content, 1, 1000)
     FROM documents
 """
-ASKED: tuple[dict[str, Any], ...] = (
+FILTERS: tuple[dict[str, Any], ...] = (
     {"metadata": {"author": "Person 7"}},
     {"metadata": {"language": "de"}},
     {"metadata": {"year": 1999}},
@@ -77,13 +77,11 @@ def fill(database: Database, n: int) -> None:
         content = f"{i} {words[start : start + drawn.randint(1_000, 11_000)]}"
         return i, f"Title {i}", f"notes/{i}.md", content, f"{i:064x}", now, now, compact_json(metadata(i))
 
-    with database.write() as connection:
-        raw = connection.connection.driver_connection
-        assert raw is not None
-        raw.executemany(DOCUMENTS, map(row, range(1, n + 1)))
+    with database.write() as transaction:
+        transaction.write_many(DOCUMENTS, [row(i) for i in range(1, n + 1)])
         for statement in (SECTIONS, CHUNKS):
-            raw.execute(statement)
-        raw.execute("INSERT INTO document_tags SELECT id, 'red' FROM documents WHERE id % 3 = 0")
+            transaction.execute(statement)
+        transaction.execute("INSERT INTO document_tags SELECT id, 'red' FROM documents WHERE id % 3 = 0")
 
 
 def main() -> int:
@@ -100,10 +98,12 @@ def main() -> int:
         migrate.upgrade(database)
         fill(database, options.documents)
         with database.snapshot() as snapshot:
-            for given in ASKED:
-                compiled_filters = compile_filters(make_filters(given, Settings()), scorer)
+            for filters in FILTERS:
+                compiled_filters = compile_filters(
+                    make_filters(filters, Settings()), scorer, label_threshold=0.5
+                )
                 statement = f"SELECT COUNT(*) FROM ({compiled_filters.eligible})"
-                results[json.dumps(given)] = {
+                results[json.dumps(filters)] = {
                     "passages": snapshot.value(statement, compiled_filters.parameters),
                     "ms": measure(
                         partial(snapshot.value, statement, compiled_filters.parameters), options.runs

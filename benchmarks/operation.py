@@ -23,9 +23,7 @@ import lagoon
 from shoal.engine import Engine
 from shoal.maintenance.backup import create_backup, size_of
 from shoal.maintenance.doctor import CheckContext, run_checks
-from shoal.maintenance.import_export import import_export
 from shoal.maintenance.restore import restore
-from shoal.maintenance.sync import sync
 from shoal.settings import Settings
 from shoal.storage.database import Database
 
@@ -54,19 +52,19 @@ class Writer:
     def _write(self) -> None:
         while not self._stop.wait(0.01):
             began = time.perf_counter()
-            with self._database.write() as connection:
-                connection.exec_driver_sql(TOUCH)
+            with self._database.write() as transaction:
+                transaction.execute(TOUCH)
             self.longest = max(self.longest, time.perf_counter() - began)
 
 
-def timed(what: str, work: Callable[[], Any], writer: Writer | None = None) -> Any:
+def timed(label: str, work: Callable[[], Any], writer: Writer | None = None) -> Any:
     began, processor = time.perf_counter(), time.process_time()
     result = work()
     seconds = (
         f"{time.perf_counter() - began:7.1f} s {time.process_time() - processor:7.1f} s of the processor"
     )
     waited = f"   a writer waited {writer.longest:.1f} s at most" if writer else ""
-    print(f"{what:<28}{seconds}{waited}", flush=True)
+    print(f"{label:<28}{seconds}{waited}", flush=True)
     return result
 
 
@@ -86,10 +84,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path, copy = Path(scratch, "shoal.db"), Path(scratch, "copy.db")
         with Engine(db_path=path) as engine:
-            timed("sync, all new", lambda: sync(engine, folder))
-            timed("sync, nothing to do", lambda: sync(engine, folder))
-            exported = timed("export", lambda: "\n".join(engine.export()).encode())
-            canonical = list(engine.export(canonical=True))
+            timed("sync, all new", lambda: engine.maintenance.sync(folder))
+            timed("sync, nothing to do", lambda: engine.maintenance.sync(folder))
+            exported = timed("export", lambda: "\n".join(engine.maintenance.export()).encode())
+            canonical = list(engine.maintenance.export(canonical=True))
             status = engine.status()
         megabytes = status["content_bytes"] / 1e6, size_of(path) / 1e6
         print(
@@ -106,8 +104,8 @@ def main() -> None:
             timed("backup", lambda: create_backup(path, copy), writer)
         timed("restore", lambda: restore(path, copy))
         with Engine(db_path=Path(scratch, "imported.db")) as engine:
-            timed("import", lambda: import_export(engine, io.BytesIO(exported)))
-            same = list(engine.export(canonical=True)) == canonical
+            timed("import", lambda: engine.maintenance.import_export(io.BytesIO(exported)))
+            same = list(engine.maintenance.export(canonical=True)) == canonical
         print(f"the imported library is {'the same' if same else 'ANOTHER ONE'}")
         if not same:
             sys.exit(1)

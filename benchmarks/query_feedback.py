@@ -236,12 +236,12 @@ def main() -> None:
     for folder in folders:
         corpus = read_corpus(folder, settings)
         results[corpus.name] = evaluate(corpus, scorer, model, settings, variants)
-    for what in next(iter(results.values())):
-        alone = [100 * (result_of[what][0] / result_of["base"][0] - 1) for result_of in results.values()]
-        blend = [100 * (result_of[what][1] / result_of["bm25"][1] - 1) for result_of in results.values()]
+    for label in next(iter(results.values())):
+        alone = [100 * (result_of[label][0] / result_of["base"][0] - 1) for result_of in results.values()]
+        blend = [100 * (result_of[label][1] / result_of["bm25"][1] - 1) for result_of in results.values()]
         line = {
-            "what": what,
-            "reefs": [round(result_of[what][0], 4) for result_of in results.values()],
+            "what": label,
+            "reefs": [round(result_of[label][0], 4) for result_of in results.values()],
             "gain %": [round(gain, 1) for gain in alone],
             "mean": round(statistics.mean(alone), 1),
             "blend over bm25 %": [round(gain, 1) for gain in blend],

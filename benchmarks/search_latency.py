@@ -48,8 +48,8 @@ def draw(database: Path, n: int, seed: int) -> list[str]:
     with opened.snapshot() as snapshot:
         ids = [row[0] for row in snapshot.tuples("SELECT id FROM chunks ORDER BY id")]
         texts = [
-            snapshot.value("SELECT text FROM chunks WHERE id = :id", {"id": one})
-            for one in generator.choices(ids, k=n)
+            snapshot.value("SELECT text FROM chunks WHERE id = :id", {"id": chunk_id})
+            for chunk_id in generator.choices(ids, k=n)
         ]
     opened.close()
     queries = []
@@ -63,9 +63,9 @@ def draw(database: Path, n: int, seed: int) -> list[str]:
 def ask(client: httpx.Client, query: str, mode: str) -> float:
     """Milliseconds until the response is complete."""
     began = time.perf_counter()
-    answer = client.post("/api/v1/search", json={"query": query, "mode": mode})
+    response = client.post("/api/v1/search", json={"query": query, "mode": mode})
     milliseconds = 1000 * (time.perf_counter() - began)
-    answer.raise_for_status()
+    response.raise_for_status()
     return milliseconds
 
 
@@ -102,10 +102,10 @@ def while_uploading(address: str, folder: Path, measure: Callable[[], float]) ->
     """Measure repeatedly until the upload is ingested."""
     command = [*SHOAL, "upload", str(folder), "--server", address, "--wait"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as upload:
-        found = []
+        latencies = []
         while upload.poll() is None:
-            found.append(measure())
-    return found
+            latencies.append(measure())
+    return latencies
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def _measure(folder: Path, queries: Sequence[str], upload: Path | None) -> None:
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         status = client.get("/api/v1/status").json()
-        load = [round(one, 1) for one in os.getloadavg()]
+        load = [round(average, 1) for average in os.getloadavg()]
         print(
             json.dumps(
                 {"chunks": status["n_chunks"], "queries": len(queries), "cores": os.cpu_count(), "load": load}
@@ -150,15 +150,18 @@ def _measure(folder: Path, queries: Sequence[str], upload: Path | None) -> None:
         for mode in MODES:
             for query in queries[:WARM_UP]:
                 ask(client, query, mode)
-            line: dict[str, Any] = {"mode": mode, **percentiles([ask(client, one, mode) for one in queries])}
+            line: dict[str, Any] = {
+                "mode": mode,
+                **percentiles([ask(client, query, mode) for query in queries]),
+            }
             line[f"per_s_with_{CLIENTS}"] = round(throughput(address, queries, mode), 1)
             print(json.dumps(line), flush=True)
         if upload is not None:
             turn = iter(range(sys.maxsize))
-            found = while_uploading(
+            latencies = while_uploading(
                 address, upload, lambda: ask(client, queries[next(turn) % len(queries)], "hybrid")
             )
-            print(json.dumps({"mode": "hybrid", "while": "a bulk job runs", **percentiles(found)}))
+            print(json.dumps({"mode": "hybrid", "while": "a bulk job runs", **percentiles(latencies)}))
 
 
 if __name__ == "__main__":

@@ -68,14 +68,14 @@ def measure_statement(
     }
 
 
-def measure_reading(snapshot: Snapshot, whole: postings.Postings, n_reefs: int, runs: int) -> float:
+def measure_reading(snapshot: Snapshot, complete: postings.Postings, n_reefs: int, runs: int) -> float:
     """Cost of a search that reads the largest allowed number of new chunks itself."""
-    newest = whole.chunk_ids[-NEW_CHUNKS:]
+    newest = complete.chunk_ids[-NEW_CHUNKS:]
     last_id = int(newest[0]) - 1
-    blocks = tuple(postings._without(block, block.chunk_ids > last_id) for block in whole.blocks)
-    n = whole.state.n_chunks - len(newest)
-    before = postings.Postings(blocks, postings.State(n, last_id, whole.state.revision))
-    return measure(lambda: postings._refreshed(snapshot, before, n_reefs, whole.state), runs)
+    blocks = tuple(postings._without(block, block.chunk_ids > last_id) for block in complete.blocks)
+    n = complete.state.n_chunks - len(newest)
+    before = postings.Postings(blocks, postings.State(n, last_id, complete.state.revision))
+    return measure(lambda: postings._refreshed(snapshot, before, n_reefs, complete.state), runs)
 
 
 def main() -> int:
@@ -90,11 +90,11 @@ def main() -> int:
         kept = postings.PostingsCache()
         n_reefs = engine.scorer.n_reefs
         kept.load(snapshot, n_reefs)
-        whole = kept.of(snapshot, n_reefs)
-        assert whole is not None, "the library is too large for postings in memory"
+        complete = kept.of(snapshot, n_reefs)
+        assert complete is not None, "the library is too large for postings in memory"
         request = make_request(options.query, settings=engine.settings)
-        what = analyze_query(snapshot, engine.scorer, engine.settings, request)
-        terms = what.parsed.terms
+        query = analyze_query(snapshot, engine.scorer, engine.settings, request)
+        terms = query.parsed.terms
         by_words = {
             "expression": lexical_ranking.any_of(terms),
             "weights": (
@@ -104,11 +104,11 @@ def main() -> int:
         }
         best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
         ids, cited = listed("id", best)
-        reefs, in_query = listed("reef", (one.reef_id for one in what.reefs))
-        tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer)
+        reefs, in_query = listed("reef", (reef.reef_id for reef in query.reefs))
+        tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
         drawn = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=reefs)
         pairs = ", ".join(
-            f"({reef.reef_id}, {round(reef.z_score * reef_ranking.MILLIONTHS)})" for reef in what.reefs
+            f"({reef.reef_id}, {round(reef.z_score * reef_ranking.MILLIONTHS)})" for reef in query.reefs
         )
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
             "every match by words": (lexical_ranking.MATCHES, by_words),
@@ -126,21 +126,21 @@ def main() -> int:
                 {**cited, **in_query, "data_checksum": engine.scorer.data_checksum},
             ),
         }
-        report: dict[str, Any] = {"chunks": whole.state.n_chunks, "query": options.query}
+        report: dict[str, Any] = {"chunks": complete.state.n_chunks, "query": options.query}
         report["statements"] = {
             name: measure_statement(snapshot, statement, parameters, options.runs)
             for name, (statement, parameters) in statements.items()
         }
         report["overlaps from SQL, ms"] = measure(
-            lambda: reef_ranking.overlaps(snapshot, what.reefs), options.runs
+            lambda: reef_ranking.overlaps(snapshot, query.reefs), options.runs
         )
         report["overlaps from memory, ms"] = measure(
-            lambda: postings.overlaps(whole, what.reefs), options.runs
+            lambda: postings.overlaps(complete, query.reefs), options.runs
         )
         report["reading the postings of 1,000 new chunks, ms"] = measure_reading(
-            snapshot, whole, n_reefs, options.runs
+            snapshot, complete, n_reefs, options.runs
         )
-        report["postings in memory, MB"] = round(whole.n_bytes / 1e6, 1)
+        report["postings in memory, MB"] = round(complete.n_bytes / 1e6, 1)
     print(json.dumps(report, indent=1))
     return 0
 

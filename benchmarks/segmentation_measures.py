@@ -18,35 +18,35 @@ def window_length(boundaries: Iterable[int], n: int) -> int:
     return max(1, round(n / (len(set(boundaries)) + 1) / 2))
 
 
-def pk(reference: Iterable[int], found: Iterable[int], n: int) -> float:
+def pk(reference: Iterable[int], hypothesis: Iterable[int], n: int) -> float:
     """Pk: share of pairs of units k apart that one segmentation has in the same segment and the other in two
     (Beeferman, Berger and Lafferty 1999)."""
-    between_reference, between_found = _boundaries_between(reference, found, n)
-    return float(((between_reference > 0) != (between_found > 0)).mean())
+    between_reference, between_hypothesis = _boundaries_between(reference, hypothesis, n)
+    return float(((between_reference > 0) != (between_hypothesis > 0)).mean())
 
 
-def window_diff(reference: Iterable[int], found: Iterable[int], n: int) -> float:
+def window_diff(reference: Iterable[int], hypothesis: Iterable[int], n: int) -> float:
     """WindowDiff: share of pairs of units k apart with another number of boundaries in between (Pevzner and
     Hearst 2002)."""
-    between_reference, between_found = _boundaries_between(reference, found, n)
-    return float((between_reference != between_found).mean())
+    between_reference, between_hypothesis = _boundaries_between(reference, hypothesis, n)
+    return float((between_reference != between_hypothesis).mean())
 
 
 def _boundaries_between(
-    reference: Iterable[int], found: Iterable[int], n: int
+    reference: Iterable[int], hypothesis: Iterable[int], n: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Boundaries of each segmentation in units i + 1 .. i + k, for every i with i + k < n.
 
     Raises:
         ValueError: if a boundary is not within the text, or the text is not longer than the window.
     """
-    reference, found = set(reference), set(found)
-    if not all(0 < boundary < n for boundary in reference | found):
+    reference, hypothesis = set(reference), set(hypothesis)
+    if not all(0 < boundary < n for boundary in reference | hypothesis):
         raise ValueError(f"boundaries must be between 1 and {n - 1}")
     k = window_length(reference, n)
     if n <= k:
         raise ValueError(f"a text of {n} units has no pair {k} apart")
-    return _running(reference, n, k), _running(found, n, k)
+    return _running(reference, n, k), _running(hypothesis, n, k)
 
 
 def _running(boundaries: set[int], n: int, k: int) -> npt.NDArray[np.int64]:

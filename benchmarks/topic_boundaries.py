@@ -241,8 +241,8 @@ def with_reefs(scorer: lagoon.ReefScorer) -> Splitter:
 
 def mean_measures(split: Splitter, documents: list[Document]) -> tuple[float, float]:
     """Mean Pk and WindowDiff."""
-    found = [split(document) for document in documents]
-    pairs = list(zip(documents, found, strict=True))
+    splits = [split(document) for document in documents]
+    pairs = list(zip(documents, splits, strict=True))
     return (
         float(np.mean([pk(document.boundaries, cuts, document.n) for document, cuts in pairs])),
         float(np.mean([window_diff(document.boundaries, cuts, document.n) for document, cuts in pairs])),
@@ -306,7 +306,7 @@ def main() -> int:
     articles = list(read_articles(corpora))
     halves = np.random.default_rng(0).permutation(len(articles)) % 2
     chosen = [article for article, half in zip(articles, halves, strict=True) if half == options.tuning]
-    rest = [article for article, half in zip(articles, halves, strict=True) if half != options.tuning]
+    evaluated = [article for article, half in zip(articles, halves, strict=True) if half != options.tuning]
     scorer = lagoon.load(options.data)
     print(f"{len(chosen)} articles, seed {options.seed}")
     missed = [
@@ -316,7 +316,7 @@ def main() -> int:
             scorer,
             shape,
             make_documents(chosen, shape, options.documents, options.seed),
-            make_documents(rest, shape, TILING_DOCUMENTS, options.seed + 1),
+            make_documents(evaluated, shape, TILING_DOCUMENTS, options.seed + 1),
         )
         and shape != ARTICLE
     ]

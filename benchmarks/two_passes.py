@@ -56,7 +56,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
     reduce_collections()
     stages: Counter[str] = Counter()
     analyzed = Counter[str]()
-    process, analyze_cut, analyze_cuts = embedded.process, score.analyze_cut, score.analyze_cuts
+    process, rescore, rescore_many = embedded.process, score.rescore, score.rescore_many
 
     def timed(batch: Any, *arguments: Any) -> Any:
         began = time.process_time()
@@ -67,14 +67,14 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
 
     def counted(*arguments: Any, **options: Any) -> Any:
         analyzed["again"] += 1
-        return analyze_cut(*arguments, **options)
+        return rescore(*arguments, **options)
 
-    def counted_together(drafts: Any, *arguments: Any) -> Any:
-        analyzed["again"] += len(drafts)
-        return analyze_cuts(drafts, *arguments)
+    def counted_together(documents: Any, *arguments: Any) -> Any:
+        analyzed["again"] += len(documents)
+        return rescore_many(documents, *arguments)
 
     embedded.process = timed
-    score.analyze_cut, score.analyze_cuts = counted, counted_together
+    score.rescore, score.rescore_many = counted, counted_together
     with Engine(settings=settings) as engine:
         engine.start()
         began, cpu, of_thread = time.perf_counter(), time.process_time(), time.thread_time()
@@ -88,7 +88,7 @@ def run(source: Path, settings: Settings, processes: int) -> dict[str, Any]:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         status = engine.status()
         exported = hashlib.sha256()
-        for line in engine.export(canonical=True):
+        for line in engine.maintenance.export(canonical=True):
             exported.update(f"{line}\n".encode())
     n = sum(result.error is None and result.duplicate is None for result in results)
     return {
@@ -143,8 +143,8 @@ def main() -> int:
     exports = {f"1, run {n}": run["sha256"] for n, run in enumerate(runs[True], 1)}
     for n in arguments.processes:
         if n > 1:
-            found = in_a_process(arguments.source, learning=True, processes=n, **of_runs)
-            exports[str(n)] = found["sha256"]
+            result = in_a_process(arguments.source, learning=True, processes=n, **of_runs)
+            exports[str(n)] = result["sha256"]
     without, learned = (min(runs[learning], key=lambda run: run["seconds"]) for learning in (False, True))
     print(
         json.dumps(

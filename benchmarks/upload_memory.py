@@ -48,9 +48,9 @@ def sentences() -> list[str]:
 
 def documents(n: int, n_bytes: int, seed: int = 0) -> Iterator[bytes]:
     """Distinct texts of about `n_bytes` bytes."""
-    known, chance = sentences(), random.Random(seed)
+    corpus, chance = sentences(), random.Random(seed)
     # Each document is another part of one long text, so that generation takes little time.
-    long = "\n".join(chance.choices(known, k=max(5_000, n_bytes // 20)))
+    long = "\n".join(chance.choices(corpus, k=max(5_000, n_bytes // 20)))
     for number in range(n):
         start = chance.randrange(len(long) - n_bytes)
         yield f"Document {number} of {seed}. {long[start : start + n_bytes]}".encode()
@@ -169,11 +169,11 @@ def measure(kind: str, megabytes: int, scratch: Path) -> dict[str, Any]:
         poller = Poller(address, first)
         poller.start()
         began = time.perf_counter()
-        answer = client.post(f"{API}/documents/bulk", content=body, headers={"Content-Type": content_type})
+        response = client.post(f"{API}/documents/bulk", content=body, headers={"Content-Type": content_type})
         seconds = time.perf_counter() - began
         waited = poller.stop()
-        answer.raise_for_status()
-        progress = answer.json()["job"]["progress"]
+        response.raise_for_status()
+        progress = response.json()["job"]["progress"]
         numbers = {
             "kind": kind,
             "megabytes": round(progress["bytes_total"] / 1e6),

@@ -190,9 +190,9 @@ def _stored_bytes(row: EvidenceRow) -> int:
 def examples(learned: Sequence[LearnedWord], scorer: lagoon.ReefScorer, seed: int, n: int) -> Iterator[str]:
     """Print `n` random words and half as many compounds."""
     rng = random.Random(seed)
-    for is_compound, wanted in ((False, n), (True, n // 2)):
-        some = [word for word in learned if word.is_compound == is_compound]
-        for word in rng.sample(some, min(wanted, len(some))):
+    for is_compound, size in ((False, n), (True, n // 2)):
+        words = [word for word in learned if word.is_compound == is_compound]
+        for word in rng.sample(words, min(size, len(words))):
             reefs = "; ".join(
                 f"{scorer.reefs[reef.reef_id].name} {reef.strength:.2f}" for reef in word.reefs[:4]
             )
@@ -202,7 +202,7 @@ def examples(learned: Sequence[LearnedWord], scorer: lagoon.ReefScorer, seed: in
             )
 
 
-def _with_values(settings: Settings, assignments: Sequence[str]) -> Settings:
+def with_values(settings: Settings, assignments: Sequence[str]) -> Settings:
     values = {}
     for assignment in assignments:
         name, _, value = assignment.partition("=")
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--examples", type=int, default=10)
     options = parser.parse_args()
-    settings = _with_values(Settings(), options.set)
+    settings = with_values(Settings(), options.set)
     folders = options.folders
     if not folders and "SHOAL_TEST_CORPORA" in os.environ:
         shared = Path(os.environ["SHOAL_TEST_CORPORA"])
@@ -233,7 +233,7 @@ def main() -> None:
     for varied in options.vary or [""]:
         name, _, values = varied.partition("=")
         for value in values.split(",") if varied else [""]:
-            changed = _with_values(settings, [f"{name}={value}"]) if varied else settings
+            changed = with_values(settings, [f"{name}={value}"]) if varied else settings
             results = [run(corpus, scorer, changed) for corpus in corpora]
             _report(f"{name}={value}" if varied else "", results, corpora, scorer, options)
 
@@ -250,9 +250,9 @@ def _report(
     if title:
         learned = sum(len(words) for _, words in results)
         reefs = statistics.mean(len(word.reefs) for _, words in results for word in words) if learned else 0
-        known = [result["become known"] for result, _ in results]
+        shares = [result["become known"] for result, _ in results]
         print(
-            f"{title}: gains % {gains}, mean {mean}; learned {learned}, reefs {reefs:.1f}, known {known}",
+            f"{title}: gains % {gains}, mean {mean}; learned {learned}, reefs {reefs:.1f}, known {shares}",
             flush=True,
         )
         return

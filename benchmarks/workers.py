@@ -166,7 +166,7 @@ def main() -> int:
             result = measure(run, files, redis)
             digests[run.wave_mb].add(result.sha256)
             print(json.dumps(asdict(run) | asdict(result)), flush=True)
-    agreed = {size: len(found) == 1 for size, found in digests.items()}
+    agreed = {size: len(exports) == 1 for size, exports in digests.items()}
     print(json.dumps({"agree": agreed}))
     return int(not all(agreed.values()))
 
