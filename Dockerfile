@@ -11,8 +11,8 @@ ENV PIP_NO_CACHE_DIR=1 \
 
 WORKDIR /opt/shoal
 
-# The steps of `make install`, with a wheel in the place of the editable checkout; tests/deploy/test_image.py holds
-# the two together. The dependencies change less often than the code: they get a layer of their own.
+# The steps of `make install`, with a wheel in place of the editable checkout. The dependencies have their own layer,
+# because they change less often than the code.
 COPY requirements.lock ./
 RUN python3 -m venv .venv
 RUN .venv/bin/python -m pip install --quiet --requirement requirements.lock
@@ -59,7 +59,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 
-# Of `shoal up` and `shoal serve`. Straight to this container: `urllib` would ask a proxy that Docker was told of.
+# For `shoal up` and `shoal serve`. `http.client` connects directly, `urllib` would use the proxy of Docker's settings.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=4 \
     CMD ["python", "-I", "-c", "import http.client, os; api = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('SHOAL_PORT', 8000)), timeout=4); api.request('GET', '/ready'); raise SystemExit(api.getresponse().status != 200)"]
 
