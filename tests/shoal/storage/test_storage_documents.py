@@ -198,10 +198,10 @@ def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> Non
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
+    until(lambda: states)  # Slow readers may start after the first document is stored.
     for _ in range(15):
         document_id = store(database, scored)
-        if len(states) < 2:
-            until(lambda: len(states) == 2)
+        until(lambda: len(states) > 1)
         with database.write() as transaction:
             assert document_writer.delete_document(transaction, document_id)
     done.set()
