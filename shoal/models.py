@@ -371,6 +371,7 @@ class SearchResult:
     to the best match, it can be compared between queries.
 
     `labels`: the reefs that the chunk is about, most probable first; `top_reef_name` is the first of them.
+    `awaits_rescore`: whether the chunk was scored with other data of lagoon, so that labels may be missing.
     """
 
     text: str
@@ -391,6 +392,7 @@ class SearchResult:
     coverage: float
     top_reef_name: str | None
     labels: tuple[Label, ...]
+    awaits_rescore: bool
     tags: tuple[str, ...]
     highlights: tuple[tuple[int, int], ...]
     scores: Scores

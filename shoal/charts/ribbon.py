@@ -28,13 +28,18 @@ N_ISLANDS = 12
 whose colours nobody could tell apart."""
 GAP_OPACITY = 0.25
 """Opacity of `UNKNOWN` where no passage is."""
+UNSCORED_OPACITY = 0.6
+"""Opacity of `UNKNOWN` for passages that wait for a rescore."""
 N_LEVELS = 5
 """Shades of presence in a row."""
+NO_SUBJECT = "no clear subject"
+NOT_SCORED = "not scored yet"
 
 DOCUMENT = "SELECT title, LENGTH(content) AS n_chars FROM documents WHERE id = :document_id"
 CHUNKS = """
     SELECT chunk_index, start_char, end_char,
-           CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END
+           CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END,
+           data_checksum <> :data_checksum
     FROM chunks WHERE document_id = :document_id ORDER BY chunk_index
 """
 LABELS = """
@@ -46,11 +51,17 @@ LABELS = """
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk on the strip: its span in characters, and the island of its first label."""
+    """A chunk on the strip: its span in characters, the island of its first label, and whether it was scored
+    with other data."""
 
     start_char: int
     end_char: int
     island_id: int | None
+    awaits_rescore: bool = False
+
+    @property
+    def is_unscored(self) -> bool:
+        return self.island_id is None and self.awaits_rescore
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +110,12 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
         raise NotFoundError(f"there is no document {document_id}")
     island_of = {reef.id: reef.island_id for reef in scorer.reefs}
     parameters = {"document_id": document_id, "label_threshold": label_threshold}
-    chunks = list(snapshot.tuples(CHUNKS, parameters))
+    chunks = list(snapshot.tuples(CHUNKS, {**parameters, "data_checksum": scorer.data_checksum}))
     pieces = tuple(
-        Piece(start, end, None if reef is None else island_of.get(reef)) for _, start, end, reef in chunks
+        Piece(start, end, None if reef is None else island_of.get(reef), bool(is_other))
+        for _, start, end, reef, is_other in chunks
     )
-    spans = {index: (start, end) for index, start, end, _ in chunks}
+    spans = {index: (start, end) for index, start, end, *_ in chunks}
     labels = snapshot.tuples(LABELS, parameters)
     presences = presence_by_reef(
         ((spans[i], reef, chance) for i, reef, chance in labels), document["n_chars"]
@@ -200,16 +212,15 @@ def _strip(ribbon: Ribbon) -> str:
     paths: defaultdict[str, list[str]] = defaultdict(list)
     for piece in ribbon.pieces:
         colour = UNKNOWN if piece.island_id is None else ribbon.colours[piece.island_id]
+        fill = f'fill="{colour}"' + (f' fill-opacity="{UNSCORED_OPACITY}"' if piece.is_unscored else "")
         left, right = piece.start_char * scale, piece.end_char * scale
-        paths[colour].append(f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z")
+        paths[fill].append(f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z")
     gaps = "".join(
         f"M{start * scale:.2f} 0H{end * scale:.2f}v{STRIP_HEIGHT}H{start * scale:.2f}z"
         for start, end in _gaps(ribbon.pieces, ribbon.n_chars)
     )
     background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{gaps}"/>' if gaps else ""
-    return background + "".join(
-        f'<path fill="{colour}" d="{"".join(d)}"/>' for colour, d in sorted(paths.items())
-    )
+    return background + "".join(f'<path {fill} d="{"".join(d)}"/>' for fill, d in sorted(paths.items()))
 
 
 def _gaps(pieces: Sequence[Piece], n_chars: int) -> list[tuple[int, int]]:
@@ -257,7 +268,10 @@ def _legend(
     if others:
         name = "1 other island" if len(others) == 1 else f"{len(others)} other islands"
         yield LegendEntry(name, sum(lengths[island] for island in others) / n_chars, OTHER)
-    if unknown := sum(piece.end_char - piece.start_char for piece in pieces if piece.island_id is None):
-        yield LegendEntry("no clear subject", unknown / n_chars, UNKNOWN)
+    without_label = [piece for piece in pieces if piece.island_id is None]
+    for name, is_unscored, opacity in ((NO_SUBJECT, False, 1.0), (NOT_SCORED, True, UNSCORED_OPACITY)):
+        spans = (piece for piece in without_label if piece.is_unscored is is_unscored)
+        if length := sum(piece.end_char - piece.start_char for piece in spans):
+            yield LegendEntry(name, length / n_chars, UNKNOWN, opacity)
     if gaps := sum(end - start for start, end in _gaps(pieces, n_chars)):
         yield LegendEntry("headings and space between passages", gaps / n_chars, UNKNOWN, GAP_OPACITY)

@@ -23,6 +23,8 @@ BAR_CELLS = 16
 INDENT = 3
 NO_SUBJECT = "no clear subject"
 """Said of a passage without labels."""
+NOT_SCORED = "not scored yet"
+"""Said of a passage without labels that waits for a rescore."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -227,12 +229,14 @@ def passage_reference(document_id: int, chunk_index: int) -> str:
     return f"document {document_id}, passage #{chunk_index}"
 
 
-def subject(labels: Sequence[Mapping[str, Any]]) -> Text:
-    """The names of the labels, or that there are none."""
+def subject(passage: Mapping[str, Any]) -> Text:
+    """The names of the labels, or why there are none."""
     from rich.text import Text
 
-    names = ", ".join(one_line(label["reef_name"]) for label in labels)
-    return Text(names or NO_SUBJECT, style="magenta" if names else "dim")
+    names = ", ".join(one_line(label["reef_name"]) for label in passage["labels"])
+    if names:
+        return Text(names, style="magenta")
+    return Text(NOT_SCORED if passage["awaits_rescore"] else NO_SUBJECT, style="dim")
 
 
 def _indented(part: Text | Table) -> Padding:
@@ -245,7 +249,7 @@ def _summary(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
     parts = [
-        Text("about ").append(subject(result["labels"])) if result["labels"] else subject(()),
+        Text("about " if result["labels"] else "").append(subject(result)),
         Text(quantity(result["n_shared_reefs"], "shared reef")),
     ]
     if coverage := term_coverage(result.get("term_coverage")):

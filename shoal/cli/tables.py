@@ -98,7 +98,7 @@ def _print_passages(
             section, table = chunk["section_index"], _passage_table()
             path = " › ".join(one_line(heading) for heading in chunk["section_path"])
             console.print(Text(f"\n{path or '(before the first heading)'}", style="bold"))
-        about = subject(chunk["labels"])
+        about = subject(chunk)
         if strongest := chunk["reefs"][:reefs]:
             names = " · ".join(f"{one_line(reef['reef_name'])} {reef['z_score']:.1f}" for reef in strongest)
             about.append(f"\n{names}", style="dim")

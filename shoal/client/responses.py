@@ -126,6 +126,7 @@ class ChunkSummary:
     coverage: float
     top_reef_name: str | None
     labels: tuple[Label, ...]
+    awaits_rescore: bool
 
 
 @dataclass(frozen=True, slots=True)

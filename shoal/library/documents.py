@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -96,6 +96,7 @@ class Documents:
                 offset=offset,
                 n_reefs=n_reefs,
                 label_threshold=self._settings.label_threshold,
+                data_checksum=self._library.scorer.data_checksum,
             )
 
     def chunk(self, chunk_id: int, *, context: int = 0) -> ChunkDetail:
@@ -109,6 +110,7 @@ class Documents:
                 snapshot,
                 checked_id("chunk", chunk_id),
                 label_threshold=self._settings.label_threshold,
+                data_checksum=self._library.scorer.data_checksum,
                 context=context,
             )
 
@@ -127,6 +129,13 @@ class Documents:
         with self._database.snapshot() as snapshot:
             return topic_statistics.main_reefs(
                 snapshot, document_ids, n, label_threshold=self._settings.label_threshold
+            )
+
+    def awaiting_rescore(self, document_ids: Sequence[int]) -> Set[int]:
+        """Those of the documents that have chunks scored with other data of lagoon."""
+        with self._database.snapshot() as snapshot:
+            return topic_statistics.awaiting_rescore(
+                snapshot, document_ids, data_checksum=self._library.scorer.data_checksum
             )
 
     def frequent_tags(self, limit: int) -> Sequence[tuple[str, int]]:

@@ -25,7 +25,8 @@ from shoal.storage.document_queries import tags_of
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
-           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage
+           c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
+           c.data_checksum <> :data_checksum AS awaits_rescore
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
@@ -57,6 +58,7 @@ def build_results(
         return []
     chunk_ids = [chunk.chunk_id for chunk in ranked]
     ids, parameters = listed("id", chunk_ids)
+    parameters["data_checksum"] = scorer.data_checksum
     rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
     in_order = [rows[chunk_id] for chunk_id in chunk_ids]
     tags = tags_of(snapshot, sorted({chunk.document_id for chunk in ranked}))
@@ -278,6 +280,7 @@ def _result(
         coverage=row["coverage"],
         top_reef_name=labels[0].reef_name if labels else None,
         labels=labels,
+        awaits_rescore=bool(row["awaits_rescore"]),
         tags=tags.get(ranked.document_id, ()),
         highlights=highlights,
         scores=scores_of(ranked, request.mode),

@@ -59,9 +59,11 @@ def get_chunks(
     offset: int = 0,
     n_reefs: int = ALL_REEFS,
     label_threshold: float | None = None,
+    data_checksum: str | None = None,
 ) -> ChunkPage:
     """Read the chunks of a document in order, each with its `n_reefs` strongest reefs; without a threshold,
-    they have no labels. Raises NotFoundError."""
+    they have no labels, and without the checksum of the scorer's data, none awaits a rescore. Raises
+    NotFoundError."""
     total = snapshot.value(COUNT_CHUNKS, {"document_id": document_id})
     if total is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -73,17 +75,19 @@ def get_chunks(
         ids = [row["id"] for row in batch]
         reefs, islands = reefs_of(snapshot, ids, n_reefs), _islands_of(snapshot, ids)
         labels = {} if label_threshold is None else labels_of(snapshot, ids, label_threshold)
-        chunks += [_chunk(row, reefs, labels, islands) for row in batch]
+        chunks += [_chunk(row, reefs, labels, islands, data_checksum) for row in batch]
     return ChunkPage(tuple(chunks), total)
 
 
-def get_chunk(snapshot: Snapshot, chunk_id: int, *, label_threshold: float, context: int = 0) -> ChunkDetail:
+def get_chunk(
+    snapshot: Snapshot, chunk_id: int, *, label_threshold: float, data_checksum: str, context: int = 0
+) -> ChunkDetail:
     """Read a chunk with its document and `context` neighbours on each side. Raises NotFoundError."""
     row = snapshot.first(GET_CHUNK, {"chunk_id": chunk_id})
     if row is None:
         raise NotFoundError(f"there is no chunk {chunk_id}")
     reefs, islands = reefs_of(snapshot, [chunk_id]), _islands_of(snapshot, [chunk_id])
-    chunk = _chunk(row, reefs, labels_of(snapshot, [chunk_id], label_threshold), islands)
+    chunk = _chunk(row, reefs, labels_of(snapshot, [chunk_id], label_threshold), islands, data_checksum)
     before, after = (
         get_neighbours(snapshot, chunk.document_id, chunk.chunk_index, context) if context else ((), ())
     )
@@ -142,6 +146,7 @@ def _chunk(
     reefs: Mapping[int, tuple[ReefScore, ...]],
     labels: Mapping[int, tuple[Label, ...]],
     islands: Mapping[int, tuple[IslandScore, ...]],
+    data_checksum: str | None,
 ) -> StoredChunk:
     own_labels = labels.get(row["id"], ())
     first = own_labels[0] if own_labels else None
@@ -164,6 +169,7 @@ def _chunk(
         top_reef_id=first.reef_id if first else None,
         top_reef_name=first.reef_name if first else None,
         labels=own_labels,
+        awaits_rescore=data_checksum not in (None, row["data_checksum"]),
         vocabulary_version=row["vocabulary_version"],
         data_checksum=row["data_checksum"],
         reefs=reefs.get(row["id"], ()),

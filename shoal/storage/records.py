@@ -73,7 +73,8 @@ class DocumentDetail:
 class StoredChunk:
     """A chunk with the profile it was scored with.
 
-    `labels`: the reefs that it is about, most probable first; `top_reef_*` are those of the first. `reefs`
+    `labels`: the reefs that it is about, most probable first; `top_reef_*` are those of the first.
+    `awaits_rescore`: whether it was scored with other data of lagoon, so that labels may be missing. `reefs`
     are ordered by z-score.
     """
 
@@ -95,6 +96,7 @@ class StoredChunk:
     top_reef_id: int | None
     top_reef_name: str | None
     labels: tuple[Label, ...]
+    awaits_rescore: bool
     vocabulary_version: int
     data_checksum: str
     reefs: tuple[ReefScore, ...]

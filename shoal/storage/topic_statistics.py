@@ -15,6 +15,10 @@ MAIN_REEFS = """
     GROUP BY document_id, top_reef_id, top_reef_name
     ORDER BY document_id, n DESC, top_reef_id
 """
+AWAITING_RESCORE = """
+    SELECT DISTINCT document_id FROM chunks
+    WHERE document_id IN ({ids}) AND data_checksum <> :data_checksum
+"""
 CHUNKS_OF_REEF = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, p.probability,
            SUBSTR(c.text, 1, :n_chars) AS beginning
@@ -91,6 +95,16 @@ def main_reefs(
             if len(reefs) < n:
                 reefs.append(MainReef(reef_id, name, count))
     return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
+
+
+def awaiting_rescore(snapshot: Snapshot, document_ids: Sequence[int], *, data_checksum: str) -> set[int]:
+    """Return those of the documents that have chunks scored with other data of lagoon."""
+    found: set[int] = set()
+    for start in range(0, len(document_ids), IDS_PER_STATEMENT):
+        ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
+        parameters["data_checksum"] = data_checksum
+        found.update(row[0] for row in snapshot.tuples(AWAITING_RESCORE.format(ids=ids), parameters))
+    return found
 
 
 def find_reef_chunks(

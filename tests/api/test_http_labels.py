@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
@@ -109,13 +110,48 @@ def test_reef_page_lists_the_passages_about_it(clients: Clients) -> None:
 
 
 def test_ribbon_marks_passages_without_a_label(clients: Clients) -> None:
-    islands = {}
+    names = {}
     for threshold, client in clients.items():
         text = client.get("/documents/1").get_data(as_text=True)
         pieces = re.search(
             r'<script type="application/json" id="chunk-pieces">(.*?)</script>', text, re.DOTALL
         )
         assert pieces is not None
-        islands[threshold] = json.loads(pieces.group(1))["island"]
-    assert min(islands[DEFAULT]) >= 0
-    assert set(islands[UNREACHABLE]) == {-1}
+        shown = json.loads(pieces.group(1))
+        names[threshold] = {shown["names"][place] for place in shown["name"]}
+    assert "no clear subject" not in names[DEFAULT]
+    assert names[UNREACHABLE] == {"no clear subject"}
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[FlaskClient]:
+    """Client of a service for a library of labels that other data computed, all of them too improbable."""
+    path = tmp_path / "shoal.db"
+    settings = dataclasses.replace(
+        Settings(), database_url=f"sqlite:///{path}", learning=True, label_threshold=UNREACHABLE
+    )
+    with Engine(settings=settings) as engine:
+        engine.ingest(title="Fire", content=about("fire", "zorblat", 6))
+        with engine.database.write() as transaction:
+            transaction.execute("UPDATE chunks SET data_checksum = 'other'", {})
+        yield create_app(settings, engine=engine).test_client()
+
+
+def test_a_passage_that_waits_for_a_rescore_says_so(waiting: FlaskClient, clients: Clients) -> None:
+    for address in ("/documents/1", "/?q=zorblat", "/vocabulary/zorblat", "/library"):
+        text = visible(waiting, address)
+        assert "not scored yet" in text, address
+        assert "no clear subject" not in text, address
+    for address in ("documents/1/chunks", "documents/1", "chunks/1", "search?q=zorblat"):
+        for client, expected in ((waiting, True), (clients[UNREACHABLE], False)):
+            answer = client.get(f"{API}/{address}").get_json()
+            records = answer.get("chunks") or answer.get("results") or [answer]
+            assert [record["awaits_rescore"] for record in records] == [expected] * len(records)
+
+
+def test_a_ribbon_tells_unscored_passages_from_those_without_a_subject(
+    waiting: FlaskClient, clients: Clients
+) -> None:
+    legend = visible(waiting, "/documents/1")
+    assert re.search(r"not scored yet \d", legend)
+    assert not re.search(r"not scored yet \d", visible(clients[UNREACHABLE], "/documents/1"))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import flask
 from markupsafe import Markup
 
-from shoal.charts.ribbon import row_svg, strip_svg
+from shoal.charts.ribbon import NO_SUBJECT, NOT_SCORED, Piece, row_svg, strip_svg
 from shoal.search.similar_chunks import SimilarChunk
 from shoal.storage.records import StoredSection
 from shoal_api import service
@@ -50,6 +50,7 @@ def library() -> tuple[str, Mapping[str, Any]]:
     return "library.html", {
         "found": found,
         "reefs": reefs,
+        "awaiting": engine.documents.awaiting_rescore([document.id for document in found.documents]),
         "tags": tags,
         "tags_shown": tags[:TAGS_SHOWN],
         "tag": tag,
@@ -93,10 +94,17 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
         "rows": [(row, Markup(row_svg(row))) for row in ribbon.rows],  # noqa: S704
         "pieces": {
             "starts": [piece.start_char for piece in ribbon.pieces],
-            "islands": [island.name for island in islands],
-            "island": [-1 if piece.island_id is None else places[piece.island_id] for piece in ribbon.pieces],
+            "names": [*(island.name for island in islands), NO_SUBJECT, NOT_SCORED],
+            "name": [_place(piece, places) for piece in ribbon.pieces],
         },
     }
+
+
+def _place(piece: Piece, places: Mapping[int, int]) -> int:
+    """The place of a piece's name: islands, then `NO_SUBJECT` and `NOT_SCORED`."""
+    if piece.island_id is not None:
+        return places[piece.island_id]
+    return len(places) + piece.awaits_rescore
 
 
 def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:

@@ -98,6 +98,7 @@ def word(word: str) -> tuple[str, Mapping[str, Any]]:
     return "word.html", {
         "word": learned,
         "passages": list(zip(passages, spans, strict=True)),
+        "awaiting": engine.documents.awaiting_rescore([passage.document_id for passage in passages]),
         "lexical": SearchMode.lexical.value,
     }
 

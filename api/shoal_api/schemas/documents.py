@@ -202,6 +202,7 @@ class ChunkSummarySchema(Schema):
     coverage = fields.Float(required=True)
     top_reef_name = fields.String(required=True, allow_none=True)
     labels = Records(LabelSchema, required=True)
+    awaits_rescore = fields.Boolean(required=True)
 
 
 class LinksSchema(Schema):

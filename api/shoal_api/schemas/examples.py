@@ -29,6 +29,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                     "coverage": 1.0,
                     "top_reef_name": "seas and coasts",
                     "labels": [{"reef_id": 53, "reef_name": "seas and coasts", "probability": 0.621}],
+                    "awaits_rescore": False,
                     "tags": ["sea"],
                     "highlights": [[40, 44], [45, 50]],
                     "scores": {

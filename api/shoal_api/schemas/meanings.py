@@ -35,7 +35,9 @@ MEANINGS = {
     "top_reef_id": "id of the first of `labels`; null without labels",
     "top_reef_name": "name of the first of `labels`; null without labels",
     "labels": "the reefs that it is about, most probable first: those with a `probability` of at least "
-    "`SHOAL_LABEL_THRESHOLD`; empty without a clear subject",
+    "`SHOAL_LABEL_THRESHOLD`; empty without a clear subject, or until the rescore that it awaits",
+    "awaits_rescore": "whether it was scored with other data of the topic model, so that labels may be "
+    "missing until a rescore",
     "probability": "probability that a reader would say that it is about the reef, 0 to 1",
     "n_shared_reefs": "number of reefs shared with the query",
     "shared_reefs": "the reefs shared with the query: reasons first, most probable first, then the "

@@ -284,6 +284,7 @@ class ResultSchema(Schema):
     )
     top_reef_name = fields.String(required=True, allow_none=True)
     labels = Records(LabelSchema, required=True)
+    awaits_rescore = fields.Boolean(required=True)
     tags = fields.List(fields.String(), required=True)
     highlights = fields.List(
         fields.List(fields.Integer()),

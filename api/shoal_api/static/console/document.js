@@ -4,14 +4,14 @@ import { request, problemOf } from "./api.js";
 export function readAlong(main, { signal, turnTo }) {
   const ribbon = main.querySelector("#ribbon");
   if (!ribbon) return;
-  const { starts, islands, island } = JSON.parse(main.querySelector("#chunk-pieces").textContent);
+  const { starts, names, name } = JSON.parse(main.querySelector("#chunk-pieces").textContent);
   const characters = Number(ribbon.dataset.chars);
   const marker = ribbon.querySelector(".marker");
   const pointed = main.querySelector("#pointed");
   const hint = `${pointed.textContent} Click a place to read it, or move with the arrow keys and press Enter.`;
   const last = starts.length - 1;
   let at = Number(ribbon.dataset.chunk ?? 0);
-  const named = (chunk) => `Passage ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${islands[island[chunk]] ?? "no clear subject"}`;
+  const named = (chunk) => `Passage ${chunk.toLocaleString("en")} of ${starts.length.toLocaleString("en")}: ${names[name[chunk]]}`;
   const mark = (chunk) => {
     at = Math.max(0, Math.min(last, chunk));
     place(marker, starts[at] / characters);
