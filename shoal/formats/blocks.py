@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lagoon.sentences import sentence_spans
 from shoal.errors import DocumentTooLargeError
-from shoal.formats.boilerplate import Boilerplate, find_boilerplate
+from shoal.formats.boilerplate import Boilerplate, find_boilerplate, is_list_of_links
 from shoal.formats.headings import HeadingPath
 from shoal.models import LeftOut, ParsedDocument, Section, SentenceSpan
 
@@ -66,7 +66,7 @@ def assemble(
     MAX_SENTENCES.
     """
     if not keep_boilerplate:
-        blocks = _without_boilerplate(content, masked, blocks)
+        blocks = _without_lists_of_links(content, masked, _without_boilerplate(content, masked, blocks))
     sections: list[Section] = []
     sentences: list[SentenceSpan] = []
     left_out: list[LeftOut] = []
@@ -121,6 +121,28 @@ def _without_boilerplate(content: str, masked: str, blocks: Sequence[Block]) -> 
             span = next(spans, None)
         remaining += _rest(block, at, block.end)
     return remaining
+
+
+def _without_lists_of_links(content: str, masked: str, blocks: Sequence[Block]) -> Sequence[Block]:
+    """Leave out the text of sections that are lists of links; their headings stay headings.
+
+    A text of nothing else stays whole.
+    """
+    headings = [i for i, block in enumerate(blocks) if block.kind is BlockKind.heading]
+    remaining = list(blocks[: headings[0]] if headings else blocks)
+    for first, last in pairwise([*headings, len(blocks)]):
+        heading, body = blocks[first], blocks[first + 1 : last]
+        remaining.append(heading)
+        prose = [block for block in body if block.kind is BlockKind.prose]
+        if BlockKind.verbatim not in (block.kind for block in body) and is_list_of_links(
+            heading.text, "\n".join(masked[block.start : block.end] for block in prose)
+        ):
+            for block in body:
+                _leave_out(content, block.start, block.end, remaining)
+        else:
+            remaining += body
+    has_text = any(block.kind in (BlockKind.prose, BlockKind.verbatim) for block in remaining)
+    return remaining if has_text else blocks
 
 
 def _can_cut(block: Block, span: Boilerplate, start: int, end: int) -> bool:

@@ -18,6 +18,8 @@ MIN_LEADER_LINES = 3
 MAX_LEADER_CHARS = 200
 MIN_NAVIGATION_WORDS = 2
 MAX_ITEM_CHARS = 30
+# A longer line of a section of links is text.
+MAX_LINK_CHARS = 100
 # A longer line that ends with "[edit]" is a paragraph, not a heading that lost its markup.
 MAX_HEADING_CHARS = 100
 
@@ -82,6 +84,10 @@ _EDIT_AT_END = re.compile(r"\[edit(?:[ ](?:\|[ ]edit[ ])?source)?\](?=[ \t]*+(?:
 _GUTENBERG = re.compile(
     r"\*\*\*[ ]?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG E(?:BOOK|TEXT)\b[^*]{0,300}\*\*\*", re.IGNORECASE
 )
+# Works are cited in other sections, such as "References" and "Further reading". Their lines are text.
+_LINKS_HEADING = re.compile(r"(?:see[ ]also|external[ ]links?)[.:]?", re.VERBOSE | re.IGNORECASE)
+# The end of a sentence, at the end of the line or inside it.
+_STOP = re.compile(r"[.!?:;,][\"”’')\]]*\Z | [^\W\d_]{3}[.!?:;][ ]", re.VERBOSE)
 _PUBLISHER = "project gutenberg"
 # Where the licence must name the publisher.
 _PUBLISHER_WINDOW = 1000
@@ -115,6 +121,16 @@ def find_boilerplate(content: str, masked: str) -> list[Boilerplate]:
         else:
             disjoint.append(span)
     return disjoint
+
+
+def is_list_of_links(heading: str, masked_body: str) -> bool:
+    """Whether a section points to other pages only: by its heading, and because each line is a bare title."""
+    if not _LINKS_HEADING.fullmatch(heading):
+        return False
+    lines = [line for line in map(str.strip, masked_body.splitlines()) if line]
+    return all(
+        len(line) <= MAX_LINK_CHARS and not line[0].islower() and not _STOP.search(line) for line in lines
+    )
 
 
 def _licences(content: str) -> Iterator[Boilerplate]:

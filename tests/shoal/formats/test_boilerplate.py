@@ -166,6 +166,49 @@ def test_adjacent_lines_are_one_span(parse: Parser) -> None:
     assert boilerplate(parse, content) == ["Back to top\n\nHome | About\nSee also: Krill"]
 
 
+LINKS = "Dolphin\nList of whales (extinct)\nU.S. Whaling Museum"
+
+
+@PARSERS
+@pytest.mark.parametrize("heading", ["See also", "External links", "SEE ALSO"])
+def test_a_section_of_bare_titles_is_left_out_below_its_heading(parse: Parser, heading: str) -> None:
+    mark = "##" if parse is parse_markdown else "=="
+    content = f"Whales sing.\n\n{mark} {heading} {mark}\n\n{LINKS}\n\n{mark} Krill {mark}\n\nThey dive.\n"
+    assert boilerplate(parse, content) == [LINKS]
+    assert sentences(parse, content) == ["Whales sing.", "They dive."]
+    assert [section.heading for section in parse(content).sections] == ["", heading, "Krill"]
+
+
+def test_a_markdown_list_of_links_is_left_out() -> None:
+    links = "- [Dolphin](dolphin.md)\n- [Whales](https://x.org/whales)"
+    assert boilerplate(parse_markdown, f"Whales sing.\n\n## See also\n\n{links}\n") == [links]
+
+
+@pytest.mark.parametrize(
+    ("heading", "body"),
+    [
+        ("See also", "Dolphin\nThe dolphin is a whale."),
+        ("See also", "ssh, which forwards the agent"),
+        ("See also", "Dolphin\n\n| Home | About |\n|---|---|\n"),
+        ("External links", f"Dolphin\n{'Whales ' * 15}"),
+        ("External links", "Dolphin: a whale of the sea"),
+        ("References", LINKS),
+        ("Further reading", LINKS),
+    ],
+)
+def test_a_section_with_sentences_or_works_stays(heading: str, body: str) -> None:
+    content = f"Whales sing.\n\n## {heading}\n\n{body}\n"
+    assert boilerplate(parse_markdown, content) == []
+
+
+@PARSERS
+def test_a_text_of_nothing_but_links_stays(parse: Parser) -> None:
+    heading = "# See also" if parse is parse_markdown else "== See also =="
+    content = f"{heading}\n\n{LINKS}\n"
+    assert boilerplate(parse, content) == []
+    assert sentences(parse, content) != []
+
+
 def test_code_and_tables_keep_their_lines() -> None:
     content = "Whales.\n\n```\nHome | About\n```\n\n| Home | About |\n|---|---|\n| Next | Previous |\n"
     assert boilerplate(parse_markdown, content) == []
