@@ -189,12 +189,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDocument:
-    """A document ready to be stored in one transaction. `coverage` is over all its words, 0..1."""
+    """A document ready to be stored in one transaction.
+
+    `left_out`: the first spans without headings; `n_left_out` counts all of them by reason. `coverage` is
+    over all its words, 0..1.
+    """
 
     draft: DocumentDraft
     sections: tuple[Section, ...]
     chunks: tuple[Chunk, ...]
     left_out: tuple[LeftOut, ...]
+    n_left_out: Mapping[str, int]
     n_sentences: int
     coverage: float
     warnings: tuple[str, ...]

@@ -75,6 +75,7 @@ def make_scored(
         sections=(Section((heading,), 1, 0, len(head) - 1, len(head), len(content)),),
         chunks=tuple(chunks),
         left_out=(LeftOut(0, len(head) - 1, "heading"),),
+        n_left_out={"heading": 1},
         n_sentences=len(texts),
         coverage=coverage,
         warnings=("a warning",),

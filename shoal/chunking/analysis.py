@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -27,11 +28,14 @@ LOW_COVERAGE_WARNING = "low coverage:"
 # A comment or rule longer than this ends a chunk, so that a chunk is mostly text.
 MAX_GAP_CHARS = 400
 
+MAX_LEFT_OUT = 1000
+"""Left-out spans that a report lists, besides headings; a text of rules or marks has millions."""
+
 MAX_CHUNKS = 65_536
 """Limit for one document; each chunk takes 12 KiB of memory."""
 
 # The label is not part of the topic: "Title: Walden" is about Walden, not about titles.
-_LABEL = re.compile(r"(?:title|author|year|date):\s+", re.IGNORECASE)
+_LABEL = re.compile(r"\A(?:title|author|year|date):\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +230,7 @@ def scored_document(
     # lagoon computes profiles on access.
     topics = list(analyzed.topics)
     chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics)
+    left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
     coverage = round(matched / n_words, SCORE_DIGITS) if n_words else 0.0
@@ -233,7 +238,8 @@ def scored_document(
         draft=draft,
         sections=parsed.sections,
         chunks=chunks,
-        left_out=_outside_chunks(parsed.left_out, chunks),
+        left_out=left_out[:MAX_LEFT_OUT],
+        n_left_out=Counter(span.reason for span in left_out),
         n_sentences=len(parsed.sentences),
         coverage=coverage,
         warnings=(*_without_coverage_warnings(draft.warnings), *_coverage_warnings(coverage, n_words)),

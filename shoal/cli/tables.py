@@ -79,7 +79,7 @@ def print_document(
     if document["tags"]:
         console.print(Text("tags " + ", ".join(one_line(tag) for tag in document["tags"]), style="dim"))
     _print_passages(console, chunks, reefs=reefs, with_text=with_text)
-    _print_left_out(console, report["left_out"])
+    _print_left_out(console, report["n_left_out"])
     for warning in report["warnings"]:
         console.print(Text(f"warning: {one_line(warning)}", style="yellow"))
 
@@ -124,12 +124,9 @@ def _passage_table() -> Table:
     return table
 
 
-def _print_left_out(console: Console, spans: Sequence[Mapping[str, Any]]) -> None:
+def _print_left_out(console: Console, counts: Mapping[str, int]) -> None:
     from rich.text import Text
 
-    counts: dict[str, int] = {}
-    for span in spans:
-        counts[span["reason"]] = counts.get(span["reason"], 0) + 1
     if counts:
         listed = ", ".join(f"{one_line(reason)} ({count:,})" for reason, count in sorted(counts.items()))
         console.print(Text(f"\nin no passage: {listed}", style="dim"))

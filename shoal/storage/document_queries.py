@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from shoal.errors import NotFoundError
@@ -112,10 +113,15 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
         raise NotFoundError(f"there is no document {document_id}")
     report = json.loads(stored)
     headings = snapshot.rows(HEADINGS_OF, {"document_id": document_id})
-    spans = [LeftOut(start, end, HEADING) for start, end in headings]
-    spans += [LeftOut(**span) for span in report["left_out"]]
+    listed_spans = [LeftOut(**span) for span in report["left_out"]]
+    # Reports of earlier versions list all spans and do not count them.
+    counts = Counter(report.get("n_left_out") or (span.reason for span in listed_spans))
+    if headings:
+        counts[HEADING] = len(headings)
+    spans = [*(LeftOut(start, end, HEADING) for start, end in headings), *listed_spans]
     return DocumentReport(
         left_out=tuple(sorted(spans, key=lambda span: (span.start_char, span.end_char))),
+        n_left_out=dict(counts),
         warnings=tuple(report["warnings"]),
     )
 

@@ -335,7 +335,11 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
         "n_sentences": scored.n_sentences,
         "coverage": scored.coverage,
         "report": compact_json(
-            {"left_out": [_left_out(span) for span in scored.left_out], "warnings": scored.warnings}
+            {
+                "left_out": [_left_out(span) for span in scored.left_out],
+                "n_left_out": scored.n_left_out,
+                "warnings": scored.warnings,
+            }
         ),
         "metadata": compact_json(draft.metadata),
         "now": now,

@@ -89,6 +89,7 @@ def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
             for section in get_sections(snapshot, document_id)
         ],
         "left_out": [[span.start_char, span.end_char, span.reason] for span in report.left_out],
+        "n_left_out": report.n_left_out,
         "warnings": report.warnings,
         "created_at": document.created_at,
         "updated_at": document.updated_at,

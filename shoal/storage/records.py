@@ -55,10 +55,12 @@ class StoredSection:
 class DocumentReport:
     """The spans that are in no chunk, with reasons, and warnings about the document.
 
-    `left_out` is in order and includes the headings.
+    `left_out` is in order. It has all headings and the first 1,000 other spans; `n_left_out` counts all spans
+    by reason.
     """
 
     left_out: tuple[LeftOut, ...]
+    n_left_out: Mapping[str, int]
     warnings: tuple[str, ...]
 
 

@@ -173,7 +173,15 @@ class ReportSchema(Schema):
     left_out = Records(
         LeftOutSchema,
         required=True,
-        metadata={"description": "spans of the text that are in no chunk"},
+        metadata={
+            "description": "spans of the text that are in no chunk: all headings and the first 1,000 others"
+        },
+    )
+    n_left_out = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        required=True,
+        metadata={"description": "number of all such spans, by reason"},
     )
     warnings = fields.List(
         fields.String(),

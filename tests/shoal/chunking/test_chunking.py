@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shoal.chunking.analysis import MAX_GAP_CHARS, score_document
+from shoal.chunking.analysis import MAX_GAP_CHARS, MAX_LEFT_OUT, analyze, score_document
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.drafts import make_draft
 from shoal.models import ScoredDocument
@@ -115,6 +115,21 @@ def test_a_long_comment_separates_two_chunks() -> None:
         check(document, 8000)
         assert len(document.chunks) == n_chunks
         assert len(document.left_out) == n_chunks - 1
+
+
+def test_a_report_lists_the_first_spans_and_counts_all() -> None:
+    separated = f"\n\n<!--{'x' * MAX_GAP_CHARS}-->\n\n".join(["The lava."] * (MAX_LEFT_OUT + 2))
+    document = scored(f"{separated}\n")
+    assert len(document.left_out) == MAX_LEFT_OUT
+    assert document.n_left_out == {"comment": MAX_LEFT_OUT + 1}
+
+
+def test_a_label_is_removed_from_the_beginning_of_a_heading_only() -> None:
+    contexts = {"Date: 1817": "1817", "Birthdate: 1817": "Birthdate: 1817", "The date: May": "The date: May"}
+    for heading, context in contexts.items():
+        content = f"# {heading}\n\nThe lava.\n"
+        draft = make_draft(content=content, title="T", format="markdown", settings=Settings())
+        assert analyze(draft, FakeScorer(), Settings()).contexts == [f"T\n\n{context}"]
 
 
 def test_long_code_is_cut_at_max_chunk_chars() -> None:

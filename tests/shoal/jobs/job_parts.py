@@ -45,6 +45,7 @@ def scored(document: DocumentDraft) -> ScoredDocument:
         sections=(Section((), 0, 0, 0, 0, n),),
         chunks=(chunk,),
         left_out=(),
+        n_left_out={},
         n_sentences=1,
         coverage=1.0,
         warnings=(),
