@@ -1,7 +1,8 @@
-"""Progress bars on stderr. Nothing is drawn if stderr is not a terminal."""
+"""Progress bars on stderr. If stderr is not a terminal, a line now and then takes their place."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from shoal.jobs.embedded import LocalProgress
+
+
+SECONDS_BETWEEN_LINES = 30.0
+"""Between two lines in a file or pipe."""
 
 
 class Bar:
@@ -38,6 +43,8 @@ class Bar:
             disable=not console.is_terminal,
             transient=False,
         )
+        self._console = console
+        self._last_line = time.monotonic()
         self._items = 0
         self._items_total = items_total
         self._task = self._progress.add_task(
@@ -48,6 +55,7 @@ class Bar:
         """Add `n_bytes` and `n_items` to the counts."""
         self._items += n_items
         self._progress.update(self._task, advance=n_bytes, items=self._item_count())
+        self._print_line()
 
     def move_to(self, n_bytes: int, n_items: int, *, bytes_total: int, items_total: int) -> None:
         """Set the counts and the totals."""
@@ -55,6 +63,7 @@ class Bar:
         self._progress.update(
             self._task, completed=n_bytes, total=bytes_total or None, items=self._item_count()
         )
+        self._print_line()
 
     def follow(self, progress: LocalProgress) -> None:
         """Set the counts from the progress of a job in this process."""
@@ -67,6 +76,17 @@ class Bar:
 
     def title(self, text: str) -> None:
         self._progress.update(self._task, description=one_line(text))
+
+    def _print_line(self) -> None:
+        """Print the counts to a file or pipe, unless the last line is recent."""
+        if self._console.is_terminal or time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line = time.monotonic()
+        task = self._progress.tasks[0]
+        total = f" of {task.total:,.0f}" if task.total else ""
+        counts = [self._item_count(), f"{task.completed:,.0f}{total} bytes"]
+        line = f"{task.description}: {', '.join(count for count in counts if count)}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _item_count(self) -> str:
         return f"{self._items:,}/{self._items_total:,}" if self._items_total else ""

@@ -184,6 +184,7 @@ def _summary(result: SyncResult) -> str:
         f"{len(result.renamed):,} renamed",
         f"{len(result.deleted):,} deleted",
         f"{result.unchanged:,} unchanged",
+        *([f"{len(result.same):,} with a text that is stored already"] if result.same else []),
         f"{len(result.failed) - n_refused:,} failed",
     ]
     if n_refused:

@@ -487,6 +487,17 @@ def test_hash_is_of_the_text_as_stored(library: Path, tmp_path: Path) -> None:
 # --- The command ---
 
 
+def test_sync_command_counts_files_whose_text_is_stored(
+    library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--db", str(library), "sync", str(folder)]) == 0
+    assert "already" not in capsys.readouterr().out
+    text = (folder / "fire.md").read_text(encoding="utf-8")
+    write(folder, {"copy.md": text, "second-copy.md": text})
+    assert run(["--db", str(library), "sync", str(folder)]) == 0
+    assert "3 unchanged, 2 with a text that is stored already, 0 failed" in capsys.readouterr().out
+
+
 def test_sync_command_reports_its_changes(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
