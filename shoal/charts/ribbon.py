@@ -120,17 +120,18 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
     presences = presence_by_reef(
         ((spans[i], reef, chance) for i, reef, chance in labels), document["n_chars"]
     )
-    colours = island_colours(scorer.islands)
     names = {reef.id: reef.name for reef in scorer.reefs}
     strongest_reefs = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]
+    lengths = _lengths(pieces)
+    shown = {*list(lengths)[:N_ISLANDS], *(island_of[reef] for reef in strongest_reefs if reef in names)}
+    # Only islands that are shown divide the hues, or neighbours would look the same.
+    own_colours = island_colours([island for island in scorer.islands if island.id in shown])
     rows = tuple(
-        Row(reef, names[reef], colours[island_of[reef]], levels(presences[reef]))
+        Row(reef, names[reef], own_colours[island_of[reef]], levels(presences[reef]))
         for reef in strongest_reefs
         if reef in names
     )
-    lengths = _lengths(pieces)
-    shown = {*list(lengths)[:N_ISLANDS], *(island_of[row.reef_id] for row in rows)}
-    colours = {island: colours[island] if island in shown else OTHER for island in lengths}
+    colours = {island: own_colours.get(island, OTHER) for island in lengths}
     legend = tuple(_legend(lengths, colours, pieces, scorer, document["n_chars"]))
     return Ribbon(document["title"], document["n_chars"], pieces, colours, rows, legend)
 

@@ -42,6 +42,7 @@ _USUAL_ORDER = {
     "section": 5,
 }
 _PART_OF_CHAPTER = 4
+_WORD = re.compile(r"\w+")
 _TITLE_LABEL = re.compile(r"\Atitle:\s*(?=\S)", re.IGNORECASE)
 _FIRST_NUMBERS = frozenset({"i", "1", "one", "first"})
 # Headings at the start of digital editions that describe the book; no section is inside them.
@@ -57,7 +58,11 @@ def without_title_label(text: str) -> str:
 
 def headings_below(title: str, path: Sequence[str]) -> Sequence[str]:
     """Return the headings of a section without a first one that repeats the document's title."""
-    return path[1:] if path and without_title_label(path[0]).casefold() == title.casefold() else path
+    return path[1:] if path and _words(without_title_label(path[0])) == _words(title) else path
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
 
 
 def atx_heading(source: str) -> str:

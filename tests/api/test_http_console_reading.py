@@ -193,6 +193,14 @@ def test_excerpt_is_a_short_part_of_the_text_with_a_mark(text: str, data: st.Dat
         assert whole == text
 
 
+def test_excerpt_has_one_blank_line_for_many() -> None:
+    assert excerpt("The heat\n\n  \n\n\n Q\n\nflows.", [(4, 8)]) == [
+        Run("The ", False),
+        Run("heat", True),
+        Run("\n\nQ\n\nflows.", False),
+    ]
+
+
 def test_excerpt_has_whole_words_around_most_marks() -> None:
     text = "alone " + "far " * 300 + "here and here and here " + "away " * 300
     marks = [match.span() for match in re.finditer("alone|here", text)]
@@ -302,8 +310,8 @@ def test_ribbon_data_contains_the_island_of_every_chunk(client: FlaskClient, sto
     pieces = json.loads(match.group(1))
     chunks = client.get(f"{API}/documents/{document}/chunks").get_json()["chunks"]
     assert pieces["starts"] == [chunk["start_char"] for chunk in chunks]
-    assert len(pieces["island"]) == len(chunks) > 1
-    assert all(0 <= island < len(pieces["islands"]) for island in pieces["island"])
+    assert len(pieces["name"]) == len(chunks) > 1
+    assert all(0 <= island < len(pieces["names"]) for island in pieces["name"])
 
 
 def test_document_with_one_chunk_has_no_ribbon(client: FlaskClient, store: Store) -> None:

@@ -23,6 +23,8 @@ EXCERPT_CHARS = 420
 SNAP_CHARS = 40
 """How far the ends of an excerpt move to begin and end with whole words."""
 
+# Formulas that lost their layout are mostly blank lines.
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+[ \t]*+")
 _SPACE = re.compile(r"\s+")
 
 PART_NAMES = {"lexical": "words", "reef": "reefs", "field_boost": "title and tags"}
@@ -143,6 +145,10 @@ def runs(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
 def excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
     """The part of a text that holds most of what is marked, in runs; the whole text where that is hardly
     longer."""
+    return [run._replace(text=_BLANK_LINES.sub("\n\n", run.text)) for run in _excerpt(text, highlights)]
+
+
+def _excerpt(text: str, highlights: Sequence[Sequence[int]]) -> list[Run]:
     if len(text) <= EXCERPT_CHARS + 2 * SNAP_CHARS:
         return runs(text, highlights)
     start, end = _window(text, highlights)

@@ -112,6 +112,18 @@ def test_every_colour_of_a_strip_is_in_the_legend(
     assert labels[-len(names) :] == [entry.label for entry in ribbon.legend]
 
 
+def test_islands_of_a_strip_divide_the_hues_among_them(engine: Engine) -> None:
+    stored = engine.ingest(content=TEXT, title="Fire and law")
+    ribbon = engine.documents.ribbon(stored.id or 0)
+    shown = {*ribbon.colours, *(row_island(engine, row.reef_id) for row in ribbon.rows)}
+    islands = [island for island in engine.scorer.islands if island.id in shown]
+    assert {**island_colours(islands), **ribbon.colours} == island_colours(islands)
+
+
+def row_island(engine: Engine, reef_id: int) -> int:
+    return next(reef.island_id for reef in engine.scorer.reefs if reef.id == reef_id)
+
+
 def test_strip_and_rows_of_the_file_have_the_same_edges(engine: Engine) -> None:
     stored = engine.ingest(content=TEXT, title="Fire and law")
     ribbon = engine.documents.ribbon(stored.id or 0)

@@ -16,6 +16,7 @@ from shoal.formats.headings import headings_below, without_title_label
         (("Title: Walden", "Economy"), ("Economy",)),
         (("title:walden",), ()),
         (("Walden", "Walden"), ("Walden",)),
+        (("*Walden.*", "Economy"), ("Economy",)),
         (("Economy", "Walden"), ("Economy", "Walden")),
         (("Author: Walden",), ("Author: Walden",)),
         (("Title: Walden Pond",), ("Title: Walden Pond",)),
