@@ -164,7 +164,7 @@ def _terms_with_places(
 
 
 def _stem_note(term: Mapping[str, Any]) -> list[str]:
-    return [f"only its stem: {one_line(term['same_stem'])}"] if term.get("same_stem") else []
+    return [f"as {one_line(term['same_stem'])}"] if term.get("same_stem") else []
 
 
 def reasons(shared: Sequence[Mapping[str, Any]]) -> Table:
@@ -175,7 +175,7 @@ def reasons(shared: Sequence[Mapping[str, Any]]) -> Table:
     named = [reef for reef in shared if reef["is_reason"]]
     background = [reef for reef in shared if not reef["is_reason"]]
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(named), header_style="dim")
-    table.add_column("both are about", overflow="fold", max_width=36)
+    table.add_column("shared topics", overflow="fold", max_width=36)
     table.add_column("query", overflow="fold", style="blue")
     table.add_column("passage", overflow="fold", style="green")
     table.add_column("adds", no_wrap=True, justify="right")

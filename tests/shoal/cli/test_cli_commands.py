@@ -236,7 +236,7 @@ def test_scores_name_the_reasons_and_sum_up_the_background(shoal: Shoal, library
     assert reasons
     assert background
     # A narrow terminal folds the cells.
-    table = " ".join(output[output.index("both are about") :].split())
+    table = " ".join(output[output.index("shared topics") :].split())
     rows = table.split(" in the background ")[0]
     for reef in reasons:
         assert reef["query_words"][0] in rows
