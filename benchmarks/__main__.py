@@ -88,8 +88,13 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
             "Truth of reasons, by judgements",
             _module("reason_truth", corpora / "corpora", corpora / "collections"),
         )
+        yield (
+            "Cost of a library of 35,000 chunks",
+            _module("scale", corpora / "corpora", "--sizes", 35_000),
+        )
     else:
         yield "Truth of labels and reasons, by judgements", None
+        yield "Cost of a library of 35,000 chunks", None
     yield (
         "Truth of learned words",
         _module("masked_words", *texts, running / "wikipedia-vital-1k.jsonl.gz") if running else None,

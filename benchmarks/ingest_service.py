@@ -21,41 +21,66 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-START_TIMEOUT_S = 60.0
+from shoal.cli.supervisor import is_ready
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 60.0
+POLL_SECONDS = 0.02
 SHOAL = [sys.executable, "-m", "shoal.cli"]
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running service. `pid`: the process of `shoal up`; `ready_s`: seconds from its start to ready."""
+
+    address: str
+    pid: int
+    ready_s: float
+
+
 @contextlib.contextmanager
-def service(folder: Path, workers: int, broker: str | None, **settings: str) -> Iterator[str]:
-    """Run `shoal up` on an empty database in `folder`; yields its address. `settings`: further variables."""
+def running(folder: Path, workers: int, broker: str | None = None, /, **settings: str) -> Iterator[Running]:
+    """Run `shoal up` on the database `bench.db` in `folder`. `settings`: further variables."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = dict(os.environ) | settings | ({"SHOAL_BROKER_URL": broker} if broker else {})
     command = [*SHOAL, "--db", str(folder / "bench.db"), "up", "--port", str(port), "--workers", str(workers)]
-    address = f"http://127.0.0.1:{port}"
     with (folder / "up.log").open("w") as log:
-        running = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+        began = time.monotonic()
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
         try:
-            _wait_ready(address)
-            yield address
+            _wait_ready(port)
+            yield Running(f"http://127.0.0.1:{port}", process.pid, time.monotonic() - began)
         finally:
-            running.terminate()
-            running.wait(timeout=60)
+            process.terminate()
+            try:
+                process.wait(timeout=STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                # Its children die with it.
+                process.kill()
+                process.wait()
 
 
-def _wait_ready(address: str) -> None:
+@contextlib.contextmanager
+def service(folder: Path, workers: int, broker: str | None, **settings: str) -> Iterator[str]:
+    """Run `shoal up` as `running` does; yields its address."""
+    with running(folder, workers, broker, **settings) as started:
+        yield started.address
+
+
+def _wait_ready(port: int) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{address}/ready").status_code == 200:
-                return
-        time.sleep(0.1)
+        if is_ready("127.0.0.1", port):
+            return
+        time.sleep(POLL_SECONDS)
     raise SystemExit("the service did not get ready")
 
 

@@ -13,10 +13,36 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.ingest_service import service
 from benchmarks.upload_memory import as_lines, documents
 from shoal.client import Client
+
+
+def measure(notes: int, n_bytes: int, workers: int, broker: str | None) -> dict[str, Any]:
+    lines = list(as_lines(documents(notes, n_bytes)))
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        service(Path(scratch), workers, broker) as address,
+        Client(address, timeout=600.0) as client,
+    ):
+        began = time.perf_counter()
+        job = client.upload_documents(lines)
+        accepted = time.perf_counter() - began
+        job = client.wait_for_job(job)
+        finished = time.perf_counter() - began
+    progress = job.progress
+    return {
+        "broker": broker or "embedded",
+        "workers": workers,
+        "notes": progress.total,
+        "megabytes": round(sum(map(len, lines)) / 1e6, 1),
+        "accepted_seconds": round(accepted, 2),
+        "finished_seconds": round(finished, 2),
+        "notes_per_second": round(progress.total / finished),
+        "status": job.status,
+    }
 
 
 def main() -> int:
@@ -28,30 +54,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--broker", help="default: the embedded broker")
     options = parser.parse_args()
-    lines = list(as_lines(documents(options.notes, options.bytes)))
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        service(Path(scratch), options.workers, options.broker) as address,
-        Client(address, timeout=600.0) as client,
-    ):
-        began = time.perf_counter()
-        job = client.upload_documents(lines)
-        accepted = time.perf_counter() - began
-        job = client.wait_for_job(job)
-        finished = time.perf_counter() - began
-    progress = job.progress
-    numbers = {
-        "broker": options.broker or "embedded",
-        "workers": options.workers,
-        "notes": progress.total,
-        "megabytes": round(sum(map(len, lines)) / 1e6, 1),
-        "accepted_seconds": round(accepted, 2),
-        "finished_seconds": round(finished, 2),
-        "notes_per_second": round(progress.total / finished),
-        "status": job.status,
-    }
+    numbers = measure(options.notes, options.bytes, options.workers, options.broker)
     print(json.dumps(numbers))
-    return int(not job.succeeded)
+    return int(numbers["status"] != "succeeded")
 
 
 if __name__ == "__main__":
