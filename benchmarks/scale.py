@@ -131,7 +131,6 @@ def build(folder: Path, corpora: Path, size: int, n_queries: int, seed: int) -> 
         "chunks": status["n_chunks"],
         "documents": status["n_documents"],
         "text_mb": round(text_mb, 2),
-        "upload_s": round(seconds, 1),
         "mb_per_s": round(text_mb / seconds, 3),
         "processor_s_per_mb": round((all_after - all_before) / text_mb, 3),
         "api_processor_s_per_mb": round((api_after - api_before) / text_mb, 3),
@@ -156,7 +155,9 @@ def measure(folder: Path, options: argparse.Namespace, size: int) -> Iterator[di
     kept = folder / "library.json"
     if not kept.exists():
         say(f"{size:,} chunks: ingest")
-        folder.mkdir(parents=True, exist_ok=True)
+        # A run that was interrupted leaves a part of a library.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         load = os.getloadavg()[0] / (os.cpu_count() or 1)
         numbers = build(folder, options.corpora, size, options.queries, options.seed)
         kept.write_text(json.dumps(numbers | {"load_per_core": round(load, 2)}), encoding="utf-8")
@@ -172,8 +173,7 @@ def measure(folder: Path, options: argparse.Namespace, size: int) -> Iterator[di
                 yield SERVED[name](library)
     if "cli" in options.lines:
         say(f"{size:,} chunks: cli")
-        query = next(query.text for query in queries if query.kind == "words")
-        yield measure_cli(folder / "bench.db", query, options.runs)
+        yield measure_cli(folder / "bench.db", queries[0].text, options.runs)
     if "upload" in options.lines:
         say(f"{size:,} chunks: upload")
         with tempfile.TemporaryDirectory() as scratch:

@@ -91,9 +91,9 @@ def shuffled_rounds(corpora: Path, seed: int) -> Iterator[Text]:
 
 
 def shuffled(contents: Sequence[str], generator: random.Random) -> list[str]:
-    """The texts with all of their sentences at random places. Headings and blank lines stay."""
+    """The texts, stripped, with all of their sentences at random places. Headings and blank lines stay."""
     # Odd parts are the blank lines between paragraphs.
-    paragraphs = [_BLANK_LINES.split(content) for content in contents]
+    paragraphs = [_BLANK_LINES.split(content.strip()) for content in contents]
     sentences = [
         [_SENTENCE_END.split(part) if _has_sentences(place, part) else [] for place, part in enumerate(parts)]
         for parts in paragraphs

@@ -57,7 +57,7 @@ def test_texts_repeat_as_shuffled_copies_until_the_size_is_reached(corpora: Path
 def test_shuffled_texts_keep_headings_and_all_sentences() -> None:
     contents = [
         "# Tides\n\nThe sea rises. The sea falls.\n\n## Why\n\nThe moon pulls.",
-        "# Bees\n\nBees fly. Bees sing! Do bees sleep?\n",
+        "# Bees\n\nBees fly. Bees sing! Do bees sleep?",
     ]
     mixed = shuffled(contents, random.Random(1))
     assert mixed != contents
