@@ -11,7 +11,10 @@ Numbers = Mapping[str, Any]
 """Numbers of one library. A latency is an object with `p50_ms`, `p95_ms`, `n` and `failed`."""
 Cell = Callable[[Numbers], str]
 
-PANEL_WIDTH, PANEL_HEIGHT, EDGE, COLUMNS = 300, 200, 46, 3
+PANEL_WIDTH, PANEL_HEIGHT, EDGE, COLUMNS = 300, 210, 46, 3
+TOP = 46
+"""Height of the title and the labels of the curves."""
+LABEL_WIDTH = 120
 COLORS = ("#1f6f8b", "#c2571a", "#5a7d2a")
 
 
@@ -143,7 +146,7 @@ def _panel(title: str, curves: Sequence[tuple[str, list[tuple[float, float]]]]) 
     points = [point for _, curve in curves for point in curve]
     parts = [
         f'<text x="{EDGE}" y="18" font-size="13">{escape(title)}</text>',
-        f'<path d="M{EDGE} 30V{bottom}H{right}" fill="none" stroke="#999"/>',
+        f'<path d="M{EDGE} {TOP}V{bottom}H{right}" fill="none" stroke="#999"/>',
     ]
     if not points:
         return [*parts, f'<text x="{EDGE + 10}" y="{bottom - 10}" fill="#777">not measured</text>']
@@ -154,12 +157,12 @@ def _panel(title: str, curves: Sequence[tuple[str, list[tuple[float, float]]]]) 
 
     def at(x: float, y: float) -> tuple[float, float]:
         share = (math.log10(x) - first) / (last - first)
-        return EDGE + share * (right - EDGE), bottom - y / highest * (bottom - 30)
+        return EDGE + share * (right - EDGE), bottom - y / highest * (bottom - TOP)
 
     for share in (0.0, 0.5, 1.0):
         y = highest * share
         parts.append(
-            f'<text x="{EDGE - 6}" y="{at(points[0][0], y)[1] + 4:.1f}" text-anchor="end">{y:.3g}</text>'
+            f'<text x="{EDGE - 6}" y="{at(points[0][0], y)[1] + 4:.1f}" text-anchor="end">{_tick(y)}</text>'
         )
     parts += [
         f'<text x="{at(x, 0)[0]:.1f}" y="{bottom + 16}" text-anchor="middle">{x / 1000:,.0f}k</text>'
@@ -170,10 +173,12 @@ def _panel(title: str, curves: Sequence[tuple[str, list[tuple[float, float]]]]) 
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in places]
-        parts.append(
-            f'<text x="{EDGE + 8}" y="{bottom - 8 - 14 * line}" fill="{color}">{escape(label)}</text>'
-        )
+        parts.append(f'<text x="{EDGE + LABEL_WIDTH * line}" y="34" fill="{color}">{escape(label)}</text>')
     return parts
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def _points(sizes: Sequence[Numbers], key: str) -> list[tuple[float, float]]:
