@@ -155,6 +155,10 @@ class JudgedLibrary:
     def ndcg(self, scores: Doubles, candidates: Ints | None = None) -> float:
         """Mean nDCG@10, gain 2^relevance - 1, of scores (q, c), or (q, n) of candidates. A score of 0 is no
         match."""
+        return float(np.mean(self.ndcgs(scores, candidates)))
+
+    def ndcgs(self, scores: Doubles, candidates: Ints | None = None) -> Doubles:
+        """(q,): nDCG@10 of each query."""
         ndcgs = []
         depth = 8 * DEPTH
         for i, row in enumerate(scores):
@@ -165,7 +169,7 @@ class JudgedLibrary:
             documents = dict.fromkeys(self.document[[chunk for chunk in ranked if chunk >= 0]].tolist())
             gains = [gain for document in documents for gain in self._gains[i][document]]
             ndcgs.append(_discounted(gains) / self._ideal[i] if self._ideal[i] else 0.0)
-        return float(np.mean(ndcgs))
+        return np.array(ndcgs)
 
 
 def _by_score(pair: tuple[int, float]) -> tuple[float, int]:
