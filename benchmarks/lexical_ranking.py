@@ -29,7 +29,7 @@ import random
 import statistics
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -59,6 +59,7 @@ class Formula:
     block    most consecutive chunks of a document in a block; None for the whole document
     pair     weight of a pair of words that are adjacent in the query and in the chunk
     repeats  power of the frequency of a term in the query
+    title_in_df  whether the document frequency of a term counts chunks that have it only in their title
     """
 
     k1: float = 1.2
@@ -68,7 +69,7 @@ class Formula:
     block: int | None = 8
     pair: float = 0.2
     repeats: float = 0.5
-    title_in_df: bool = True
+    title_in_df: bool = False
 
 
 Choice = TypeVar("Choice", bound=Hashable)
@@ -205,7 +206,7 @@ def score(index: WordIndex, formula: Formula) -> Parts:
         title = np.zeros(len(index.title_lengths))
         title[titled] = formula.title * in_title / title_norm[titled]
         of_chunk = title[index.document]
-        df = np.count_nonzero(of_chunk) + np.count_nonzero(of_chunk[chunks] == 0)
+        df = int(np.count_nonzero(of_chunk) + np.count_nonzero(of_chunk[chunks] == 0))
         of_chunk[chunks] += in_text / norm[chunks]
         of_block = np.bincount(block_of[chunks], weights=in_text, minlength=n_blocks) / block_norm
         of_block += title[document_of_block]
@@ -276,23 +277,27 @@ def formula_part(libraries: Sequence[JudgedLibrary]) -> None:
     indexes = [index_of(library) for library in libraries]
     show("FTS5", [library.ndcg(library.lexical()) for library in libraries])
     default = Formula()
-    changes: list[dict[str, float | int | None]] = [
-        {},
-        *({"k1": k1} for k1 in (0.9, 1.6, 2.0)),
-        *({"b": b} for b in (0.4, 0.5, 0.6, 0.9)),
-        *({"title": title} for title in (0.0, 1.0, 3.0)),
-        *({"context": context} for context in (0.0, 0.25, 0.75, 1.0)),
-        *({"block": block} for block in (4, 16, None)),
-        *({"pair": pair} for pair in (0.0, 0.1, 0.15, 0.3)),
-        *({"repeats": repeats} for repeats in (0.0, 1.0)),
-        {"title_in_df": False},
+    changes = [
+        default,
+        *(replace(default, k1=k1) for k1 in (0.9, 1.6, 2.0)),
+        *(replace(default, b=b) for b in (0.4, 0.5, 0.6, 0.9)),
+        *(replace(default, title=title) for title in (0.0, 1.0, 3.0)),
+        *(replace(default, context=context) for context in (0.0, 0.25, 0.75, 1.0)),
+        *(replace(default, block=block) for block in (4, 16, None)),
+        *(replace(default, pair=pair) for pair in (0.0, 0.1, 0.15, 0.3)),
+        *(replace(default, repeats=repeats) for repeats in (0.0, 1.0)),
+        replace(default, title_in_df=True),
     ]
-    for change in changes:
-        formula = replace(default, **change)  # type: ignore[arg-type]
+    for formula in changes:
         values = [
             lib.ndcg(lexical(lib, index, formula)) for lib, index in zip(libraries, indexes, strict=True)
         ]
-        show(f"changed: {change}", values)
+        show(_differences(formula, default), values)
+
+
+def _differences(formula: Formula, default: Formula) -> str:
+    names = [f.name for f in fields(Formula) if getattr(formula, f.name) != getattr(default, f.name)]
+    return ", ".join(f"{name} {getattr(formula, name)}" for name in names) or "default"
 
 
 def grid_part(libraries: Sequence[JudgedLibrary]) -> None:
@@ -481,10 +486,12 @@ def _passages(texts: Path, n_of_a_kind: int = 250) -> tuple[list[str], list[str]
             if path.suffix in formats
         )
         with engine.database.snapshot() as snapshot:
-            rows = snapshot.tuples(
-                "SELECT c.text, d.title, c.document_id, c.section_id, s.path FROM chunks c"
-                " JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id"
-                " ORDER BY c.document_id, c.id"
+            rows = list(
+                snapshot.tuples(
+                    "SELECT c.text, d.title, c.document_id, c.section_id, s.path FROM chunks c"
+                    " JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id"
+                    " ORDER BY c.document_id, c.id"
+                )
             )
     titles = list({row[2]: row[1] for row in rows}.values())
     _, document = np.unique([row[2] for row in rows], return_inverse=True)

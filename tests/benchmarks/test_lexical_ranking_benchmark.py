@@ -46,7 +46,7 @@ def plain_score(chunk: int, blocks: list[list[int]], query: str) -> float:
 
     words_score, block_score = 0.0, 0.0
     for word in set(words(query)):
-        df = sum(word in chunks[i] or title(word, i) > 0 for i in range(len(chunks)))
+        df = sum(word in chunks[i] for i in range(len(chunks)))
         idf = math.log(1 + (len(chunks) - df + 0.5) / (df + 0.5))
         times = math.sqrt(words(query).count(word))
         in_block = [word for number in block for word in chunks[number]]
