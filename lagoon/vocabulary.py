@@ -1,8 +1,8 @@
 """The base vocabulary: map tokens to words.
 
-A token is looked up in its full form, then without its clitic, then by its stem. A form that is its own stem
-has no ending, so it is no inflection of another word: "william" is not "williams". Learned words are looked
-up last, so that adding one never changes the meaning of a known token.
+A token is looked up in its full form, then without its clitic, then by its stem if it has an ending
+("william" is no inflection of "williams"). Learned words are looked up last, so that adding one never
+changes the meaning of a known token.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from lagoon.bm25 import WEIGHT_SCALE, quantised_reef_idf, specificity_of
 from lagoon.compounds import CompoundMatcher, CompoundMatches, find_sorted
 from lagoon.hashing import fnv1a64, fnv1a64_many
 from lagoon.model import Model
-from lagoon.stems import stem, stem_many
+from lagoon.stems import sought_stem, stem, stem_many
 from lagoon.tokens import has_letter, is_stop_word, without_clitic
 
 # All tokens of the vocabulary are much shorter; longer ones (encoded data) are unknown without hashing.
@@ -176,7 +176,7 @@ class BaseVocabulary:
             base = _short(without_clitic(form))
             word = self._forms.get(fnv1a64(base))
             if word < 0:
-                word = self._stems.get(fnv1a64(_root(form, base, stem(base))))
+                word = self._stems.get(fnv1a64(sought_stem(form, base, stem(base))))
         return kind | (word + 1) << _WORD_SHIFT | (self._parts.get(hashed) + 1) << _PART_SHIFT
 
     def _codes_of_many(self, forms: Sequence[str]) -> list[int]:
@@ -187,7 +187,7 @@ class BaseVocabulary:
         unknown = [forms[index] for index in missing.tolist()]
         bases = [_short(without_clitic(form)) for form in unknown]
         by_base = self._forms.find(fnv1a64_many(bases))
-        roots = list(map(_root, unknown, bases, stem_many(bases)))
+        roots = list(map(sought_stem, unknown, bases, stem_many(bases)))
         words[missing] = np.where(by_base >= 0, by_base, self._stems.find(fnv1a64_many(roots)))
         parts = self._parts.find(hashes)
         codes: list[int] = (kinds | (words + 1) << _WORD_SHIFT | (parts + 1) << _PART_SHIFT).tolist()
@@ -228,12 +228,6 @@ class _HashTable:
 
 def _short(form: str) -> str:
     return form if len(form) <= MAX_WORD_CHARS else ""
-
-
-def _root(form: str, base: str, stemmed: str) -> str:
-    """Stem by which a form without clitic is looked up; none if the stemmer took no ending off, because only
-    older spelling writes one as a clitic ("seiz'd")."""
-    return stemmed if stemmed != base or form.endswith("'d") else ""
 
 
 def _kind(form: str) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lagoon.build.wordnet import Sense, Synset, WordNet
-from lagoon.stems import stem_many
-from lagoon.tokens import has_letter, is_stop_word, normalise
+from lagoon.stems import sought_stem, stem_many
+from lagoon.tokens import has_letter, is_stop_word, normalise, without_clitic
 
 Ints = npt.NDArray[np.intp]
 
@@ -38,10 +38,15 @@ class Lexicon:
     lemmas: Mapping[str, int]
 
     def lookup(self, tokens: Iterable[str]) -> list[int]:
-        """Word ids of single tokens (lemma, irregular form or stem), -1 for unknown ones."""
+        """Word ids of single tokens, -1 for unknown ones, found in the order of `lagoon.vocabulary`: lemma or
+        irregular form, the same without clitic, stem."""
         tokens = list(tokens)
-        stems = stem_many(tokens)
-        return [self.forms.get(t, self.stems.get(s, -1)) for t, s in zip(tokens, stems, strict=True)]
+        bases = list(map(without_clitic, tokens))
+        stems = map(sought_stem, tokens, bases, stem_many(bases))
+        return [
+            self.forms.get(token, self.forms.get(base, self.stems.get(stem, -1)))
+            for token, base, stem in zip(tokens, bases, stems, strict=True)
+        ]
 
 
 def build_lexicon(wordnet: WordNet) -> Lexicon:

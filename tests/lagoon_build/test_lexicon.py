@@ -146,3 +146,12 @@ def test_hash_tables_are_sorted() -> None:
     hashes, words = hash_table({"b": 1, "a": 0, "c": 2})
     assert (hashes[1:] > hashes[:-1]).all()
     assert sorted(words.tolist()) == [0, 1, 2]
+
+
+def test_short_form_that_is_its_own_stem_is_not_looked_up_by_it(wordnet: WordNet) -> None:
+    senses = [*wordnet.senses, Sense("williams", "n", 1, 0, 1), Sense("crystalline", "n", 1, 0, 1)]
+    lexicon = build_lexicon(WordNet(wordnet.synsets, tuple(senses), wordnet.exceptions))
+    forms = ["william", "william's", "crystallin", "goose's"]
+    expected = [-1, -1, lexicon.lemmas["crystalline"], lexicon.lemmas["goose"]]
+    assert lexicon.lookup(forms) == expected
+    assert BaseVocabulary(vocabulary_model(lexicon)).resolve(forms).words.tolist() == expected
