@@ -37,9 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lagoon
-from lagoon import SectionStart, Sentence, labels
+from lagoon import SectionStart, labels
 from shoal import Engine
 from shoal.learning.scorers import scorer_for
+from shoal.storage.database import Snapshot
 
 JUDGED = Path(__file__).parent / "judgements" / "chunk_labels.jsonl"
 ARTICLES = ("wikipedia/", "vital/")
@@ -180,22 +181,37 @@ def fit(engine: Engine, judged: Sequence[JudgedChunk]) -> None:
     inputs, apt = [], []
     with engine.database.snapshot() as snapshot:
         for chunk in judged:
-            row = snapshot.first(
-                "SELECT title, content FROM documents WHERE source_path = :source", {"source": chunk.source}
-            )
-            text = row["content"][chunk.start : chunk.end]
-            analysis = scorer_for(f"{row['title']}\n\n{text}", snapshot, scorer).analyze(
-                [Sentence(text, 0, len(text))],
-                sections=[SectionStart(0, row["title"])],
+            title, passages, at = passages_around(snapshot, chunk)
+            text = "\n\n".join((title, *passages))
+            analysis = scorer_for(text, snapshot, scorer).analyze(
+                passages,
+                sections=[SectionStart(number, title) for number in range(len(passages))],
+                min_chunk_sentences=len(passages) + 1,
+                max_chunk_sentences=0,
+                max_chunk_chars=0,
                 context_weight=engine.settings.heading_weight,
             )
-            m1, label_z = analysis.topics[0].label_scores
             ids = np.array([[reef_id[name] for name in chunk.verdicts]])
-            inputs.append(labels.features(label_z, m1, ids, island_of)[0])
+            inputs.append(labels.features(analysis.topics[at].label_scores, ids, island_of)[0])
             apt += [verdict.count("a") / len(verdict) for verdict in chunk.verdicts.values()]
-    constants = logistic_regression(np.concatenate(inputs), np.array(apt))
-    names = ("INTERCEPT", "LABEL_Z", "RANK", "LENGTH", "ISLAND")
-    print("\n" + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, constants, strict=True)))
+    every, targets = np.concatenate(inputs), np.array(apt)
+    alone = np.append(logistic_regression(every[:, :-1], targets), 0.0)
+    print("\nALONE", alone.round(2).tolist())
+    print("AMONG_OTHERS", logistic_regression(every, targets).round(2).tolist())
+
+
+def passages_around(snapshot: Snapshot, chunk: JudgedChunk) -> tuple[str, list[str], int]:
+    """(title of the document, a judged chunk and the chunks around it, place of the judged chunk)."""
+    rows = snapshot.rows(
+        """SELECT d.title, d.content, c.start_char, c.end_char FROM chunks c
+        JOIN documents d ON d.id = c.document_id WHERE d.source_path = :source ORDER BY c.start_char""",
+        {"source": chunk.source},
+    )
+    title, content = rows[0][:2]
+    before = [content[start:end] for _, _, start, end in rows if (start + end) / 2 < chunk.start]
+    after = [content[start:end] for _, _, start, end in rows if (start + end) / 2 > chunk.end]
+    before, after = before[-labels.REACH :], after[: labels.REACH]
+    return title, [*before, content[chunk.start : chunk.end], *after], len(before)
 
 
 def logistic_regression(inputs: Doubles, targets: Doubles, ridge: float = 2.0) -> Doubles:

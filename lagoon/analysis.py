@@ -28,10 +28,12 @@ TEXT_BREAK = "\n\n"
 
 class SectionStart(NamedTuple):
     """Start of a section: a segment must start at sentence number `sentence`. The words of `context` (title,
-    headings) count once into the topic of every segment of the section."""
+    headings) count once into the topic of every segment of the section. `begins_document`: the section is the
+    first of another document, whose segments are not around those before it (`labels`)."""
 
     sentence: int
     context: str = ""
+    begins_document: bool = False
 
 
 class TextSentences(NamedTuple):
@@ -241,7 +243,7 @@ def analyze_document(
     else:
         cuts = section_starts.tolist() if n else []
     topics, read_contexts = _score_segments(
-        by_sentence, cuts, section_starts, contexts, base, custom, context_weight
+        by_sentence, cuts, section_starts, contexts, _documents(sections), base, custom, context_weight
     )
     return DocumentAnalysis(
         boundaries=cuts[1:],
@@ -286,7 +288,7 @@ def analyze_texts(
     )
     contexts = [context for _, text_contexts in text_sections for context in text_contexts]
     topics, read_contexts = _score_segments(
-        by_sentence, cuts, section_starts, contexts, base, custom, context_weight
+        by_sentence, cuts, section_starts, contexts, firsts[:-1], base, custom, context_weight
     )
     return TextsAnalysis(
         first_sentences=np.array(firsts, dtype=np.int64),
@@ -312,7 +314,14 @@ def score_sections(
     section_starts, contexts = _sections(sections, len(text.bounds) - 1)
     by_sentence = ScoredTexts(table, custom, with_learned(text.base, custom), text.bounds, top_k)
     return _score_segments(
-        by_sentence, section_starts.tolist(), section_starts, contexts, base, custom, context_weight
+        by_sentence,
+        section_starts.tolist(),
+        section_starts,
+        contexts,
+        _documents(sections),
+        base,
+        custom,
+        context_weight,
     )[0]
 
 
@@ -329,12 +338,13 @@ def _score_segments(
     cuts: list[int],
     section_starts: NDArray[np.int64],
     contexts: Sequence[str],
+    documents: Sequence[int],
     base: BaseVocabulary,
     custom: CustomWords,
     context_weight: float,
 ) -> tuple[ScoredTexts, ReadContexts | None]:
     """Score the segments that start at `cuts`, each with the context of its section; also returns the read
-    contexts."""
+    contexts. `documents`: first sentence of each document, ascending from 0."""
     n = len(by_sentence)
     segments = np.array([*cuts, n] if n else [0], dtype=np.int64)
     context = read_contexts = None
@@ -342,7 +352,13 @@ def _score_segments(
         section_of = np.searchsorted(section_starts, segments[:-1], side="right") - 1
         read_contexts = _read_contexts(contexts, section_starts, base, custom)
         context = _context(read_contexts, section_of, context_weight)
-    return by_sentence.of_same_words(segments, context), read_contexts
+    document_of = np.searchsorted(documents, segments[:-1], side="right")
+    return by_sentence.of_same_words(segments, context, document_of), read_contexts
+
+
+def _documents(sections: Sequence[SectionStart]) -> list[int]:
+    """First sentence of each document."""
+    return sorted({0, *(section.sentence for section in sections if section.begins_document)})
 
 
 def _sections(sections: Sequence[SectionStart], n: int) -> tuple[NDArray[np.int64], list[str]]:

@@ -7,36 +7,78 @@ s(w, r) the support of an association,
     label_raw = sum over words of repetition * weight(w) * bm25(w, r) * s(w, r),
 
 standardized like z with a background of its own. The probability is a logistic function of this label z, of
-the rank of the reef among all label z of the text, of the length of the text, and of what the other reefs of
-the same island add. `benchmarks/label_truth.py` fits it to judged labels and prints the constants and their
-calibration.
+the rank of the reef among all label z of the text, of the length of the text, of what the other reefs of the
+same island add, and of the label z of the passages around it in its document: a subject usually lasts
+longer than a passage, and an accident of its words does not. `benchmarks/label_truth.py` fits it to judged
+labels and prints the constants and their calibration.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 PROBABILITY_DIGITS = 3
 
+REACH = 4
+"""Passages on either side that count as around a passage."""
+
 Doubles = NDArray[np.float64]
 
-INTERCEPT = -4.96
-LABEL_Z = 1.6
-RANK = -0.68
-LENGTH = 0.48
-ISLAND = 0.39
-"""Coefficients of ln(1 + label z), ln(1 + rank), ln(1 + M1) and ln(1 + sum of the label z of the other reefs
-of the island), where z below 0 counts as 0."""
+ALONE = np.array([-4.96, 1.6, -0.68, 0.48, 0.39, 0.0])
+"""For a text without passages around it: intercept, and coefficients of ln(1 + label z), ln(1 + rank),
+ln(1 + M1), ln(1 + sum of the label z of the other reefs of the island) and ln(1 + mean label z around),
+where z below 0 counts as 0."""
+AMONG_OTHERS = np.array([-4.31, 0.97, -0.73, 0.4, 0.38, 1.02])
+"""The same for a passage among others of its document."""
 
 
-def features(label_z: Doubles, m1: Doubles, ids: NDArray[np.int64], group_of: NDArray[np.int64]) -> Doubles:
-    """Inputs of the logistic function, (texts, ids of each text, 4).
+class LabelScores(NamedTuple):
+    """Evidence of labels of several texts.
 
-    `label_z` (texts, reefs); `m1` (texts,): sum of the repetition weights; `ids` (texts, n): reefs;
-    `group_of` (reefs,): island of each reef.
+    m1        (texts,): sum of the repetition weights
+    z         (texts, reefs): label z
+    around    (texts, reefs): mean label z of the passages around each, without their context; 0 for none
+    n_around  (texts,): number of these passages
     """
-    n_texts, n_reefs = label_z.shape
-    positive = np.maximum(label_z, 0.0)
-    order = np.argsort(-label_z, axis=1, kind="stable")
+
+    m1: Doubles
+    z: Doubles
+    around: Doubles
+    n_around: NDArray[np.int64]
+
+    @staticmethod
+    def of_text_alone(m1: Doubles, z: Doubles) -> "LabelScores":
+        return LabelScores(m1, z, np.zeros_like(z), np.zeros(len(z), dtype=np.int64))
+
+
+def mean_around(z: Doubles, document_of: NDArray[np.int64]) -> tuple[Doubles, NDArray[np.int64]]:
+    """(mean label z of the passages around each, their number); `z` (passages, reefs) of consecutive ones.
+
+    `document_of` (passages,): document of each, ascending. The order of adding does not depend on where `z`
+    begins and ends, so the result does not either.
+    """
+    total = np.zeros_like(z)
+    n_around = np.zeros(len(z), dtype=np.int64)
+    for distance in range(1, min(REACH, len(z) - 1) + 1):
+        same = document_of[distance:] == document_of[:-distance]
+        factor = same[:, None]
+        total[distance:] += z[:-distance] * factor
+        total[:-distance] += z[distance:] * factor
+        n_around[distance:] += same
+        n_around[:-distance] += same
+    total /= np.maximum(n_around, 1)[:, None]
+    return total, n_around
+
+
+def features(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.int64]) -> Doubles:
+    """Inputs of the logistic function, (texts, ids of each text, 5).
+
+    `ids` (texts, n): reefs; `group_of` (reefs,): island of each reef.
+    """
+    n_texts, n_reefs = scores.z.shape
+    positive = np.maximum(scores.z, 0.0)
+    order = np.argsort(-scores.z, axis=1, kind="stable")
     ranks = np.empty((n_texts, n_reefs), dtype=np.int64)
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(n_reefs), order.shape), axis=1)
     rank = np.take_along_axis(ranks, ids, axis=1)
@@ -45,17 +87,17 @@ def features(label_z: Doubles, m1: Doubles, ids: NDArray[np.int64], group_of: ND
     of_islands = np.bincount(cells.ravel(), weights=positive.ravel(), minlength=n_texts * n_groups)
     own = np.take_along_axis(positive, ids, axis=1)
     others = np.maximum(of_islands.take(np.take_along_axis(cells, ids, axis=1)) - own, 0.0)
-    length = np.broadcast_to(m1[:, None], ids.shape)
-    inputs: Doubles = np.log1p(np.stack((own, rank, length, others), axis=-1))
+    length = np.broadcast_to(scores.m1[:, None], ids.shape)
+    around = np.maximum(np.take_along_axis(scores.around, ids, axis=1), 0.0)
+    inputs: Doubles = np.log1p(np.stack((own, rank, length, others, around), axis=-1))
     return inputs
 
 
-def probabilities(
-    label_z: Doubles, m1: Doubles, ids: NDArray[np.int64], group_of: NDArray[np.int64]
-) -> Doubles:
+def probabilities(scores: LabelScores, ids: NDArray[np.int64], group_of: NDArray[np.int64]) -> Doubles:
     """Probability of each reef `ids` of each text, (texts, n), rounded; 0 for a label z of at most 0."""
-    inputs = features(label_z, m1, ids, group_of)
-    logit = INTERCEPT + inputs @ np.array([LABEL_Z, RANK, LENGTH, ISLAND])
+    inputs = features(scores, ids, group_of)
+    constants = np.where(scores.n_around[:, None] > 0, AMONG_OTHERS, ALONE)
+    logit = constants[:, :1] + (inputs * constants[:, None, 1:]).sum(axis=-1)
     chances = 1.0 / (1.0 + np.exp(-logit))
     rounded: Doubles = np.where(inputs[..., 0] > 0, chances, 0.0).round(PROBABILITY_DIGITS)
     return rounded

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
+from lagoon.labels import LabelScores
 from lagoon.reading import quantise_repetition, repetition
 from lagoon.reef_table import ReefTable
 from lagoon.results import Profiles, TopicResult
@@ -57,14 +58,14 @@ class ScoredQuery:
         counts = np.bincount(np.array(reefs, dtype=np.int64), minlength=self.table.n_reefs)
         return counts.reshape(1, -1)
 
-    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def label_scores(self, first: int, last: int) -> LabelScores:
         sums = np.zeros((1, self.table.n_reefs))
         for (word, tf), (weight_q, reefs, bm25_q) in zip(self._tf.items(), self._rows, strict=True):
             support = self._base.support(word) if word < self._n_base else self._custom.support(word)
             sums[0, reefs] += float(weight_q * _REPETITION[tf]) * np.multiply(bm25_q, support, dtype=float)
         repetition_q = np.array([_REPETITION[tf] for tf in self._tf.values()], dtype=np.int64)
         total, squares = repetition_q.sum(keepdims=True), (repetition_q**2).sum(keepdims=True)
-        return self.table.label_z(sums, total, squares)
+        return LabelScores.of_text_alone(*self.table.label_z(sums, total, squares))
 
     def n_words(self, index: int) -> int:
         return self._reading.kinds.count(WORD)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.labels import probabilities
+from lagoon.labels import LabelScores, probabilities
 from lagoon.reef_table import DIGITS, ReefTable
 
 _STEPS = 10.0**DIGITS
@@ -74,8 +74,8 @@ class Texts(Protocol):
         """Number of distinct words of each of texts first..last-1 that are associated with each reef."""
         ...
 
-    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum of the repetition weights (texts,) and label z (texts, reefs) of texts first..last-1."""
+    def label_scores(self, first: int, last: int) -> LabelScores:
+        """Evidence of the labels of texts first..last-1."""
         ...
 
     def n_words(self, index: int) -> int: ...
@@ -119,9 +119,9 @@ class Profiles:
     def probabilities(self) -> list[list[float]]:
         """Probability of each of `top_reefs`, by text; see `labels`."""
         texts = self.texts
-        m1, label_z = texts.label_scores(self.first, self.first + len(self.z))
+        scores = texts.label_scores(self.first, self.first + len(self.z))
         ids = np.array(self.top_reefs[0], dtype=np.int64).reshape(len(self.z), -1)
-        chances: list[list[float]] = probabilities(label_z, m1, ids, texts.table.islands.group_of).tolist()
+        chances: list[list[float]] = probabilities(scores, ids, texts.table.islands.group_of).tolist()
         return chances
 
     @cached_property
@@ -190,8 +190,8 @@ class TopicResult:
         return self._profiles.probabilities[row][: _n_positive(self._profiles.top_reefs[1][row])]
 
     @property
-    def label_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum of the repetition weights, (1,), and label z of every reef, (1, reefs); see `labels`."""
+    def label_scores(self) -> LabelScores:
+        """Evidence of the labels of this text; see `labels`."""
         return self._profiles.texts.label_scores(self._index, self._index + 1)
 
     @cached_property

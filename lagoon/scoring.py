@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
+from lagoon.labels import REACH, LabelScores, mean_around
 from lagoon.reading import Bags, Context, Reading, count
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import Profiles, TopicResult
@@ -33,7 +34,8 @@ class ScoredTexts(Sequence[TopicResult]):
     """Results of many texts: tokens bounds[i]..bounds[i+1]-1 of one reading, scored on access, a block at a
     time.
 
-    `like`: other texts of the same reading, which share their rows.
+    `like`: other texts of the same reading, which share their rows. `document_of` (texts,): document of each,
+    ascending; without it each text is a document of its own.
     """
 
     def __init__(
@@ -45,12 +47,15 @@ class ScoredTexts(Sequence[TopicResult]):
         top_k: int,
         context: Context | None = None,
         like: "ScoredTexts | None" = None,
+        document_of: NDArray[np.int64] | None = None,
     ) -> None:
         self.table = table
         self.reading = reading
         self.bounds = bounds
         like_sums = None if like is None else like._sums
-        self._sums: TextSums = TextSums(table, custom, reading, bounds, top_k, context, like_sums)
+        self._sums: TextSums = TextSums(
+            table, custom, reading, bounds, top_k, context, like_sums, document_of
+        )
         # Callers read the texts in order, so the last block is nearly always the next one needed.
         self._block: Profiles | None = None
 
@@ -74,7 +79,9 @@ class ScoredTexts(Sequence[TopicResult]):
             block = self._block = Profiles(self._sums, first, *self._sums.profiles(first, last))
         return TopicResult(block, row)
 
-    def of_same_words(self, parts: NDArray[np.int64], context: Context | None) -> "ScoredTexts":
+    def of_same_words(
+        self, parts: NDArray[np.int64], context: Context | None, document_of: NDArray[np.int64]
+    ) -> "ScoredTexts":
         """Group these texts into larger ones: text i consists of texts parts[i]..parts[i+1]-1."""
         return ScoredTexts(
             self.table,
@@ -84,6 +91,7 @@ class ScoredTexts(Sequence[TopicResult]):
             self._sums.top_k,
             context,
             like=self,
+            document_of=document_of,
         )
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
@@ -104,6 +112,7 @@ class TextSums:
         top_k: int,
         context: Context | None,
         like: "TextSums | None",
+        document_of: NDArray[np.int64] | None,
     ) -> None:
         self.table = table
         self.top_k = top_k
@@ -112,6 +121,7 @@ class TextSums:
         self.custom = custom
         self._context = context
         self._like = like
+        self._document_of = document_of
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
         """z of texts first..last-1, (texts, reefs), not rounded.
@@ -121,7 +131,9 @@ class TextSums:
         than all other steps.
         """
         m1, text_deviation, repetition, sizes = self._moments(first, last)
-        sums = self._add_up(first, last, repetition / np.repeat(text_deviation, sizes), self._scaled)
+        sums = self._add_up(
+            self._bags, first, last, repetition / np.repeat(text_deviation, sizes), self._scaled
+        )
         sums -= np.multiply.outer(m1 / text_deviation, self.table.scaled_mean)
         return sums
 
@@ -144,10 +156,6 @@ class TextSums:
         return self.table.rows(words, self.custom.rows())
 
     @cached_property
-    def _row_of(self) -> NDArray[np.int64]:
-        return self._rows.of(self._bags.words)
-
-    @cached_property
     def _scaled(self) -> NDArray[np.float64]:
         """Values of the rows in units of z."""
         scaled: NDArray[np.float64] = self._rows.values * self.table.scale[self._rows.reefs]
@@ -161,15 +169,27 @@ class TextSums:
 
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         m1, text_deviation, repetition, _ = self._moments(first, last)
-        sums = self._add_up(first, last, repetition.astype(np.float64), self._rows.values)
+        sums = self._add_up(self._bags, first, last, repetition.astype(np.float64), self._rows.values)
         return self.table.standardise(sums, m1, text_deviation)
 
-    def label_scores(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def label_scores(self, first: int, last: int) -> LabelScores:
+        """Evidence of the labels of texts first..last-1."""
+        m1, z = self._label_z(self._bags, first, last)
+        if self._document_of is None or len(self._document_of) == 1:
+            return LabelScores.of_text_alone(m1, z)
+        begin, end = max(first - REACH, 0), min(last + REACH, len(self._document_of))
+        # Without context: titles and headings repeat in all passages, and so do accidents of their words.
+        _, own_z = self._label_z(self._own, begin, end)
+        around, n_around = mean_around(own_z, self._document_of[begin:end])
+        wanted = slice(first - begin, last - begin)
+        return LabelScores(m1, z, around[wanted], n_around[wanted])
+
+    def _label_z(self, bags: Bags, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(M1, label z) of texts first..last-1, (texts,) and (texts, reefs)."""
-        starts = self._bags.starts[first : last + 1]
-        repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
+        starts = bags.starts[first : last + 1]
+        repetition = bags.repetition[int(starts[0]) : int(starts[-1])]
         borders = starts - starts[0]
-        sums = self._add_up(first, last, repetition.astype(np.float64), self._supported)
+        sums = self._add_up(bags, first, last, repetition.astype(np.float64), self._supported)
         return self.table.label_z(sums, _sums(repetition, borders), _sums(repetition * repetition, borders))
 
     def _moments(
@@ -186,11 +206,11 @@ class TextSums:
         return m1, text_deviation, repetition, np.diff(starts)
 
     def _add_up(
-        self, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
+        self, bags: Bags, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Sums of factor * value by reef for texts first..last-1, (texts, reefs). `factors`: one for each
         word; `values`: one for each entry of the rows."""
-        at, lengths, cells = self._entries(first, last)
+        at, lengths, cells = self._entries(bags, first, last)
         weights = np.repeat(factors, lengths)
         weights *= values[at]
         shape = (last - first, self.table.n_reefs)
@@ -198,17 +218,17 @@ class TextSums:
         return sums.astype(np.float64, copy=False).reshape(shape)
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:
-        _, _, cells = self._entries(first, last)
+        _, _, cells = self._entries(self._bags, first, last)
         shape = (last - first, self.table.n_reefs)
         return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
 
     def _entries(
-        self, first: int, last: int
+        self, bags: Bags, first: int, last: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """For all words of texts first..last-1: (positions of their entries in the rows, number of entries of
         each word, text * reefs + reef of each entry)."""
-        starts, rows = self._bags.starts, self._rows
-        row_of = self._row_of[int(starts[first]) : int(starts[last])]
+        starts, rows = bags.starts, self._rows
+        row_of = rows.of(bags.words[int(starts[first]) : int(starts[last])])
         lengths = rows.lengths[row_of]
         at, _ = expand_spans(rows.starts[row_of], lengths)
         texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts[first : last + 1]))

@@ -170,9 +170,9 @@ def rescore_many(
     sentences = [sentence for document in documents for sentence in _sentences(document.parsed)]
     starts = accumulate((len(document.parsed.sentences) for document in documents), initial=0)
     sections = [
-        SectionStart(start + first, context)
+        SectionStart(start + first, context, begins_document=first == 0)
         for start, document in zip(starts, documents, strict=False)
-        for first, context in document.sections
+        for first, context, _ in document.sections
     ]
     # All boundaries are given; these limits disable the search for more.
     options: AnalysisOptions = {

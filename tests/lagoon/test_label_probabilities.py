@@ -8,17 +8,24 @@ import numpy as np
 import pytest
 
 import lagoon
-from lagoon import labels
+from lagoon import SectionStart, labels
+from lagoon.labels import REACH, LabelScores, mean_around
 from lagoon.model import SUPPORT_STEPS
 from lagoon.scorer import ReefScorer
+from lagoon.scoring import BLOCK
 
 EEL = "The electric eel can stun its prey with shocks of several hundred volts, produced by modified muscle cells."
 ISLANDS = np.array([0, 0, 1, 1])
 
 
-def probabilities_of(label_z: list[float], m1: float = 50.0) -> list[float]:
+def probabilities_of(
+    label_z: list[float], m1: float = 50.0, around: list[float] | None = None
+) -> list[float]:
     ids = np.arange(len(label_z))[None, :]
-    values = labels.probabilities(np.array([label_z]), np.array([m1]), ids, ISLANDS)
+    scores = LabelScores.of_text_alone(np.array([m1]), np.array([label_z]))
+    if around is not None:
+        scores = scores._replace(around=np.array([around]), n_around=np.array([8]))
+    values = labels.probabilities(scores, ids, ISLANDS)
     return [float(value) for value in values[0]]
 
 
@@ -45,6 +52,20 @@ def test_longer_text_raises_the_probability() -> None:
     assert probabilities_of([4.0, 0.0, 0.0, 0.0], m1=80)[0] > probabilities_of([4.0, 0.0, 0.0, 0.0], m1=5)[0]
 
 
+def test_passages_around_raise_the_probability_of_their_subject() -> None:
+    none = probabilities_of([4.0, 0.0, 0.0, 0.0], around=[0.0, 3.0, 0.0, 0.0])[0]
+    some = probabilities_of([4.0, 0.0, 0.0, 0.0], around=[3.0, 0.0, 0.0, 0.0])[0]
+    assert none < some
+
+
+def test_mean_around_counts_passages_of_the_same_document_within_reach() -> None:
+    z = np.arange(12.0)[:, None]
+    means, n_around = mean_around(z, np.array([0] * 3 + [1] * 8 + [2]))
+    assert n_around.tolist() == [2, 2, 2, 4, 5, 6, 7, 7, 6, 5, 4, 0]
+    assert means[:4, 0].tolist() == [1.5, 1.0, 0.5, (4 + 5 + 6 + 7) / 4]
+    assert means[11, 0] == 0
+
+
 @pytest.fixture(scope="module")
 def scorer() -> ReefScorer:
     return lagoon.load()
@@ -53,6 +74,28 @@ def scorer() -> ReefScorer:
 @pytest.mark.parametrize("text", [EEL, "", "of the and", "bank", "Tides and tides; the tide."])
 def test_short_and_long_ways_give_equal_probabilities(scorer: ReefScorer, text: str) -> None:
     assert scorer.score(text).probabilities == scorer.score_batch([text, EEL])[0].probabilities
+
+
+def test_passages_of_other_documents_do_not_change_labels(scorer: ReefScorer) -> None:
+    passages = [EEL, "Sharks and whales swim in the sea.", "Banks lend money.", "The bank raised its rates."]
+    starts = [SectionStart(0), SectionStart(1), SectionStart(2, begins_document=True), SectionStart(3)]
+    uncut = {"min_chunk_sentences": 5, "max_chunk_sentences": 0, "max_chunk_chars": 0}
+    together = scorer.analyze(passages, sections=starts, **uncut)
+    first = scorer.analyze(passages[:2], sections=starts[:2], **uncut)
+    second = scorer.analyze(passages[2:], sections=[SectionStart(0), SectionStart(1)], **uncut)
+    apart = [topic.probabilities for part in (first, second) for topic in part.topics]
+    assert [topic.probabilities for topic in together.topics] == apart
+    joined = scorer.analyze(passages, sections=[SectionStart(i) for i in range(4)], **uncut)
+    assert [topic.probabilities for topic in joined.topics] != apart
+
+
+def test_labels_are_equal_at_the_edges_of_blocks(scorer: ReefScorer) -> None:
+    passages = [EEL, "Banks lend money to farms.", "Snow fell on the mountains."] * (BLOCK // 3 + 2 * REACH)
+    sections = [SectionStart(i) for i in range(len(passages))]
+    uncut = {"min_chunk_sentences": len(passages) + 1, "max_chunk_sentences": 0, "max_chunk_chars": 0}
+    topics = scorer.analyze(passages, sections=sections, **uncut).topics
+    inner = [topic.probabilities for topic in topics][REACH:-REACH]
+    assert inner[3:] == inner[:-3]
 
 
 def test_probabilities_belong_to_the_strongest_reefs(scorer: ReefScorer) -> None:
