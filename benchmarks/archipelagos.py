@@ -34,6 +34,7 @@ from shoal.chunking.analysis import score_document
 from shoal.formats.drafts import draft_from_file
 from shoal.models import Chunk
 from shoal.settings import Settings
+from shoal.storage.profiles import Profiles
 
 WANTED_SHARE = 0.8
 
@@ -100,9 +101,8 @@ class Reader:
     def article(self, path: Path) -> Article:
         scored = score_document(draft_from_file(path, settings=self._settings), self.scorer, self._settings)
         z = np.zeros((len(scored.chunks), self.scorer.n_reefs))
-        for row, chunk in zip(z, scored.chunks, strict=True):
-            for reef in chunk.reefs:
-                row[reef.reef_id] = reef.z_score
+        profiles = Profiles.of([chunk.profile for chunk in scored.chunks])
+        z[profiles.chunks, profiles.reef_ids] = profiles.z_scores
         return Article(path.stem, scored.chunks, z, np.array([chunk.arch_scores for chunk in scored.chunks]))
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from shoal import DocFormat, Engine
 from shoal.learning.scorers import scorer_for
+from shoal.search import reef_ranking
 from shoal.search.field_boost import field_boosts
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import (
@@ -34,6 +35,7 @@ from shoal.search.query_language import Term, parse_query
 from shoal.search.query_profile import make_profile
 from shoal.search.term_statistics import find_term_statistics
 from shoal.storage.packed_columns import packed_columns
+from shoal.storage.profiles import MILLIONTHS, batches
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -85,8 +87,9 @@ class JudgedLibrary:
             numbers, self.document = np.unique([row[1] for row in rows], return_inverse=True)
             self.starts = np.searchsorted(self.document, np.arange(len(numbers)))
             self.weights = np.zeros((len(rows), self.engine.scorer.n_reefs))
-            for reef, chunk, weight in snapshot.tuples("SELECT reef_id, chunk_id, weight FROM reef_postings"):
-                self.weights[np.searchsorted(self.chunk_ids, chunk), reef] = weight / 1e6
+            for chunk_ids, _, profiles in batches(snapshot.tuples(reef_ranking.PROFILES)):
+                places = np.searchsorted(self.chunk_ids, chunk_ids)[profiles.chunks]
+                self.weights[places, profiles.reef_ids] = profiles.weights / MILLIONTHS
             self.own = np.zeros((len(self.texts), self.engine.scorer.n_reefs))
             self.demanded = np.ones((len(self.texts), len(rows)), dtype=np.bool_)
             self.queries = [self._understand(snapshot, i, text) for i, text in enumerate(self.texts)]

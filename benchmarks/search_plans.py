@@ -32,16 +32,6 @@ BEST_THOUSAND = """
     SELECT rowid, rank FROM chunk_fts
     WHERE chunk_fts MATCH :expression AND rank MATCH :weights ORDER BY rank LIMIT 1000
 """
-EVERY_OVERLAP = """
-    WITH query_reefs (reef_id, z) AS (VALUES {query_reefs}),
-    scored AS (
-        SELECT p.chunk_id, SUM(p.weight * q.z) AS overlap, COUNT(*) AS n_shared
-        FROM query_reefs q CROSS JOIN reef_postings p
-        WHERE p.reef_id = q.reef_id
-        GROUP BY p.chunk_id
-    )
-    SELECT group_concat(chunk_id), group_concat(overlap) FROM scored
-"""
 NEW_CHUNKS = 1_000
 
 
@@ -68,14 +58,14 @@ def measure_statement(
     }
 
 
-def measure_reading(snapshot: Snapshot, complete: postings.Postings, n_reefs: int, runs: int) -> float:
+def measure_reading(snapshot: Snapshot, complete: postings.Postings, runs: int) -> float:
     """Cost of a search that reads the largest allowed number of new chunks itself."""
     newest = complete.chunk_ids[-NEW_CHUNKS:]
     last_id = int(newest[0]) - 1
     blocks = tuple(postings._without(block, block.chunk_ids > last_id) for block in complete.blocks)
     n = complete.state.n_chunks - len(newest)
     before = postings.Postings(blocks, postings.State(n, last_id, complete.state.revision))
-    return measure(lambda: postings._refreshed(snapshot, before, n_reefs, complete.state), runs)
+    return measure(lambda: postings._refreshed(snapshot, before, complete.state), runs)
 
 
 def main() -> int:
@@ -88,10 +78,9 @@ def main() -> int:
     options = parser.parse_args()
     with Engine(db_path=options.database) as engine, engine.database.snapshot() as snapshot:
         kept = postings.PostingsCache()
-        n_reefs = engine.scorer.n_reefs
-        kept.load(snapshot, n_reefs)
-        complete = kept.of(snapshot, n_reefs)
-        assert complete is not None, "the library is too large for postings in memory"
+        kept.load(snapshot)
+        complete = kept.of(snapshot)
+        assert complete is not None, "a loaded cache has postings"
         request = make_request(options.query, settings=engine.settings)
         query = analyze_query(snapshot, engine.scorer, engine.settings, request)
         terms = query.parsed.terms
@@ -104,12 +93,7 @@ def main() -> int:
         }
         best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
         ids, cited = listed("id", best)
-        reefs, in_query = listed("reef", (reef.reef_id for reef in query.reefs))
         tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
-        drawn = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=reefs)
-        pairs = ", ".join(
-            f"({reef.reef_id}, {round(reef.z_score * reef_ranking.MILLIONTHS)})" for reef in query.reefs
-        )
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
             "every match by words": (lexical_ranking.MATCHES, by_words),
             "the best thousand of them, as rows": (BEST_THOUSAND, by_words),
@@ -117,13 +101,11 @@ def main() -> int:
                 field_boost.PLACED,
                 {"expression": lexical_ranking.expression(terms[0], field_boost.PLACES)},
             ),
-            "every posting of the query's reefs": (drawn, in_query),
-            "every overlap, added up in SQL": (EVERY_OVERLAP.format(query_reefs=pairs), {}),
             "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
             "ten citations": (results.CITE.format(ids=ids), cited),
-            "their shared reefs": (
-                results.SHARED_REEFS.format(ids=ids, reefs=reefs),
-                {**cited, **in_query, "data_checksum": engine.scorer.data_checksum},
+            "their profiles": (
+                results.PROFILES.format(ids=ids),
+                {**cited, "data_checksum": engine.scorer.data_checksum},
             ),
         }
         report: dict[str, Any] = {"chunks": complete.state.n_chunks, "query": options.query}
@@ -131,14 +113,14 @@ def main() -> int:
             name: measure_statement(snapshot, statement, parameters, options.runs)
             for name, (statement, parameters) in statements.items()
         }
-        report["overlaps from SQL, ms"] = measure(
+        report["overlaps from all profiles, ms"] = measure(
             lambda: reef_ranking.overlaps(snapshot, query.reefs), options.runs
         )
         report["overlaps from memory, ms"] = measure(
             lambda: postings.overlaps(complete, query.reefs), options.runs
         )
         report["reading the postings of 1,000 new chunks, ms"] = measure_reading(
-            snapshot, complete, n_reefs, options.runs
+            snapshot, complete, options.runs
         )
         report["postings in memory, MB"] = round(complete.n_bytes / 1e6, 1)
     print(json.dumps(report, indent=1))

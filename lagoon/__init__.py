@@ -14,7 +14,7 @@ from lagoon.analysis import (
     TopicSegment,
 )
 from lagoon.errors import LagoonChecksumError, LagoonError, LagoonVersionError
-from lagoon.results import IslandColumns, ReefColumns, ScoredIsland, ScoredReef, TopicResult
+from lagoon.results import IslandColumns, ReefArrays, ReefColumns, ScoredIsland, ScoredReef, TopicResult
 from lagoon.scorer import ReefScorer, WordMatch, load
 from lagoon.sentences import Sentence, split_sentences
 from lagoon.tokens import STOP_WORDS
@@ -30,6 +30,7 @@ __all__ = [
     "LagoonError",
     "LagoonVersionError",
     "ReadText",
+    "ReefArrays",
     "ReefColumns",
     "ReefScorer",
     "ScoredIsland",

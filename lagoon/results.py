@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from lagoon.labels import LabelScores, probabilities
 from lagoon.reef_table import DIGITS, ReefTable
 
+Doubles = NDArray[np.float64]
+
 _STEPS = 10.0**DIGITS
 
 # Factor that combines a rounded score and a reef id in an integer; ids are bytes.
@@ -45,6 +47,16 @@ class ReefColumns(NamedTuple):
     raw_bm25: list[float]
     n_contributing_words: list[int]
     names: list[str]
+
+
+class ReefArrays(NamedTuple):
+    """Fields of the strongest reefs of a text with their probabilities, an array (reefs,) for each field."""
+
+    reef_ids: NDArray[np.int64]
+    z_scores: NDArray[np.float64]
+    raw_bm25: NDArray[np.float64]
+    n_contributing_words: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
 
 
 class IslandColumns(NamedTuple):
@@ -102,26 +114,37 @@ class Profiles:
         self.z = z
 
     @cached_property
-    def top_reefs(self) -> tuple[list[list[int]], list[list[float]], list[list[float]], list[list[int]]]:
-        """(ids, z, raw, contributing words) of the strongest reefs of each text, including those with z <=
-        0."""
+    def top_fields(self) -> tuple[NDArray[np.int64], Doubles, Doubles, NDArray[np.int64]]:
+        """(ids, z, raw, contributing words) of the strongest reefs of each text, including those with z <= 0:
+        arrays (texts, top_k)."""
         ids = _ranked(self._steps)[:, : self.texts.top_k]
         counts = self.texts.contributions(self.first, self.first + len(self.z))
         at = ids + np.arange(len(ids))[:, None] * self.z.shape[1]
-        return (
-            ids.tolist(),
-            self.z.take(at).tolist(),
-            self.raw.take(at).round(DIGITS).tolist(),
-            counts.take(at).tolist(),
-        )
+        return ids, self.z.take(at), self.raw.take(at).round(DIGITS), counts.take(at)
+
+    @cached_property
+    def top_probabilities(self) -> Doubles:
+        """Probability of each of `top_fields`, (texts, top_k); see `labels`."""
+        texts = self.texts
+        scores = texts.label_scores(self.first, self.first + len(self.z))
+        return probabilities(scores, self.top_fields[0], texts.table.islands.group_of)
+
+    @cached_property
+    def top_reefs(self) -> tuple[list[list[int]], list[list[float]], list[list[float]], list[list[int]]]:
+        """`top_fields` in lists, by text."""
+        ids, z, raw, counts = self.top_fields
+        return ids.tolist(), z.tolist(), raw.tolist(), counts.tolist()
+
+    @cached_property
+    def n_positive(self) -> list[int]:
+        """Number of `top_fields` with z above 0, by text."""
+        counts: list[int] = (self.top_fields[1] > 0).sum(axis=1).tolist()
+        return counts
 
     @cached_property
     def probabilities(self) -> list[list[float]]:
         """Probability of each of `top_reefs`, by text; see `labels`."""
-        texts = self.texts
-        scores = texts.label_scores(self.first, self.first + len(self.z))
-        ids = np.array(self.top_reefs[0], dtype=np.int64).reshape(len(self.z), -1)
-        chances: list[list[float]] = probabilities(scores, ids, texts.table.islands.group_of).tolist()
+        chances: list[list[float]] = self.top_probabilities.tolist()
         return chances
 
     @cached_property
@@ -178,7 +201,7 @@ class TopicResult:
         """`top_reefs` in columns, which is faster for callers that only store them."""
         row = self._row
         all_ids, z, raw, counts = self._profiles.top_reefs
-        n = _n_positive(z[row])
+        n = self._profiles.n_positive[row]
         ids = all_ids[row][:n]
         names = self._profiles.texts.table.reef_names
         return ReefColumns(ids, z[row][:n], raw[row][:n], counts[row][:n], [names[reef] for reef in ids])
@@ -187,7 +210,16 @@ class TopicResult:
     def probabilities(self) -> list[float]:
         """Probability that the text is about each of `top_reefs`, in their order; see `labels`."""
         row = self._row
-        return self._profiles.probabilities[row][: _n_positive(self._profiles.top_reefs[1][row])]
+        return self._profiles.probabilities[row][: self._profiles.n_positive[row]]
+
+    @property
+    def reef_arrays(self) -> ReefArrays:
+        """`top_reefs` with their probabilities in arrays, for callers that store many texts at once."""
+        row = self._row
+        n = self._profiles.n_positive[row]
+        ids, z, raw, counts = self._profiles.top_fields
+        chances = self._profiles.top_probabilities
+        return ReefArrays(ids[row, :n], z[row, :n], raw[row, :n], counts[row, :n], chances[row, :n])
 
     @property
     def label_scores(self) -> LabelScores:

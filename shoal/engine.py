@@ -117,7 +117,7 @@ class Engine:
         """Load what the first search needs, so that a service is ready before it answers. A second call is
         cheap."""
         with self.database.snapshot(limited=False) as snapshot:
-            self._postings.load(snapshot, self.scorer.n_reefs)
+            self._postings.load(snapshot)
 
     def limit_reads(self, seconds: float) -> None:
         """Stop reads that take longer than `seconds`, with ReadTimeoutError; 0 removes the limit."""
@@ -301,7 +301,6 @@ class Engine:
             self.database,
             self._postings,
             chunk_id,
-            n_reefs=self.scorer.n_reefs,
             top_k=top_k,
             label_threshold=self.settings.label_threshold,
         )

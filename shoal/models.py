@@ -9,9 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
-
-from shoal.support.columns import Columns
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 
 class DocFormat(enum.StrEnum):
@@ -127,9 +125,33 @@ class ParsedDocument:
     masked: str
 
 
+class Reef(Protocol):
+    """A named semantic neighbourhood."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def island_id(self) -> int: ...
+    @property
+    def typical_words(self) -> Sequence[str]: ...
+
+
+class Island(Protocol):
+    """A group of reefs."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def archipelago_id(self) -> int: ...
+
+
 class ReefScore(NamedTuple):
-    """One reef of a chunk. `z_score` and `raw_bm25` are rounded to six digits; `probability`, 0..1, that a
-    reader would say that the chunk is about the reef (`lagoon.labels`), to three."""
+    """One reef of a chunk, as stored: `z_score` in steps of 0.004, `raw_bm25` in steps of 0.1; `probability`,
+    0..1, that a reader would say that the chunk is about the reef (`lagoon.labels`), in steps of 0.005."""
 
     reef_id: int
     reef_name: str
@@ -148,20 +170,22 @@ class Label(NamedTuple):
 
 
 class IslandScore(NamedTuple):
+    """An island of a chunk. `aggregate_z`: the sum of the z-scores of the chunk's reefs that belong to the
+    island, over the square root of the number of the island's reefs, rounded to three digits."""
+
     island_id: int
     island_name: str
     aggregate_z: float
     n_contributing_reefs: int
 
 
-_PROBABILITY = ReefScore._fields.index("probability")
-
-
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage that can be cited, with its profile: `content[start_char:end_char] == text`.
 
-    `norm` is the Euclidean norm of the stored z-scores, 0.0 if there are none.
+    `profile` holds the reefs as stored (`shoal.storage.profiles`), and the fields after it follow from it.
+    `norm` is the Euclidean norm of the stored z-scores, 0.0 if there are none. The top reef is the most
+    probable one; of equally probable ones the strongest; None without reefs.
     """
 
     chunk_index: int
@@ -176,15 +200,11 @@ class Chunk:
     coverage: float
     matched_words: int
     arch_scores: tuple[float, float, float, float]
-    reefs: Columns[ReefScore]
-    islands: Columns[IslandScore]
+    profile: bytes
     norm: float
-
-    @property
-    def top_reef(self) -> ReefScore | None:
-        """The most probable reef; of equally probable ones the strongest."""
-        probabilities = self.reefs.fields[_PROBABILITY]
-        return self.reefs[probabilities.index(max(probabilities))] if probabilities else None
+    top_reef_id: int | None
+    top_reef_name: str | None
+    top_reef_probability: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +212,7 @@ class ScoredDocument:
     """A document ready to be stored in one transaction.
 
     `left_out`: the first spans without headings; `n_left_out` counts all of them by reason. `coverage` is
-    over all its words, 0..1.
+    over all its words, 0..1. `reefs` and `islands` are those of the scorer's data.
     """
 
     draft: DocumentDraft
@@ -206,6 +226,8 @@ class ScoredDocument:
     vocabulary_version: int
     data_version: str
     data_checksum: str
+    reefs: Sequence[Reef]
+    islands: Sequence[Island]
 
 
 @dataclass(frozen=True, slots=True)

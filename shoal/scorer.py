@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, Unpack
 
+from shoal.models import Island, Reef
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from lagoon import (
-        IslandColumns,
         ReadText,
+        ReefArrays,
         ReefColumns,
         SectionStart,
         Sentence,
@@ -20,30 +22,6 @@ if TYPE_CHECKING:
         WordInfo,
     )
     from lagoon.tokens import TokenStream
-
-
-class Reef(Protocol):
-    """A named semantic neighbourhood."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def island_id(self) -> int: ...
-    @property
-    def typical_words(self) -> Sequence[str]: ...
-
-
-class Island(Protocol):
-    """A group of reefs."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def archipelago_id(self) -> int: ...
 
 
 class Archipelago(Protocol):
@@ -61,8 +39,9 @@ class Topic(Protocol):
     @property
     def reef_columns(self) -> ReefColumns: ...
     @property
+    def reef_arrays(self) -> ReefArrays: ...
+    @property
     def probabilities(self) -> list[float]: ...
-    def island_columns(self, most: int) -> IslandColumns: ...
     @property
     def arch_scores(self) -> Sequence[float]: ...
     @property

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagoon.results import IslandColumns, ReefColumns
+from lagoon.results import ReefArrays, ReefColumns
 
 REEF_WORDS: dict[str, str] = {
     "volcanoes and rocks": "volcano magma lava eruption rock granite crust mantle ash crater mineral basalt earthquake",
@@ -148,14 +148,11 @@ class TopicResult:
     def probabilities(self) -> list[float]:
         return [round(reef.z_score / (1 + reef.z_score), 3) for reef in self.top_reefs if reef.z_score > 0]
 
-    def island_columns(self, most: int) -> IslandColumns:
-        islands = [island for island in self.top_islands[:most] if island.aggregate_z > 0]
-        return IslandColumns(
-            [island.island_id for island in islands],
-            [island.aggregate_z for island in islands],
-            [island.n_contributing_reefs for island in islands],
-            [island.name for island in islands],
-        )
+    @property
+    def reef_arrays(self) -> ReefArrays:
+        columns = self.reef_columns
+        fields = columns.reef_ids, columns.z_scores, columns.raw_bm25, columns.n_contributing_words
+        return ReefArrays(*(np.array(field) for field in (*fields, self.probabilities)))
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fake_scorer import IslandInfo, ReefInfo
+
 from shoal.models import (
     Chunk,
     DocFormat,
     DocumentDraft,
-    IslandScore,
     LeftOut,
-    ReefScore,
     ScoredDocument,
     Section,
 )
-from shoal.support.columns import Columns
+from shoal.storage.profiles import pack
 
 CHECKSUM = "f" * 64  # that of the fake scorer
 Reefs = Mapping[int, float]
@@ -82,6 +82,8 @@ def make_scored(
         vocabulary_version=0,
         data_version="0",
         data_checksum=data_checksum,
+        reefs=[ReefInfo(i, f"reef {i}", i // 2, 0, ()) for i in range(12)],
+        islands=[IslandInfo(i, f"island {i}", 0) for i in range(6)],
     )
 
 
@@ -96,6 +98,7 @@ def _chunk(
     coverage: float,
 ) -> Chunk:
     strongest = sorted(reefs.items(), key=lambda pair: (-pair[1], pair[0]))
+    top = max(strongest, key=lambda pair: round(200 * probabilities[pair[0]]), default=(None, 0.0))[0]
     return Chunk(
         chunk_index=index,
         section=0,
@@ -109,13 +112,9 @@ def _chunk(
         coverage=coverage,
         matched_words=3,
         arch_scores=archs,
-        reefs=Columns.of(
-            ReefScore,
-            (
-                ReefScore(reef, f"reef {reef}", z, 2 * z, 2, round(probabilities[reef], 3))
-                for reef, z in strongest
-            ),
-        ),
-        islands=Columns.of(IslandScore, [IslandScore(0, "island 0", 2.5, 2)]),
+        profile=pack([(reef, z, 2 * z, 2, round(probabilities[reef], 3)) for reef, z in strongest]),
         norm=math.sqrt(sum(z * z for z in reefs.values())),
+        top_reef_id=top,
+        top_reef_name=None if top is None else f"reef {top}",
+        top_reef_probability=0.0 if top is None else round(200 * probabilities[top]) / 200,
     )

@@ -14,6 +14,7 @@ from shoal.charts.palette import OTHER, UNKNOWN, island_colours
 from shoal.errors import NotFoundError
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
+from shoal.storage.profiles import Profiles
 
 WIDTH = 1000
 """Width of every SVG in its own units; the x position of a character is proportional to its offset."""
@@ -37,15 +38,9 @@ NOT_SCORED = "not scored yet"
 
 DOCUMENT = "SELECT title, LENGTH(content) AS n_chars FROM documents WHERE id = :document_id"
 CHUNKS = """
-    SELECT chunk_index, start_char, end_char,
-           CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END,
-           data_checksum <> :data_checksum
+    SELECT start_char, end_char, CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END,
+           data_checksum <> :data_checksum, profile
     FROM chunks WHERE document_id = :document_id ORDER BY chunk_index
-"""
-LABELS = """
-    SELECT c.chunk_index, r.reef_id, r.probability
-    FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
-    WHERE c.document_id = :document_id AND r.probability >= :label_threshold
 """
 
 
@@ -113,12 +108,14 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
     chunks = list(snapshot.tuples(CHUNKS, {**parameters, "data_checksum": scorer.data_checksum}))
     pieces = tuple(
         Piece(start, end, None if reef is None else island_of.get(reef), bool(is_other))
-        for _, start, end, reef, is_other in chunks
+        for start, end, reef, is_other, _ in chunks
     )
-    spans = {index: (start, end) for index, start, end, *_ in chunks}
-    labels = snapshot.tuples(LABELS, parameters)
+    profiles = Profiles.of([profile for *_, profile in chunks])
+    columns = profiles.chunks, profiles.reef_ids, profiles.probabilities
+    is_label = profiles.probabilities >= label_threshold
+    labels = zip(*(column[is_label].tolist() for column in columns), strict=True)
     presences = presence_by_reef(
-        ((spans[i], reef, chance) for i, reef, chance in labels), document["n_chars"]
+        ((chunks[place][:2], reef, chance) for place, reef, chance in labels), document["n_chars"]
     )
     names = {reef.id: reef.name for reef in scorer.reefs}
     strongest_reefs = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]

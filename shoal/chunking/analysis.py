@@ -225,11 +225,11 @@ def _segmented(
 def scored_document(
     analyzed: AnalyzedDocument, scorer: Scorer, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
-    """Build the scored document of an analyzed one; `scorer` supplies only the version of its data."""
+    """Build the scored document of an analyzed one; `scorer` supplies only its reefs and versions."""
     draft, parsed = analyzed.draft, analyzed.parsed
     # lagoon computes profiles on access.
     topics = list(analyzed.topics)
-    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics)
+    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, scorer.reefs)
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)
@@ -246,6 +246,8 @@ def scored_document(
         vocabulary_version=vocabulary_version,
         data_version=scorer.data_version,
         data_checksum=scorer.data_checksum,
+        reefs=scorer.reefs,
+        islands=scorer.islands,
     )
 
 

@@ -1,41 +1,42 @@
-"""Build chunks from segments: offsets and lines, the strongest reefs and islands, and the norm of the
-profile."""
+"""Build chunks from segments: offsets and lines, the packed profile and what follows from it."""
 
 from __future__ import annotations
 
-import math
-import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.models import Chunk, IslandScore, ReefScore, SentenceSpan
+from shoal.models import Chunk, Reef, SentenceSpan
 from shoal.scorer import Topic
-from shoal.support.columns import Columns
+from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 
 # lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
 # document gives the same rows on every machine.
 SCORE_DIGITS = 6
-# Islands serve browsing only; the specification stores the ten strongest.
-ISLANDS_PER_CHUNK = 10
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def build_chunks(
-    content: str, sentences: Sequence[SentenceSpan], firsts: Sequence[int], topics: Sequence[Topic]
+    content: str,
+    sentences: Sequence[SentenceSpan],
+    firsts: Sequence[int],
+    topics: Sequence[Topic],
+    reefs: Sequence[Reef],
 ) -> tuple[Chunk, ...]:
-    """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each."""
+    """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each; `reefs`:
+    all reefs of the scorer."""
     segments = [sentences[first:end] for first, end in pairwise([*firsts, len(sentences)])]
     starts = np.array([segment[0].start_char for segment in segments], dtype=np.int64)
     ends = np.array([segment[-1].end_char for segment in segments], dtype=np.int64)
     line_starts = _line_starts(content)
     first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
     last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
-    parts = zip(segments, first_lines, last_lines, topics, strict=True)
+    parts = zip(segments, first_lines, last_lines, topics, _profiles(topics, reefs), strict=True)
     return tuple(_chunk(content, index, *part) for index, part in enumerate(parts))
 
 
@@ -45,11 +46,15 @@ def _line_starts(content: str) -> NDArray[np.int64]:
 
 
 def _chunk(
-    content: str, index: int, segment: Sequence[SentenceSpan], first_line: int, last_line: int, topic: Topic
+    content: str,
+    index: int,
+    segment: Sequence[SentenceSpan],
+    first_line: int,
+    last_line: int,
+    topic: Topic,
+    profile: Profile,
 ) -> Chunk:
     start, end = segment[0].start_char, segment[-1].end_char
-    reefs, islands = _reefs(topic), _islands(topic)
-    z_scores = reefs.fields[_Z_SCORE]
     natural, physical, abstract, social = topic.arch_scores
     return Chunk(
         chunk_index=index,
@@ -64,33 +69,31 @@ def _chunk(
         coverage=topic.coverage,
         matched_words=topic.matched_words,
         arch_scores=(natural, physical, abstract, social),
-        reefs=reefs,
-        islands=islands,
-        norm=round(math.sqrt(math.fsum(map(operator.mul, z_scores, z_scores))), SCORE_DIGITS),
+        **profile,
     )
 
 
-_Z_SCORE = ReefScore._fields.index("z_score")
+class Profile(TypedDict):
+    """The fields of a chunk that hold its profile or follow from it."""
+
+    profile: bytes
+    norm: float
+    top_reef_id: int | None
+    top_reef_name: str | None
+    top_reef_probability: float
 
 
-def _reefs(topic: Topic) -> Columns[ReefScore]:
-    """The reefs of a chunk with z above 0, strongest first."""
-    columns = topic.reef_columns
-    return Columns(
-        ReefScore,
-        (
-            columns.reef_ids,
-            columns.names,
-            columns.z_scores,
-            columns.raw_bm25,
-            columns.n_contributing_words,
-            topic.probabilities,
-        ),
-    )
-
-
-def _islands(topic: Topic) -> Columns[IslandScore]:
-    """The islands of a chunk with an aggregate above 0, strongest first."""
-    columns = topic.island_columns(ISLANDS_PER_CHUNK)
-    fields = columns.island_ids, columns.names, columns.aggregate_z, columns.n_contributing_reefs
-    return Columns(IslandScore, fields)
+def _profiles(topics: Sequence[Topic], reefs: Sequence[Reef]) -> Iterator[Profile]:
+    """The profiles of all chunks of a draft, from the reefs with z above 0."""
+    profiles = Profiles.from_scores([topic.reef_arrays for topic in topics])
+    norms = profiles.norms.round(SCORE_DIGITS).tolist()
+    for packed, norm, top in zip(profiles.packed(), norms, profiles.top_records.tolist(), strict=True):
+        record = None if top < 0 else profiles.records[top]
+        reef = None if record is None else int(record["reef_id"])
+        yield Profile(
+            profile=packed,
+            norm=norm,
+            top_reef_id=reef,
+            top_reef_name=None if reef is None else reefs[reef].name,
+            top_reef_probability=0.0 if record is None else int(record["probability"]) / PROBABILITY_STEPS,
+        )

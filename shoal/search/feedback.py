@@ -22,6 +22,7 @@ from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import Matches
 from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
+from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot, listed
 
 N_FEEDBACK_CHUNKS = 3
@@ -36,13 +37,6 @@ weight."""
 MAX_REEFS = 60
 """Strongest reefs of the moved profile that are kept."""
 
-PROFILES = """
-    SELECT r.chunk_id, r.reef_id, r.reef_name, p.weight
-    FROM chunk_reefs r
-    JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
-    WHERE r.chunk_id IN ({ids})
-    ORDER BY r.chunk_id, r.reef_id
-"""
 DOCUMENTS = """
     SELECT c.id, c.document_id, d.title
     FROM chunks c JOIN documents d ON d.id = c.document_id
@@ -80,9 +74,11 @@ def apply_feedback(
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
     names: dict[int, str] = {}
-    for chunk_id, reef_id, name, weight in snapshot.rows(PROFILES.format(ids=ids), parameters):
-        profile[reef_id] = profile.get(reef_id, 0.0) + shares[chunk_id] * weight
-        names[reef_id] = name
+    stored = profiles_of(snapshot, list(shares))
+    columns = stored.profiles.chunks, stored.profiles.reef_ids, stored.profiles.weights
+    for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
+        profile[reef_id] = profile.get(reef_id, 0.0) + shares[stored.chunk_ids[place]] * weight
+        names[reef_id] = stored.reefs[place][reef_id].reef_name
     feedback_chunks = tuple(
         FeedbackChunk(row["id"], row["document_id"], row["title"], round(shares[row["id"]], 6))
         for row in snapshot.rows(DOCUMENTS.format(ids=ids), parameters)

@@ -1,7 +1,7 @@
 """The reef postings of a library, cached in memory.
 
-Read from the table `reef_postings`; overlaps equal those of `shoal.search.reef_ranking`, because sums of
-whole numbers are exact. 27,000 chunks of 38 reefs take 9 MB.
+They are made from the profiles of the chunks; overlaps equal those of `shoal.search.reef_ranking`, because
+sums of whole numbers are exact. 27,000 chunks of 38 reefs take 9 MB.
 
 Postings are held in blocks. New and rescored chunks form new blocks, and small blocks are merged, so an
 update costs little more than reading what is new. This relies on two guarantees of the storage: ids are never
@@ -16,7 +16,6 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,19 +23,19 @@ from numpy.typing import NDArray
 
 from shoal.errors import StorageError
 from shoal.models import QueryReef
-from shoal.search.reef_ranking import MILLIONTHS, Overlaps
+from shoal.search.reef_ranking import Overlaps
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.profiles import MAX_REEFS, MILLIONTHS, ChunkProfiles, batches
 
-SEARCHES_BEFORE_LOADING = 3
-"""Loading costs as much as a few searches in SQL, so a process that searches once does not load."""
-MAX_CHUNKS = 500_000
-"""Larger libraries are searched in SQL. This many chunks take 160 MB."""
-MAX_NEW_CHUNKS = 1_000
-"""More new chunks than this are read by a background thread (27,000 take a second or two); until then,
-searches use SQL. Reading this many takes a sixth of the time of a search in SQL
-(benchmarks/search_plans.py)."""
+SEARCHES_BEFORE_LOADING = 1
+"""Loading costs more than one pass over the profiles, so a process that searches once does not load."""
+MAX_NEW_CHUNKS = 20_000
+"""More new chunks than this are read by a background thread; until then, searches read all profiles. Reading
+this many takes a tenth of a second (benchmarks/search_plans.py)."""
 MAX_MERGED_CHUNKS = 5_000
 """Larger blocks are merged by a background thread: merging 50,000 chunks takes as long as a search."""
+MAX_BLOCK_CHUNKS = 131_072
+"""Larger blocks are not merged any more, which bounds the memory that merging takes."""
 MAX_SMALL_BLOCKS = 12
 """More blocks than this start that thread; each block costs a search a tenth of a millisecond."""
 
@@ -50,27 +49,16 @@ FINGERPRINT = """
     SELECT (SELECT COUNT(*) FROM chunks), (SELECT COALESCE(MAX(id), 0) FROM chunks),
            (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents)
 """
-NEW_CHUNKS = "SELECT id, document_id FROM chunks WHERE id > :last_id ORDER BY id"
-NEW_POSTINGS = """
-    SELECT chunk_id, weight FROM reef_postings
-    WHERE reef_id = :reef_id AND chunk_id > :last_id ORDER BY chunk_id
-"""
+NEW_PROFILES = "SELECT id, document_id, profile FROM chunks WHERE id > :last_id ORDER BY id"
 RESCORED = "SELECT document_id FROM rescored_documents WHERE revision > :revision"
 COUNT_RESCORED = """
     SELECT COALESCE(SUM(d.n_chunks), 0) FROM rescored_documents r JOIN documents d ON d.id = r.document_id
     WHERE r.revision > :revision
 """
-RESCORED_CHUNKS = """
-    SELECT c.id, c.document_id FROM rescored_documents r JOIN chunks c ON c.document_id = r.document_id
+RESCORED_PROFILES = """
+    SELECT c.id, c.document_id, c.profile
+    FROM rescored_documents r JOIN chunks c ON c.document_id = r.document_id
     WHERE r.revision > :revision AND c.id <= :last_id ORDER BY c.id
-"""
-RESCORED_POSTINGS = """
-    SELECT p.reef_id, p.chunk_id, p.weight
-    FROM rescored_documents r
-    JOIN chunks c ON c.document_id = r.document_id
-    JOIN chunk_reefs s ON s.chunk_id = c.id
-    JOIN reef_postings p ON p.reef_id = s.reef_id AND p.chunk_id = s.chunk_id
-    WHERE r.revision > :revision AND c.id <= :last_id
 """
 ALL_IDS = "SELECT id FROM chunks"
 
@@ -83,7 +71,7 @@ class Block:
 
     chunk_ids     i64 (n,)
     document_ids  i64 (n,)
-    starts        i64 (n_reefs + 1,): the postings of reef r are starts[r]:starts[r + 1]
+    starts        i64 (MAX_REEFS + 1,): the postings of reef r are starts[r]:starts[r + 1]
     places        i32 (p,): index of a posting's chunk in chunk_ids
     weights       i32 (p,): in millionths
     """
@@ -151,7 +139,7 @@ NO_POSTINGS = Postings((), State(0, 0, 0))
 class PostingsCache:
     """The newest postings that a search in this process has read. Thread-safe.
 
-    A search never waits for another search's reading; it uses SQL meanwhile.
+    A search never waits for another search's reading; it reads the profiles meanwhile.
     """
 
     def __init__(self, database: Database | None = None) -> None:
@@ -167,24 +155,19 @@ class PostingsCache:
         cached = self._cached
         return (0, 0) if cached is None else (cached.state.n_chunks, cached.n_bytes)
 
-    def load(self, snapshot: Snapshot, n_reefs: int) -> None:
+    def load(self, snapshot: Snapshot) -> None:
         """Read the postings now, however few searches there were."""
         self._n_searches = SEARCHES_BEFORE_LOADING
-        state = _state(snapshot)
-        if state.n_chunks <= MAX_CHUNKS:
-            with self._reading:
-                self._refresh(snapshot, n_reefs, state)
+        with self._reading:
+            self._refresh(snapshot, _state(snapshot))
 
-    def of(self, snapshot: Snapshot, n_reefs: int) -> Postings | None:
-        """Return the postings as of this snapshot, or None if SQL should be used instead.
+    def of(self, snapshot: Snapshot) -> Postings | None:
+        """Return the postings as of this snapshot, or None if the search should read the profiles instead.
 
-        SQL is used for a library that is too large, in a process with too few searches, while another thread
-        reads postings, and for a snapshot older than the cached postings.
+        That is so in a process with too few searches, while another thread reads postings, and for a snapshot
+        older than the cached postings.
         """
         state = _state(snapshot)
-        if state.n_chunks > MAX_CHUNKS:
-            self._cached = None
-            return None
         self._n_searches += 1
         if self._n_searches <= SEARCHES_BEFORE_LOADING:
             return None
@@ -196,25 +179,23 @@ class PostingsCache:
         postings, is_incomplete = None, True
         try:
             if self._database is None:
-                return self._refresh(snapshot, n_reefs, state)
+                return self._refresh(snapshot, state)
             if _count_new(snapshot, cached or NO_POSTINGS, state) <= MAX_NEW_CHUNKS:
-                postings = self._refresh(snapshot, n_reefs, state, max_merged=MAX_MERGED_CHUNKS)
+                postings = self._refresh(snapshot, state, max_merged=MAX_MERGED_CHUNKS)
                 is_incomplete = postings is not None and len(postings.blocks) > MAX_SMALL_BLOCKS
         finally:
             self._reading.release()
         if is_incomplete:
-            threading.Thread(
-                target=self._load_in_background, args=(n_reefs,), name="postings", daemon=True
-            ).start()
+            threading.Thread(target=self._load_in_background, name="postings", daemon=True).start()
         return postings
 
-    def _load_in_background(self, n_reefs: int) -> None:
+    def _load_in_background(self) -> None:
         assert self._database is not None, "a background thread needs the database"
         if not self._reading.acquire(blocking=False):
             return
         try:
             with self._database.snapshot(limited=False) as snapshot:
-                self._refresh(snapshot, n_reefs, _state(snapshot))
+                self._refresh(snapshot, _state(snapshot))
         except StorageError as error:
             # The next search that finds the postings outdated tries again.
             log.warning("postings not read: %s", error)
@@ -222,7 +203,7 @@ class PostingsCache:
             self._reading.release()
 
     def _refresh(
-        self, snapshot: Snapshot, n_reefs: int, state: State, *, max_merged: int = MAX_CHUNKS
+        self, snapshot: Snapshot, state: State, *, max_merged: int = MAX_BLOCK_CHUNKS
     ) -> Postings | None:
         """Update the cached postings to the state of the snapshot and merge blocks of up to `max_merged`
         chunks.
@@ -231,7 +212,7 @@ class PostingsCache:
         """
         cached = self._cached or NO_POSTINGS
         if cached.state != state:
-            cached = _refreshed(snapshot, cached, n_reefs, state)
+            cached = _refreshed(snapshot, cached, state)
             if cached.state != state:
                 return None
         blocks = tuple(_merge_blocks(cached.blocks, max_merged))
@@ -286,7 +267,7 @@ def _count_new(snapshot: Snapshot, cached: Postings, state: State) -> int:
     return int(state.last_id - cached.state.last_id + n_rescored)
 
 
-def _refreshed(snapshot: Snapshot, cached: Postings, n_reefs: int, state: State) -> Postings:
+def _refreshed(snapshot: Snapshot, cached: Postings, state: State) -> Postings:
     """Return the postings updated to the state of the snapshot.
 
     If the snapshot is older and shows deleted chunks or former scores, the result has a different state.
@@ -299,9 +280,9 @@ def _refreshed(snapshot: Snapshot, cached: Postings, n_reefs: int, state: State)
         since = {"revision": before.revision, "last_id": before.last_id}
         rescored = _ids(snapshot, RESCORED, {"revision": before.revision})
         blocks = [_without(block, np.isin(block.document_ids, rescored)) for block in blocks]
-        blocks.append(_read_rescored(snapshot, n_reefs, since))
+        blocks += _read_blocks(snapshot, RESCORED_PROFILES, since)
     if state.last_id > before.last_id:
-        blocks.append(_read_block(snapshot, n_reefs, before.last_id))
+        blocks += _read_blocks(snapshot, NEW_PROFILES, {"last_id": before.last_id})
     # Chunks were deleted, or the snapshot is older than the cached postings.
     if sum(len(block.chunk_ids) for block in blocks) != state.n_chunks or state.last_id < before.last_id:
         ids = _ids(snapshot, ALL_IDS, {})
@@ -310,37 +291,19 @@ def _refreshed(snapshot: Snapshot, cached: Postings, n_reefs: int, state: State)
     return Postings(tuple(blocks), State(n_chunks, state.last_id, state.revision))
 
 
-def _read_block(snapshot: Snapshot, n_reefs: int, last_id: int) -> Block:
-    """Read the postings of the chunks with ids above `last_id`."""
-    chunk_ids, document_ids = _columns(snapshot, NEW_CHUNKS, {"last_id": last_id})
-    runs = [
-        _columns(snapshot, NEW_POSTINGS, {"reef_id": reef_id, "last_id": last_id})
-        for reef_id in range(n_reefs)
-    ]
-    ids = np.concatenate([run[0] for run in runs])
-    weights = np.concatenate([run[1] for run in runs])
-    return Block(
-        chunk_ids=chunk_ids,
-        document_ids=document_ids,
-        starts=np.concatenate([[0], np.cumsum([len(run[0]) for run in runs])]),
-        places=np.searchsorted(chunk_ids, ids).astype(np.int32),
-        weights=weights.astype(np.int32),
-    )
+def _read_blocks(snapshot: Snapshot, statement: str, parameters: dict[str, int]) -> Iterator[Block]:
+    """Read the profiles of a statement as blocks of up to `profiles.BATCH` chunks."""
+    return map(_block, batches(snapshot.tuples(statement, parameters)))
 
 
-def _read_rescored(snapshot: Snapshot, n_reefs: int, since: dict[str, int]) -> Block:
-    """Read the postings of the cached chunks that were rescored."""
-    chunk_ids, document_ids = _columns(snapshot, RESCORED_CHUNKS, since)
-    rows = chain.from_iterable(snapshot.tuples(RESCORED_POSTINGS, since))
-    reefs, ids, weights = np.fromiter(rows, dtype=np.int64).reshape(-1, 3).T
-    order = np.argsort(reefs, kind="stable")
-    return Block(
-        chunk_ids=chunk_ids,
-        document_ids=document_ids,
-        starts=np.searchsorted(reefs[order], np.arange(n_reefs + 1)),
-        places=np.searchsorted(chunk_ids, ids[order]).astype(np.int32),
-        weights=weights[order].astype(np.int32),
-    )
+def _block(batch: ChunkProfiles) -> Block:
+    """Group the records of chunks by reef."""
+    chunk_ids, document_ids, profiles = batch
+    order = np.argsort(profiles.reef_ids, kind="stable")
+    starts = np.zeros(MAX_REEFS + 1, dtype=np.int64)
+    np.cumsum(np.bincount(profiles.reef_ids, minlength=MAX_REEFS), out=starts[1:])
+    places = profiles.chunks.astype(np.int32)[order]
+    return Block(chunk_ids, document_ids, starts, places, profiles.weights[order])
 
 
 def _without(block: Block, is_removed: NDArray[np.bool_]) -> Block:
@@ -382,9 +345,8 @@ def _merge_blocks(blocks: Sequence[Block], max_chunks: int) -> list[Block]:
 
 def _concatenate(first: Block, second: Block) -> Block:
     """Merge two blocks into one."""
-    n_reefs = len(first.starts) - 1
     reefs = np.concatenate(
-        [np.repeat(np.arange(n_reefs), np.diff(block.starts)) for block in (first, second)]
+        [np.repeat(np.arange(MAX_REEFS, dtype=np.uint8), np.diff(block.starts)) for block in (first, second)]
     )
     order = np.argsort(reefs, kind="stable")
     return Block(
@@ -394,14 +356,6 @@ def _concatenate(first: Block, second: Block) -> Block:
         places=np.concatenate([first.places, second.places + np.int32(len(first.chunk_ids))])[order],
         weights=np.concatenate([first.weights, second.weights])[order],
     )
-
-
-def _columns(
-    snapshot: Snapshot, statement: str, parameters: dict[str, Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Read the two columns of a statement as arrays."""
-    flat = np.fromiter(chain.from_iterable(snapshot.tuples(statement, parameters)), dtype=np.int64)
-    return flat[::2].copy(), flat[1::2].copy()
 
 
 def _ids(snapshot: Snapshot, statement: str, parameters: Any) -> NDArray[np.int64]:

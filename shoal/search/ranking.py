@@ -1,7 +1,7 @@
 """The ranking of a whole library for one query, with every part of every score.
 
 Each signal scores every chunk it matches. Filters come afterwards: they decide which chunks are results and
-change no score. The reef signal reads postings in memory or SQL, with equal numbers.
+change no score. The reef signal reads postings in memory or all profiles, with equal numbers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from shoal.search.fusion import Weights, blend, parts
 from shoal.search.lexical_ranking import NO_MATCHES, UNIT, match_scores
 from shoal.search.ordering import DocumentsOf, Order
 from shoal.search.query_analysis import AnalyzedQuery
-from shoal.search.reef_ranking import MILLIONTHS, NO_OVERLAPS, Overlaps
+from shoal.search.reef_ranking import NO_OVERLAPS, Overlaps
 from shoal.search.request import Fusion
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.profiles import MILLIONTHS
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -142,7 +143,7 @@ def rank(
     mode: SearchMode,
     fusion: Fusion,
 ) -> Ranking:
-    """Rank a library. `loaded` holds its postings in memory; if None, they are read in SQL."""
+    """Rank a library. `loaded` holds its postings in memory; if None, the profiles are read."""
     by_reefs, by_words = NO_OVERLAPS, NO_MATCHES
     if mode is not SearchMode.lexical and analyzed_query.reefs:
         by_reefs = _comparable_overlaps(snapshot, analyzed_query, loaded)
@@ -192,8 +193,8 @@ def rank(
 def reef_overlaps(
     snapshot: Snapshot, reefs: Sequence[QueryReef], loaded: postings.Postings | None
 ) -> Overlaps:
-    """Return the overlaps with a profile, from postings in memory or in SQL; chunks that share no reef may be
-    included."""
+    """Return the overlaps with a profile, from postings in memory or from all profiles; chunks that share no
+    reef may be included."""
     return reef_ranking.overlaps(snapshot, reefs) if loaded is None else postings.overlaps(loaded, reefs)
 
 

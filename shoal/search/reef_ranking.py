@@ -1,7 +1,8 @@
 """The reef signal: the overlap of a query's profile with each chunk's.
 
-overlap = sum over shared reefs of query_z * chunk_z / norm(chunk). Both factors are whole numbers of
-millionths. Sums of whole numbers are exact, so equal profiles get equal overlaps in any order of the rows.
+overlap = sum over shared reefs of query_z * chunk_z / norm(chunk). Both factors, query_z and chunk_z /
+norm(chunk), are whole numbers of millionths. Sums of whole numbers are exact, so equal profiles get equal
+overlaps in any order of the rows.
 """
 
 from __future__ import annotations
@@ -13,17 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models import QueryReef
-from shoal.storage.database import Snapshot, listed
-from shoal.storage.packed_columns import numbers, packed_ids
+from shoal.storage.database import Snapshot
+from shoal.storage.packed_columns import packed_ids
+from shoal.storage.profiles import MAX_REEFS, MILLIONTHS, batches
 
-# The posting list of each reef as one text. Chunk id and weight share a number: reading a number costs as
-# much as adding it.
-POSTINGS_OF = """
-    SELECT reef_id, group_concat(chunk_id * {radix} + weight) FROM reef_postings
-    WHERE reef_id IN ({reefs}) GROUP BY reef_id
-"""
-RADIX = 1 << 20
-"""Above the largest weight, which is a million."""
+PROFILES = "SELECT id, document_id, profile FROM chunks ORDER BY id"
 
 # Two index lookups; a count would read the whole index.
 ANY_OTHER_DATA = """
@@ -32,11 +27,6 @@ ANY_OTHER_DATA = """
 """
 COUNT_OTHER_DATA = "SELECT COUNT(*) FROM chunks WHERE data_checksum <> :data_checksum"
 OTHER_DATA = "SELECT id FROM chunks WHERE data_checksum <> :data_checksum"
-
-MILLIONTHS = 1_000_000
-"""Scale of query z-scores, the same as that of stored weights: six digits."""
-MAX_IDS_PER_POSTING = 8
-"""Largest range of ids, per posting, for which an array with a place for every id is used."""
 
 
 class Overlaps(NamedTuple):
@@ -56,30 +46,24 @@ NO_OVERLAPS = Overlaps(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0,
 
 
 def overlaps(snapshot: Snapshot, reefs: Sequence[QueryReef]) -> Overlaps:
-    """Read the postings and return the overlap of every chunk that shares a reef.
+    """Read all profiles and return the overlap of every chunk that shares a reef.
 
-    Summing here takes half the time of summing in SQL (benchmarks/search_plans.py).
+    For a process that searches once; others keep the postings of the reefs (`shoal.search.postings`).
     """
-    names, parameters = listed("reef", (reef.reef_id for reef in reefs))
-    query_z = {reef.reef_id: round(reef.z_score * MILLIONTHS) for reef in reefs}
-    runs = [
-        (numbers(text), query_z[reef_id])
-        for reef_id, text in snapshot.rows(POSTINGS_OF.format(radix=RADIX, reefs=names), parameters)
-    ]
-    if not runs:
-        return NO_OVERLAPS
-    ids = np.concatenate([run // RADIX for run, _ in runs])
-    # Whole numbers below 2**53: floating-point addition is exact.
-    products = np.concatenate([(run % RADIX) * float(z) for run, z in runs])
-    first_id = int(ids.min())
-    if int(ids.max()) - first_id < MAX_IDS_PER_POSTING * len(ids):
-        counts = np.bincount(ids - first_id)
-        shared = np.flatnonzero(counts)
-        sums = np.bincount(ids - first_id, weights=products)[shared]
-        return Overlaps(shared + first_id, sums.astype(np.int64), counts[shared])
-    chunk_ids, places = np.unique(ids, return_inverse=True)
-    sums = np.bincount(places, weights=products)
-    return Overlaps(chunk_ids, sums.astype(np.int64), np.bincount(places))
+    query_z, is_asked = np.zeros(MAX_REEFS), np.zeros(MAX_REEFS, dtype=np.bool_)
+    for reef in reefs:
+        query_z[reef.reef_id], is_asked[reef.reef_id] = round(reef.z_score * MILLIONTHS), True
+    parts = [NO_OVERLAPS]
+    for chunk_ids, _, profiles in batches(snapshot.tuples(PROFILES)):
+        found = np.flatnonzero(is_asked[profiles.reef_ids])
+        chunks = profiles.chunks[found]
+        # Whole numbers below 2**53: floating-point addition is exact.
+        products = profiles.weights[found] * query_z[profiles.reef_ids[found]]
+        n_shared = np.bincount(chunks, minlength=len(chunk_ids))
+        sums = np.bincount(chunks, weights=products, minlength=len(chunk_ids)).astype(np.int64)
+        shares = n_shared > 0
+        parts.append(Overlaps(chunk_ids[shares], sums[shares], n_shared[shares]))
+    return Overlaps(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:

@@ -23,6 +23,7 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term, stems_of
 from shoal.search.query_profile import join_words
 from shoal.storage.database import Snapshot, listed
+from shoal.storage.profiles import MILLIONTHS, Profiles
 
 CLOSE = 3
 """Two terms are close if their places differ by at most this many words."""
@@ -33,9 +34,7 @@ with an answer in the library have such a result, and 15 % of the others; no thr
 
 # Chunks of other lagoon data are left out: their reefs cannot be compared with the query's.
 PROFILES = """
-    SELECT r.chunk_id, r.reef_id, r.z_score / c.norm
-    FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
-    WHERE c.id IN ({ids}) AND c.norm > 0 AND +c.data_checksum = :data_checksum
+    SELECT c.id, c.profile FROM chunks c WHERE c.id IN ({ids}) AND +c.data_checksum = :data_checksum
 """
 
 
@@ -162,11 +161,12 @@ def _reef_similarity(
     length = math.hypot(*query_z.values())
     ids, parameters = listed("id", chunk_ids)
     products: dict[int, list[float]] = {chunk_id: [] for chunk_id in chunk_ids}
-    for chunk_id, reef_id, weight in snapshot.tuples(
-        PROFILES.format(ids=ids), {**parameters, "data_checksum": data_checksum}
-    ):
+    rows = snapshot.rows(PROFILES.format(ids=ids), {**parameters, "data_checksum": data_checksum})
+    profiles = Profiles.of([row["profile"] for row in rows])
+    columns = profiles.chunks, profiles.reef_ids, profiles.weights
+    for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
         if reef_id in query_z:
-            products[chunk_id].append(weight * query_z[reef_id])
+            products[rows[place]["id"]].append(weight / MILLIONTHS * query_z[reef_id])
     return {chunk_id: round(min(math.fsum(each) / length, 1.0), 6) for chunk_id, each in products.items()}
 
 

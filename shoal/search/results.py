@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from shoal.learning.scorers import scorer_for
 from shoal.models import Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
 from shoal.scorer import Scorer
@@ -16,12 +18,12 @@ from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
-from shoal.search.reef_ranking import MILLIONTHS
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import SearchRequest
-from shoal.storage.chunk_queries import get_neighbours, labels_of
+from shoal.storage.chunk_queries import get_neighbours, profiles_of
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
+from shoal.storage.profiles import MILLIONTHS, Profiles
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
@@ -34,13 +36,7 @@ CITE = """
 """
 # Chunks of other lagoon data are left out: their reefs cannot be compared with the query's. The unary + keeps
 # SQLite from using indexes other than that on the chunk.
-SHARED_REEFS = """
-    SELECT r.chunk_id, r.reef_id, r.reef_name, r.z_score, r.probability, p.weight
-    FROM chunks c
-    JOIN chunk_reefs r ON r.chunk_id = c.id
-    JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
-    WHERE c.id IN ({ids}) AND +r.reef_id IN ({reefs}) AND +c.data_checksum = :data_checksum
-"""
+PROFILES = "SELECT c.id, c.profile FROM chunks c WHERE c.id IN ({ids}) AND +c.data_checksum = :data_checksum"
 
 
 def build_results(
@@ -75,7 +71,7 @@ def build_results(
         if request.include_scores
         else [None] * len(ranked)
     )
-    labels = labels_of(snapshot, chunk_ids, label_threshold)
+    labels = profiles_of(snapshot, chunk_ids).labels(label_threshold)
     coverage = analyzed_query.term_statistics.term_coverage(snapshot, chunk_ids)
     texts = [row["text"] for row in in_order]
     words = read_words(texts)
@@ -166,25 +162,28 @@ def find_shared_reefs(
     if not reefs or not parts:
         return {}
     ids, parameters = listed("id", parts)
-    reef_ids, reef_parameters = listed("reef", (reef.reef_id for reef in reefs))
-    parameters = {**parameters, **reef_parameters, "data_checksum": data_checksum}
-    query_z = {reef.reef_id: reef.z_score for reef in reefs}
+    rows = snapshot.rows(PROFILES.format(ids=ids), {**parameters, "data_checksum": data_checksum})
+    profiles = Profiles.of([row["profile"] for row in rows])
+    of_query = {reef.reef_id: reef for reef in reefs}
+    in_query = np.flatnonzero(np.isin(profiles.reef_ids, list(of_query)))
+    columns = profiles.chunks, profiles.reef_ids, profiles.z_scores, profiles.probabilities, profiles.weights
     by_chunk: dict[int, list[tuple[int, SharedReef]]] = {}
     asked_for = analyzed_query.profile.probabilities
-    for chunk_id, reef_id, name, chunk_z, probability, weight in snapshot.rows(
-        SHARED_REEFS.format(ids=ids, reefs=reef_ids), parameters
+    for place, reef_id, chunk_z, probability, weight in zip(
+        *(column[in_query].tolist() for column in columns), strict=True
     ):
-        overlap = weight * round(query_z[reef_id] * MILLIONTHS)
+        reef = of_query[reef_id]
         chance = reason_probability(probability, asked_for.get(reef_id, 0.0))
         shared = SharedReef(
             reef_id,
-            name,
+            reef.reef_name,
             chunk_z,
-            query_z[reef_id],
+            reef.z_score,
             probability=chance,
             is_reason=chance >= label_threshold,
         )
-        by_chunk.setdefault(chunk_id, []).append((overlap, shared))
+        overlap = weight * round(reef.z_score * MILLIONTHS)
+        by_chunk.setdefault(rows[place]["id"], []).append((overlap, shared))
     return {
         chunk_id: order_reasons(_with_shares(shared, parts[chunk_id]))
         for chunk_id, shared in by_chunk.items()

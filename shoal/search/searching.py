@@ -65,9 +65,7 @@ def answer_and_inspect(
     compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
     with database.snapshot() as snapshot:
         analyzed_query = analyze_query(snapshot, scorer, settings, request)
-        ranking = rank_for(
-            snapshot, analyzed_query, compiled_filters, request, postings_cache, scorer.n_reefs
-        )
+        ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, postings_cache)
         is_met = bool(ranking.order.is_result.any())
         analyzed_query = with_filter_warnings(snapshot, analyzed_query, request, is_met=is_met)
         last = request.offset + request.top_k
@@ -127,7 +125,6 @@ def rank_for(
     compiled_filters: CompiledFilters,
     request: SearchRequest,
     postings_cache: PostingsCache,
-    n_reefs: int,
 ) -> Ranking:
     """Rank the library for a search, independent of the requested page."""
     with_required = request.mode is not SearchMode.reef
@@ -135,7 +132,7 @@ def rank_for(
         snapshot,
         analyzed_query,
         compiled_filters.and_of_query(analyzed_query.parsed, with_required=with_required),
-        postings_cache.of(snapshot, n_reefs),
+        postings_cache.of(snapshot),
         mode=request.mode,
         fusion=request.fusion,
     )

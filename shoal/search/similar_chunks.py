@@ -14,9 +14,9 @@ from shoal.search.filters import CompiledFilters
 from shoal.search.ordering import Order
 from shoal.search.postings import PostingsCache
 from shoal.search.ranking import documents_lookup, reef_overlaps
-from shoal.search.reef_ranking import MILLIONTHS
-from shoal.storage.chunk_queries import reefs_of
+from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot, listed
+from shoal.storage.profiles import MILLIONTHS
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 OTHER_DOCUMENTS = "c.document_id <> :own_document"
@@ -51,7 +51,6 @@ def similar(
     postings_cache: PostingsCache,
     chunk_id: int,
     *,
-    n_reefs: int,
     top_k: int,
     label_threshold: float,
 ) -> Sequence[SimilarChunk]:
@@ -64,7 +63,7 @@ def similar(
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
-        stored = reefs_of(snapshot, [chunk_id]).get(chunk_id, ())
+        stored = profiles_of(snapshot, [chunk_id]).scores()[chunk_id]
         norm = sum(reef.z_score**2 for reef in stored) ** 0.5
         if not norm:
             return ()
@@ -73,7 +72,7 @@ def similar(
             {"other_documents": OTHER_DOCUMENTS}, {"own_document": chunk["document_id"]}
         )
         compiled_filters = other_documents.and_current_data(chunk["data_checksum"])
-        postings = postings_cache.of(snapshot, n_reefs)
+        postings = postings_cache.of(snapshot)
         overlaps = reef_overlaps(snapshot, profile, postings)
         is_result = (overlaps.n_shared > 0) & compiled_filters.met_by(snapshot, overlaps.chunk_ids)
         keys = overlaps.overlaps.astype(np.float64)

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from shoal.errors import NotFoundError
 from shoal.models import ContextChunk, IslandScore, Label, ReefScore
-from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import get_document
+from shoal.storage.profiles import Profiles
 from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
+from shoal.storage.reef_names import ReefsById, reefs_by_data
 
 COUNT_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
 _STORED = """
     SELECT c.id, c.document_id, c.chunk_index, s.section_index, s.path, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, c.sentence_count, c.confidence, c.coverage, c.matched_words,
-           c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.vocabulary_version,
+           c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.profile, c.vocabulary_version,
            c.data_checksum
     FROM chunks c
     JOIN sections s ON s.id = c.section_id
 """
 CHUNKS_OF = f"{_STORED} WHERE c.document_id = :document_id ORDER BY c.chunk_index LIMIT :limit OFFSET :offset"
 GET_CHUNK = f"{_STORED} WHERE c.id = :chunk_id"
-REEFS_OF = """
-    SELECT chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words, probability
-    FROM chunk_reefs
-    WHERE chunk_id IN ({ids}) AND rank < :n_reefs
-    ORDER BY chunk_id, rank
-"""
-LABELS_OF = """
-    SELECT chunk_id, reef_id, reef_name, probability
-    FROM chunk_reefs
-    WHERE chunk_id IN ({ids}) AND probability >= :label_threshold
-    ORDER BY chunk_id, probability DESC, rank
-"""
-ISLANDS_OF = """
-    SELECT chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs
-    FROM chunk_islands
-    WHERE chunk_id IN ({ids})
-    ORDER BY chunk_id, aggregate_z DESC, island_id
-"""
+PROFILES_OF = "SELECT id, data_checksum, profile FROM chunks WHERE id IN ({ids}) ORDER BY id"
 NEIGHBOURS = """
     SELECT id, chunk_index, text, start_char, end_char, start_line, end_line
     FROM chunks
@@ -49,6 +38,9 @@ NEIGHBOURS = """
 """
 
 ALL_REEFS = 1 << 30
+ISLANDS_PER_CHUNK = 10
+"""Islands serve browsing only: the strongest are shown."""
+ISLAND_DIGITS = 3
 
 
 def get_chunks(
@@ -69,13 +61,9 @@ def get_chunks(
         raise NotFoundError(f"there is no document {document_id}")
     page = {"document_id": document_id, "limit": total if limit is None else limit, "offset": offset}
     rows = snapshot.rows(CHUNKS_OF, page)
-    chunks: list[StoredChunk] = []
-    for start in range(0, len(rows), IDS_PER_STATEMENT):
-        batch = rows[start : start + IDS_PER_STATEMENT]
-        ids = [row["id"] for row in batch]
-        reefs, islands = reefs_of(snapshot, ids, n_reefs), _islands_of(snapshot, ids)
-        labels = {} if label_threshold is None else labels_of(snapshot, ids, label_threshold)
-        chunks += [_chunk(row, reefs, labels, islands, data_checksum) for row in batch]
+    chunks = _stored_chunks(
+        snapshot, rows, n_reefs=n_reefs, label_threshold=label_threshold, data_checksum=data_checksum
+    )
     return ChunkPage(tuple(chunks), total)
 
 
@@ -86,36 +74,45 @@ def get_chunk(
     row = snapshot.first(GET_CHUNK, {"chunk_id": chunk_id})
     if row is None:
         raise NotFoundError(f"there is no chunk {chunk_id}")
-    reefs, islands = reefs_of(snapshot, [chunk_id]), _islands_of(snapshot, [chunk_id])
-    chunk = _chunk(row, reefs, labels_of(snapshot, [chunk_id], label_threshold), islands, data_checksum)
+    [chunk] = _stored_chunks(
+        snapshot, [row], n_reefs=ALL_REEFS, label_threshold=label_threshold, data_checksum=data_checksum
+    )
     before, after = (
         get_neighbours(snapshot, chunk.document_id, chunk.chunk_index, context) if context else ((), ())
     )
     return ChunkDetail(chunk, get_document(snapshot, chunk.document_id), before, after)
 
 
-def reefs_of(
-    snapshot: Snapshot, chunk_ids: Sequence[int], n_reefs: int = ALL_REEFS
-) -> dict[int, tuple[ReefScore, ...]]:
-    """Read the strongest reefs by chunk id, strongest first; chunks without reefs are missing."""
-    ids, parameters = listed("id", chunk_ids)
-    by_chunk: dict[int, list[ReefScore]] = {}
-    for chunk_id, *reef in snapshot.rows(REEFS_OF.format(ids=ids), {**parameters, "n_reefs": n_reefs}):
-        by_chunk.setdefault(chunk_id, []).append(ReefScore(*reef))
-    return {chunk_id: tuple(reefs) for chunk_id, reefs in by_chunk.items()}
+@dataclass(frozen=True, slots=True)
+class StoredProfiles:
+    """The profiles of chunks. `reefs[i]`: the reefs of the data that chunk i was scored with."""
+
+    chunk_ids: Sequence[int]
+    profiles: Profiles
+    reefs: Sequence[ReefsById]
+
+    def scores(self) -> dict[int, tuple[ReefScore, ...]]:
+        """The reefs by chunk id, strongest first."""
+        return {chunk_id: self.profiles.scores(i, self.reefs[i]) for i, chunk_id in enumerate(self.chunk_ids)}
+
+    def labels(self, label_threshold: float) -> dict[int, tuple[Label, ...]]:
+        """The labels by chunk id, most probable first; chunks without labels are missing."""
+        return {
+            self.chunk_ids[i]: labels
+            for i, labels in _labels(self.profiles, self.reefs, label_threshold).items()
+        }
 
 
-def labels_of(
-    snapshot: Snapshot, chunk_ids: Sequence[int], label_threshold: float
-) -> dict[int, tuple[Label, ...]]:
-    """Read the labels by chunk id, most probable first; chunks without labels are missing."""
+def profiles_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> StoredProfiles:
+    """Read the profiles of chunks, ascending by id; missing chunks are left out."""
     ids, parameters = listed("id", chunk_ids)
-    by_chunk: dict[int, list[Label]] = {}
-    for chunk_id, *label in snapshot.rows(
-        LABELS_OF.format(ids=ids), {**parameters, "label_threshold": label_threshold}
-    ):
-        by_chunk.setdefault(chunk_id, []).append(Label(*label))
-    return {chunk_id: tuple(labels) for chunk_id, labels in by_chunk.items()}
+    rows = snapshot.rows(PROFILES_OF.format(ids=ids), parameters)
+    by_data = reefs_by_data(snapshot, (row["data_checksum"] for row in rows))
+    return StoredProfiles(
+        [row["id"] for row in rows],
+        Profiles.of([row["profile"] for row in rows]),
+        [by_data[row["data_checksum"]] for row in rows],
+    )
 
 
 def get_neighbours(
@@ -133,23 +130,65 @@ def get_neighbours(
     return before, tuple(neighbours[len(before) :])
 
 
-def _islands_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> dict[int, tuple[IslandScore, ...]]:
-    ids, parameters = listed("id", chunk_ids)
-    by_chunk: dict[int, list[IslandScore]] = {}
-    for chunk_id, *island in snapshot.rows(ISLANDS_OF.format(ids=ids), parameters):
-        by_chunk.setdefault(chunk_id, []).append(IslandScore(*island))
-    return {chunk_id: tuple(islands) for chunk_id, islands in by_chunk.items()}
+def _labels(
+    profiles: Profiles, reefs: Sequence[ReefsById], label_threshold: float
+) -> dict[int, tuple[Label, ...]]:
+    """The labels by place of the chunk, most probable first; chunks without labels are missing."""
+    chances = profiles.probabilities
+    records = np.flatnonzero(chances >= label_threshold)
+    # By chunk, then by probability; the sort is stable, so that the stronger of equal ones comes first.
+    records = records[np.lexsort((-chances[records], profiles.chunks[records]))]
+    labels: dict[int, tuple[Label, ...]] = {}
+    columns = profiles.chunks[records], profiles.reef_ids[records], chances[records]
+    for chunk, reef_id, chance in zip(*(column.tolist() for column in columns), strict=True):
+        labels[chunk] = (*labels.get(chunk, ()), Label(reef_id, reefs[chunk][reef_id].reef_name, chance))
+    return labels
+
+
+def _islands(scores: Sequence[ReefScore], reefs: ReefsById) -> tuple[IslandScore, ...]:
+    """The strongest islands of a chunk; none for reefs whose island is unknown."""
+    members: dict[int, list[ReefScore]] = {}
+    for score in scores:
+        island_id = reefs[score.reef_id].island_id
+        if island_id is not None:
+            members.setdefault(island_id, []).append(score)
+    islands = [_island(island_id, found, reefs) for island_id, found in members.items()]
+    islands.sort(key=lambda island: (-island.aggregate_z, island.island_id))
+    return tuple(islands[:ISLANDS_PER_CHUNK])
+
+
+def _island(island_id: int, scores: Sequence[ReefScore], reefs: ReefsById) -> IslandScore:
+    named = reefs[scores[0].reef_id]
+    total = math.fsum(score.z_score for score in scores)
+    aggregate = round(total * (named.island_scale or 0.0), ISLAND_DIGITS)
+    return IslandScore(island_id, named.island_name or "", aggregate, len(scores))
+
+
+def _stored_chunks(
+    snapshot: Snapshot,
+    rows: Sequence[Any],
+    *,
+    n_reefs: int,
+    label_threshold: float | None,
+    data_checksum: str | None,
+) -> Iterator[StoredChunk]:
+    by_data = reefs_by_data(snapshot, (row["data_checksum"] for row in rows))
+    reefs = [by_data[row["data_checksum"]] for row in rows]
+    profiles = Profiles.of([row["profile"] for row in rows])
+    labels = {} if label_threshold is None else _labels(profiles, reefs, label_threshold)
+    for i, row in enumerate(rows):
+        scores = profiles.scores(i, reefs[i])
+        yield _chunk(row, scores[:n_reefs], labels.get(i, ()), _islands(scores, reefs[i]), data_checksum)
 
 
 def _chunk(
     row: Any,
-    reefs: Mapping[int, tuple[ReefScore, ...]],
-    labels: Mapping[int, tuple[Label, ...]],
-    islands: Mapping[int, tuple[IslandScore, ...]],
+    reefs: tuple[ReefScore, ...],
+    labels: tuple[Label, ...],
+    islands: tuple[IslandScore, ...],
     data_checksum: str | None,
 ) -> StoredChunk:
-    own_labels = labels.get(row["id"], ())
-    first = own_labels[0] if own_labels else None
+    first = labels[0] if labels else None
     return StoredChunk(
         id=row["id"],
         document_id=row["document_id"],
@@ -168,10 +207,11 @@ def _chunk(
         arch_scores=(row["arch_score_0"], row["arch_score_1"], row["arch_score_2"], row["arch_score_3"]),
         top_reef_id=first.reef_id if first else None,
         top_reef_name=first.reef_name if first else None,
-        labels=own_labels,
+        labels=labels,
         awaits_rescore=data_checksum not in (None, row["data_checksum"]),
         vocabulary_version=row["vocabulary_version"],
         data_checksum=row["data_checksum"],
-        reefs=reefs.get(row["id"], ()),
-        islands=islands.get(row["id"], ()),
+        profile=row["profile"],
+        reefs=reefs,
+        islands=islands,
     )

@@ -1,4 +1,4 @@
-"""Writing the rows that belong to a document: sections, chunks, reefs, islands, postings and full-text rows.
+"""Writing the rows that belong to a document: sections, chunks with their profiles, and full-text rows.
 
 The rows of several documents are written together, because for short documents most of the time is the
 overhead of the statements. No function here begins or ends a transaction.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from typing import Any
 
 from shoal.models import Chunk, ScoredDocument, Section
 from shoal.storage.database import Transaction, listed
 from shoal.storage.json_text import compact_json
+from shoal.storage.reef_names import write_reefs
 
 INSERT_SECTION = """
     INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end,
@@ -31,31 +32,8 @@ INSERT_CHUNK = """
     INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line,
                         end_line, sentence_count, confidence, coverage, matched_words, top_reef_id,
                         top_reef_name, top_reef_probability, arch_score_0, arch_score_1, arch_score_2,
-                        arch_score_3, norm, vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-NEW_CHUNK_IDS = """
-    SELECT document_id, id FROM chunks WHERE document_id IN ({documents}) ORDER BY document_id, chunk_index
-"""
-
-# Multi-row statements: `write_wide` fills in `{rows}`.
-INSERT_CHUNK_REEFS = """
-    INSERT INTO chunk_reefs (chunk_id, reef_id, reef_name, z_score, raw_bm25, n_contributing_words,
-                             probability, rank)
-    VALUES {rows}
-"""
-INSERT_CHUNK_ISLANDS = """
-    INSERT INTO chunk_islands (chunk_id, island_id, island_name, aggregate_z, n_contributing_reefs)
-    VALUES {rows}
-"""
-# In key order, so that the table grows at one place per reef.
-DERIVE_POSTINGS = """
-    INSERT INTO reef_postings (reef_id, chunk_id, weight)
-    SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER)
-    FROM chunks c
-    JOIN chunk_reefs r ON r.chunk_id = c.id
-    WHERE c.document_id IN ({documents})
-    ORDER BY r.reef_id, r.chunk_id
+                        arch_score_3, norm, profile, vocabulary_version, data_checksum)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # The full-text index stores no text itself, so the statement supplies the text to add.
 INDEX_TEXTS = """
@@ -100,15 +78,7 @@ def write_parts(
         INSERT_CHUNK,
         [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
     )
-    chunk_ids = _by_document(run(NEW_CHUNK_IDS))
-    chunks_by_id = [
-        pair
-        for document_id, scored in documents
-        for pair in zip(chunk_ids[document_id], scored.chunks, strict=True)
-    ]
-    transaction.write_wide(INSERT_CHUNK_REEFS, reef_rows(chunks_by_id))
-    run(DERIVE_POSTINGS)
-    transaction.write_wide(INSERT_CHUNK_ISLANDS, island_rows(chunks_by_id))
+    write_reefs(transaction, (scored for _, scored in documents))
     run(INDEX_TEXTS)
     run(COUNT_OBSERVED)
 
@@ -161,32 +131,14 @@ def _chunk_rows(
 
 def score_columns(chunk: Chunk) -> tuple[Any, ...]:
     """Return the scores of a chunk in the order of its columns."""
-    top = chunk.top_reef
     return (
         chunk.confidence,
         chunk.coverage,
         chunk.matched_words,
-        top.reef_id if top else None,
-        top.reef_name if top else None,
-        top.probability if top else 0.0,
+        chunk.top_reef_id,
+        chunk.top_reef_name,
+        chunk.top_reef_probability,
         *chunk.arch_scores,
         chunk.norm,
+        chunk.profile,
     )
-
-
-def reef_rows(chunks_by_id: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    """Build the rows of INSERT_CHUNK_REEFS from chunks with their ids."""
-    return [
-        row
-        for chunk_id, chunk in chunks_by_id
-        for row in zip(repeat(chunk_id), *chunk.reefs.fields, count(), strict=False)
-    ]
-
-
-def island_rows(chunks_by_id: Iterable[tuple[int, Chunk]]) -> list[tuple[Any, ...]]:
-    """Build the rows of INSERT_CHUNK_ISLANDS from chunks with their ids."""
-    return [
-        row
-        for chunk_id, chunk in chunks_by_id
-        for row in zip(repeat(chunk_id), *chunk.islands.fields, strict=False)
-    ]

@@ -1,7 +1,7 @@
 """Writing documents: insert, replace, rescore, tag and delete, inside the caller's transaction.
 
-A document's rows (tags, sections, chunks, reefs, postings, islands, full-text rows) appear together when the
-caller commits, or not at all. No function here begins or ends a transaction.
+A document's rows (tags, sections, chunks, full-text rows) appear together when the caller commits, or not at
+all. No function here begins or ends a transaction.
 """
 
 from __future__ import annotations
@@ -12,18 +12,10 @@ from typing import Any
 
 from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
-from shoal.storage.chunk_rows import (
-    COUNT_OBSERVED,
-    DERIVE_POSTINGS,
-    INSERT_CHUNK_ISLANDS,
-    INSERT_CHUNK_REEFS,
-    island_rows,
-    reef_rows,
-    score_columns,
-    write_parts,
-)
+from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
+from shoal.storage.reef_names import write_reefs
 
 CHUNKS_TOGETHER = 500
 """Chunks of short documents whose rows are written together, so that each statement has enough rows."""
@@ -67,17 +59,10 @@ STALE_AMONG = """
 UPDATE_SCORES = """
     UPDATE chunks SET confidence = ?, coverage = ?, matched_words = ?, top_reef_id = ?, top_reef_name = ?,
         top_reef_probability = ?, arch_score_0 = ?, arch_score_1 = ?, arch_score_2 = ?, arch_score_3 = ?,
-        norm = ?, vocabulary_version = ?, data_checksum = ?
+        norm = ?, profile = ?, vocabulary_version = ?, data_checksum = ?
     WHERE id = ?
 """
 UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
-FORGET_POSTINGS_OF = """
-    DELETE FROM reef_postings WHERE (reef_id, chunk_id) IN (
-        SELECT reef_id, chunk_id FROM chunk_reefs WHERE chunk_id IN ({ids}))
-"""
-DELETE_REEFS_OF = "DELETE FROM chunk_reefs WHERE chunk_id IN ({ids})"
-DELETE_ISLANDS_OF = "DELETE FROM chunk_islands WHERE chunk_id IN ({ids})"
-DERIVE_POSTINGS_OF = DERIVE_POSTINGS.replace("c.document_id IN ({documents})", "c.id IN ({ids})")
 FORGET_RESCORED = "DELETE FROM rescored_documents WHERE document_id = :document_id"
 NOTE_RESCORED = "INSERT INTO rescored_documents (document_id) VALUES (:document_id)"
 UPDATE_COVERAGE = """
@@ -90,16 +75,7 @@ FORGET_TEXTS = """
     INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
     SELECT 'delete', chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id
 """
-# Postings have no foreign key. Their key begins with the reef, so chunk_reefs is needed to find them.
-FORGET_POSTINGS = """
-    DELETE FROM reef_postings WHERE (reef_id, chunk_id) IN (
-        SELECT r.reef_id, r.chunk_id
-        FROM chunks c
-        JOIN chunk_reefs r ON r.chunk_id = c.id
-        WHERE c.document_id = :document_id
-    )
-"""
-# Foreign keys cascade to chunks, reefs and islands.
+# Foreign keys cascade to chunks.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
 REPLACE_DOCUMENT = """
     UPDATE documents SET title = :title, source_path = :source_path, content = :content,
@@ -108,7 +84,7 @@ REPLACE_DOCUMENT = """
         metadata = :metadata
     WHERE id = :document_id
 """
-# Foreign keys cascade to sections, chunks, reefs, islands and tags.
+# Foreign keys cascade to sections, chunks and tags.
 DELETE_DOCUMENT = "DELETE FROM documents WHERE id = :document_id"
 
 
@@ -175,7 +151,7 @@ def replace_document(
     if existing not in (None, document_id):
         raise DuplicateContentError(existing)
     key = {"document_id": document_id}
-    for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, FORGET_POSTINGS, DELETE_SECTIONS, DELETE_TAGS):
+    for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, DELETE_SECTIONS, DELETE_TAGS):
         transaction.execute(statement, key)
     transaction.execute(REPLACE_DOCUMENT, {**_document_row(scored, now), **key})
     transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
@@ -188,16 +164,17 @@ def replace_document(
 def rescore_chunks(
     transaction: Transaction,
     document_id: int,
+    scored: ScoredDocument,
     chunks: Sequence[tuple[int, Chunk, bool]],
-    *,
-    vocabulary_version: int,
-    data_checksum: str,
 ) -> None:
     """Write new scores of at most IDS_PER_STATEMENT chunks of a document; chunks with newer scores keep
     theirs.
 
-    `chunks` holds id, chunk and whether the scores have changed; if not, only the version is written.
+    `scored` is the document with its new scores. `chunks` holds id, chunk and whether the scores have
+    changed; if not, only the version is written.
     """
+    vocabulary_version, data_checksum = scored.vocabulary_version, scored.data_checksum
+    write_reefs(transaction, [scored])
     ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
     version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
     stale = {row[0] for row in transaction.tuples(STALE_AMONG.format(ids=ids), {**parameters, **version})}
@@ -210,16 +187,10 @@ def rescore_chunks(
     )
     if not changed:
         return
-    ids, parameters = listed("id", (chunk_id for chunk_id, _ in changed))
-    for statement in (FORGET_POSTINGS_OF, DELETE_REEFS_OF, DELETE_ISLANDS_OF):
-        transaction.execute(statement.format(ids=ids), parameters)
     transaction.write_many(
         UPDATE_SCORES,
         [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in changed],
     )
-    transaction.write_wide(INSERT_CHUNK_REEFS, reef_rows(changed))
-    transaction.execute(DERIVE_POSTINGS_OF.format(ids=ids), parameters)
-    transaction.write_wide(INSERT_CHUNK_ISLANDS, island_rows(changed))
     for statement in (FORGET_RESCORED, NOTE_RESCORED):
         transaction.execute(statement, {"document_id": document_id})
 
@@ -306,7 +277,6 @@ def delete_document(transaction: Transaction, document_id: int) -> bool:
     key = {"document_id": document_id}
     transaction.execute(DISCOUNT_OBSERVED, key)
     transaction.execute(FORGET_TEXTS, key)
-    transaction.execute(FORGET_POSTINGS, key)
     return bool(transaction.execute(DELETE_DOCUMENT, key))
 
 

@@ -6,16 +6,27 @@ start at the same time, a lock file beside the database serializes them, and the
 
 from __future__ import annotations
 
+import logging
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import SchemaError
+from shoal.errors import DiskFullError, SchemaError
 from shoal.storage.database import Database
 from shoal.storage.file_lock import alone
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
+PREPARED = "0010"
+"""The revision whose migration prepares its data in short transactions."""
+SPARE_BYTES = 64 << 20
+"""Free disk space that a migration needs beside its data, for the WAL."""
+
+Report = Callable[[int], None]
+
+log = logging.getLogger(__name__)
 
 
 def script_folder() -> Path:
@@ -49,10 +60,13 @@ def check(database: Database) -> None:
     )
 
 
-def upgrade(database: Database) -> bool:
+def upgrade(database: Database, report: Report | None = None) -> bool:
     """Migrate the database to HEAD; True if a migration was due.
 
-    Raises SchemaError if the database was written by a newer version or is not a Shoal database.
+    A migration that moves much data prepares it in short transactions first, and continues after an
+    interruption. `report` is called after each of these with the number of passages that are left. Raises
+    SchemaError if the database was written by a newer version or is not a Shoal database, and DiskFullError
+    before anything is written if the disk has too little free space.
     """
     revision = current_revision(database)
     if revision == HEAD:
@@ -60,13 +74,47 @@ def upgrade(database: Database) -> bool:
     if revision is not None and revision > HEAD:
         raise SchemaError(_newer(database))
     with alone(database.path, "migrate"):
-        if current_revision(database) == HEAD:
+        revision = current_revision(database)
+        if revision == HEAD:
             return False
         if revision is None and _tables(database):
             raise SchemaError(f"{database.path.name} is the database of another program")
+        if revision is not None and revision < PREPARED:
+            _prepare(database, report or _log_progress)
         with database.write() as transaction:
             apply(transaction.connection)
     return True
+
+
+def _prepare(database: Database, report: Report) -> None:
+    """Bring a library to the revision before PREPARED, and do the part of PREPARED that needs no single
+    transaction."""
+    from alembic.script import ScriptDirectory
+
+    script = ScriptDirectory(str(script_folder())).get_revision(PREPARED)
+    with database.write() as transaction:
+        apply(transaction.connection, str(script.down_revision))
+    migration = script.module
+    with database.snapshot(limited=False) as snapshot:
+        needed = migration.bytes_needed(snapshot.connection) + SPARE_BYTES
+    free = shutil.disk_usage(database.path.parent).free
+    if free < needed:
+        raise DiskFullError(
+            f"the migration of {database.path.name} needs {needed / 1e6:,.0f} MB of free disk space, and "
+            f"there are {free / 1e6:,.0f} MB; free some and start it again"
+        )
+    done = 0
+    while True:
+        with database.write() as transaction:
+            prepared = migration.prepare(transaction.connection, done)
+        if prepared is None:
+            return
+        done, remaining = prepared
+        report(remaining)
+
+
+def _log_progress(remaining: int) -> None:
+    log.info("migrating: %s passages are left", f"{remaining:,}")
 
 
 def _newer(database: Database) -> str:

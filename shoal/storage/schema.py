@@ -13,8 +13,8 @@ from shoal.storage.database import Snapshot
 PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
 TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
 
-DERIVED = ("reef_postings", "chunk_fts")
-"""Tables whose content is derived from other tables; also prefixes of the names of their shadow tables."""
+DERIVED = ("chunk_fts", "reefs", "ranks", "all_bytes")
+"""Tables whose content can be made again; also prefixes of the names of their shadow tables."""
 
 Part = tuple[str, str, str]
 """Type, name and SQL of a table, view or index."""

@@ -25,12 +25,15 @@ document's passages, in SQL, with the default of `SHOAL_LABEL_THRESHOLD`:
 
 ```sql
 SELECT c.start_line, c.end_line, r.reef_name, r.probability
-FROM chunks c LEFT JOIN chunk_reefs r ON r.chunk_id = c.id AND r.probability >= 0.5
-WHERE c.document_id = 1
+FROM chunks c JOIN chunk_reefs r ON r.chunk_id = c.id
+WHERE c.document_id = 1 AND r.probability >= 0.5
 ORDER BY c.chunk_index, r.probability DESC;
 ```
 
-A passage without such a reef has no clear subject. `rank` orders the reefs of a passage by z-score, as rankings
+A passage without such a reef has no clear subject: its `top_reef_probability` is lower. `chunk_reefs` and
+`chunk_islands` are views that unpack `chunks.profile`. They are quick for a passage or a document; over a whole
+library, `top_reef_id` and `top_reef_probability` have an index, and the views take about two seconds for each
+million reefs. `rank` orders the reefs of a passage by z-score, as rankings
 use them; `top_reef_id` and `top_reef_name` are the most probable reef, however improbable.
 
 """

@@ -115,13 +115,7 @@ def _is_still(transaction: Transaction, document_id: int, scored: ScoredDocument
 
 def _write(transaction: Transaction, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:
     if due:
-        document_writer.rescore_chunks(
-            transaction,
-            document_id,
-            due,
-            vocabulary_version=document.vocabulary_version,
-            data_checksum=document.data_checksum,
-        )
+        document_writer.rescore_chunks(transaction, document_id, document, due)
 
 
 def _is_stale(chunk: StoredChunk, data_checksum: str, version: int) -> bool:
@@ -133,9 +127,10 @@ def _same_spans(new: Sequence[Chunk], old: Sequence[StoredChunk]) -> bool:
 
 
 def _is_other(new: Chunk, old: StoredChunk) -> bool:
-    return (
-        (new.confidence, new.coverage, new.matched_words, new.arch_scores)
-        != (old.confidence, old.coverage, old.matched_words, old.arch_scores)
-        or new.reefs != old.reefs
-        or new.islands != old.islands
+    return (new.confidence, new.coverage, new.matched_words, new.arch_scores, new.profile) != (
+        old.confidence,
+        old.coverage,
+        old.matched_words,
+        old.arch_scores,
+        old.profile,
     )

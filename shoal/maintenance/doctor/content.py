@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
+import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from shoal.chunking.analysis import analyze, rescore, scored_document
 from shoal.errors import DatabaseUnavailableError, DiskFullError
@@ -18,13 +20,11 @@ from shoal.search.reef_ranking import count_other_data
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
+from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles
+from shoal.storage.reef_names import is_complete, write_all
 from shoal.storage.statistics import COUNT_STALE
 from shoal.support.clock import timestamp
 
-REPAIR_ROWS = 20_000
-"""Posting rows per write transaction: about 50 ms."""
-WEIGHT_TOLERANCE = 1.0
-"""Rounding difference allowed in the weight of a posting, in millionths."""
 NORM_TOLERANCE = 1e-3
 
 # Texts as bytes: a damaged text may not be valid UTF-8.
@@ -38,46 +38,15 @@ CHUNKS_OF = """
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
-# Documents with a chunk whose most probable reef or norm does not follow from its reefs.
-WRONG_SCORES = """
-    SELECT DISTINCT c.document_id FROM chunks c
-    LEFT JOIN (SELECT chunk_id, SUM(z_score * z_score) AS square,
-                      MAX(probability) AS most, COUNT(*) AS n, MAX(rank) AS last
-               FROM chunk_reefs GROUP BY chunk_id) r ON r.chunk_id = c.id
-    LEFT JOIN chunk_reefs t ON t.chunk_id = c.id AND t.reef_id = c.top_reef_id
-    WHERE t.probability IS NOT r.most OR c.top_reef_probability <> COALESCE(r.most, 0)
-       OR COALESCE(r.n, 0) <> COALESCE(r.last, -1) + 1
-       OR ABS(c.norm * c.norm - COALESCE(r.square, 0)) > :tolerance * (1 + c.norm * c.norm)
-    ORDER BY c.document_id
+SCORES = """
+    SELECT document_id, profile, top_reef_id, top_reef_probability, norm FROM chunks ORDER BY document_id
 """
-N_REEFS = "SELECT value FROM json_each(:reefs)"
-DELETE_POSTINGS_OF_CHUNK = f"DELETE FROM reef_postings WHERE chunk_id = :chunk_id AND reef_id IN ({N_REEFS})"
 DELETE_CHUNKS = "DELETE FROM chunks WHERE document_id = :document_id"
 
 NOT_INDEXED = "SELECT COUNT(*) FROM chunks WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)"
 INDEXED_ONLY = "SELECT COUNT(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
 COMPARE_INDEX = "INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)"
 REBUILD_INDEX = "INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')"
-
-# Postings that do not match the reefs of their chunk, with the correct weight (NULL: delete).
-WRONG_POSTINGS = """
-    SELECT r.reef_id, r.chunk_id, CAST(ROUND(1000000 * r.z_score / c.norm) AS INTEGER) AS weight
-    FROM chunks c
-    JOIN chunk_reefs r ON r.chunk_id = c.id
-    LEFT JOIN reef_postings p ON p.reef_id = r.reef_id AND p.chunk_id = r.chunk_id
-    WHERE p.weight IS NULL OR ABS(p.weight - 1000000 * r.z_score / c.norm) > :tolerance
-    UNION ALL
-    SELECT p.reef_id, p.chunk_id, NULL
-    FROM reef_postings p
-    LEFT JOIN chunk_reefs r ON r.chunk_id = p.chunk_id AND r.reef_id = p.reef_id
-    WHERE r.chunk_id IS NULL
-"""
-DELETE_POSTING = "DELETE FROM reef_postings WHERE reef_id = ? AND chunk_id = ?"
-WRITE_POSTING = "INSERT OR REPLACE INTO reef_postings (reef_id, chunk_id, weight) VALUES (?, ?, ?)"
-# Processes that keep postings in memory reload these documents.
-NOTE_CHANGED = """
-    INSERT OR REPLACE INTO rescored_documents (document_id) SELECT document_id FROM chunks WHERE id = ?
-"""
 
 
 class Damaged(NamedTuple):
@@ -180,8 +149,44 @@ def _scores(context: CheckContext) -> Sequence[Finding]:
 
 
 def _wrong_scores(context: CheckContext) -> list[int]:
+    """Documents with a chunk whose profile is damaged, or whose top reef or norm does not follow from it."""
+    wrong: set[int] = set()
     with context.database.snapshot() as snapshot:
-        return [row[0] for row in snapshot.tuples(WRONG_SCORES, {"tolerance": NORM_TOLERANCE})]
+        rows = iter(snapshot.tuples(SCORES))
+        while batch := list(itertools.islice(rows, BATCH)):
+            whole = [row for row in batch if _is_whole(row[1])]
+            wrong.update(row[0] for row in batch if not _is_whole(row[1]))
+            wrong.update(_inconsistent(whole))
+    return sorted(wrong)
+
+
+def _is_whole(profile: object) -> bool:
+    return isinstance(profile, bytes) and len(profile) % RECORD.itemsize == 0
+
+
+def _inconsistent(rows: Sequence[tuple[Any, ...]]) -> Iterator[int]:
+    """Documents of rows of SCORES whose columns contradict each other."""
+    profiles = Profiles.of([row[1] for row in rows])
+    cells = profiles.chunks * MAX_REEFS + profiles.reef_ids
+    is_twice = np.bincount(profiles.chunks, minlength=len(rows)) != np.bincount(
+        np.unique(cells) // MAX_REEFS, minlength=len(rows)
+    )
+    rises = (np.diff(profiles.z_scores) > 0) & (np.diff(profiles.chunks) == 0)
+    is_unordered = np.isin(np.arange(len(rows)), profiles.chunks[1:][rises])
+    tops, norms = profiles.top_records.tolist(), profiles.norms.tolist()
+    for i, (document_id, _, top_reef_id, probability, norm) in enumerate(rows):
+        record = None if tops[i] < 0 else profiles.records[tops[i]]
+        expected: tuple[int | None, float] = (None, 0.0)
+        if record is not None:
+            expected = int(record["reef_id"]), int(record["probability"]) / PROBABILITY_STEPS
+        if (
+            is_twice[i]
+            or is_unordered[i]
+            or (top_reef_id, probability) != expected
+            or not isinstance(norm, float)
+            or abs(norm - norms[i]) > NORM_TOLERANCE
+        ):
+            yield document_id
 
 
 def _repair_scores(context: CheckContext) -> None:
@@ -214,14 +219,10 @@ def _rebuild_document(context: CheckContext, document_id: int, vocabularies: Voc
         tags = tags_of(snapshot, [document_id]).get(document_id, ())
     draft = dataclasses.replace(draft, tags=tags, n_bytes=len(draft.content.encode()))
     scored = _scored(draft, vocabularies, context)
-    reefs = json.dumps(list(range(context.scorer.n_reefs)))
     with context.database.write() as transaction:
         parameters = {"document_id": document_id}
         rows = transaction.rows(CHUNKS_OF, parameters)
         old_ids = {(row["start_char"], row["end_char"]): row["id"] for row in rows}
-        # Postings without their chunk_reefs survive the usual deletion, and would collide with the new ones.
-        postings = [{"chunk_id": row["id"], "reefs": reefs} for row in rows]
-        transaction.write_many(DELETE_POSTINGS_OF_CHUNK, postings)
         for statement in (document_writer.FORGET_TEXTS, DELETE_CHUNKS):
             transaction.execute(statement, parameters)
         kept = [old_ids.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
@@ -277,36 +278,24 @@ def _rebuild_index(context: CheckContext) -> None:
         transaction.execute(REBUILD_INDEX)
 
 
-def _postings(context: CheckContext) -> Sequence[Finding]:
-    n = sum(1 for _ in _wrong_postings(context))
-    if not n:
-        return []
+def _names(context: CheckContext) -> Sequence[Finding]:
+    with context.database.snapshot() as snapshot:
+        if is_complete(snapshot, context.scorer.data_checksum, context.scorer.reefs, context.scorer.islands):
+            return []
     return [
         Finding(
-            "postings",
-            f"{n:,} postings do not match the reefs of their passages",
-            "searches by reef rank passages wrongly or miss them; the reefs themselves are intact",
-            "--repair rebuilds these postings; then restart a running service, which keeps postings in "
-            "memory",
-            n=n,
+            "names",
+            "the names of reefs are not those of the scorer data, or what unpacks profiles is missing",
+            "passages show wrong names or none, and the views of reefs and islands miss rows",
+            "--repair writes these tables again",
             can_repair=True,
         )
     ]
 
 
-def _wrong_postings(context: CheckContext) -> Iterator[tuple[int, int, int | None]]:
-    with context.database.snapshot() as snapshot:
-        yield from snapshot.tuples(WRONG_POSTINGS, {"tolerance": WEIGHT_TOLERANCE})
-
-
-def _repair_postings(context: CheckContext) -> None:
-    wrong = list(_wrong_postings(context))
-    for start in range(0, len(wrong), REPAIR_ROWS):
-        batch = wrong[start : start + REPAIR_ROWS]
-        with context.database.write() as transaction:
-            transaction.write_many(DELETE_POSTING, [(reef, chunk) for reef, chunk, _ in batch])
-            transaction.write_many(WRITE_POSTING, [row for row in batch if row[2] is not None])
-            transaction.write_many(NOTE_CHANGED, [(chunk,) for chunk in {row[1] for row in batch}])
+def _repair_names(context: CheckContext) -> None:
+    with context.database.write() as transaction:
+        write_all(transaction, context.scorer.data_checksum, context.scorer.reefs, context.scorer.islands)
 
 
 def _staleness(context: CheckContext) -> Sequence[Finding]:
@@ -346,7 +335,7 @@ def _shortened(document_ids: Sequence[int]) -> str:
 CHECKS = (
     Check("texts", "texts, and whether passages match them", _texts, _repair_texts, reads_all=True),
     Check("scores", "reefs of passages", _scores, _repair_scores),
-    Check("postings", "postings of reefs", _postings, _repair_postings),
+    Check("names", "names of reefs", _names, _repair_names),
     Check("full-text", "passages in the full-text index", _full_text, _rebuild_index),
     Check(
         "full-text words", "words in the full-text index", _full_text_words, _rebuild_index, reads_all=True

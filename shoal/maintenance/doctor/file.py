@@ -26,8 +26,6 @@ DELETE_ORPHANS = {
     "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
     "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
     "chunks": "DELETE FROM chunks WHERE document_id NOT IN (SELECT id FROM documents)",
-    "chunk_reefs": "DELETE FROM chunk_reefs WHERE chunk_id NOT IN (SELECT id FROM chunks)",
-    "chunk_islands": "DELETE FROM chunk_islands WHERE chunk_id NOT IN (SELECT id FROM chunks)",
     "custom_word_reefs": """
         DELETE FROM custom_word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
     "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",

@@ -23,6 +23,7 @@ STORED_AS = {
     "INTEGER": ("integer", "null"),
     "REAL": ("real", "integer", "null"),
     "TEXT": ("text", "null"),
+    "BLOB": ("blob", "null"),
 }
 """SQLite storage classes allowed for each declared type."""
 

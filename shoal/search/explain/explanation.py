@@ -151,9 +151,7 @@ def explain(
         words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot)
         target = None
         if document_id is not None or chunk_id is not None:
-            ranking = rank_for(
-                snapshot, analyzed_query, compiled_filters, request, postings_cache, scorer.n_reefs
-            )
+            ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, postings_cache)
             chunk = _select_chunk(snapshot, ranking, document_id, chunk_id)
             all_filters = compiled_filters.and_of_query(
                 analyzed_query.parsed, with_required=request.mode is not SearchMode.reef

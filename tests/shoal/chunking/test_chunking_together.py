@@ -94,7 +94,7 @@ def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
     assert scored(again, learned) == scored(afresh, learned)
     assert scored(rescore(first, learned, OPTIONS), learned) == scored(afresh, learned)
     before = scored_document(first, scorer, vocabulary_version=1)
-    assert scored(again, learned).chunks[1].reefs != before.chunks[1].reefs, "learned words count"
+    assert scored(again, learned).chunks[1].profile != before.chunks[1].profile, "learned words count"
 
 
 def test_a_read_draft_can_be_reused_several_times(scorer: ReefScorer) -> None:

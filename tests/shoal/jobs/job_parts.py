@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
+from fake_scorer import IslandInfo, ReefInfo
+
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import Batch, WorkItem, claim
 from shoal.jobs.queue.states import Stage
@@ -12,10 +14,10 @@ from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring
-from shoal.models import Chunk, DocFormat, DocumentDraft, IslandScore, ReefScore, ScoredDocument, Section
+from shoal.models import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
-from shoal.support.columns import Columns
+from shoal.storage.profiles import pack
 
 POISON = "poison"
 REFUSED = "refused by the scorer"
@@ -36,10 +38,9 @@ def draft(content: str, *, title: str = "", tags: Sequence[str] = ()) -> Documen
 def scored(document: DocumentDraft) -> ScoredDocument:
     """Return the whole document as one chunk with one reef."""
     n = len(document.content)
-    reefs = Columns.of(ReefScore, [ReefScore(0, "reef", 2.0, 1.0, 1, 0.7)])
-    islands = Columns.of(IslandScore, [])
+    profile = pack([(0, 2.0, 1.0, 1, 0.7)])
     arch = 0.0, 0.0, 0.0, 0.0
-    chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, arch, reefs, islands, 2.0)
+    chunk = Chunk(0, 0, document.content, 0, n, 1, 1, 1, 1.0, 1.0, 1, arch, profile, 2.0, 0, "reef", 0.7)
     return ScoredDocument(
         draft=document,
         sections=(Section((), 0, 0, 0, 0, n),),
@@ -52,6 +53,8 @@ def scored(document: DocumentDraft) -> ScoredDocument:
         vocabulary_version=0,
         data_version="test",
         data_checksum="test",
+        reefs=[ReefInfo(0, "reef", 0, 0, ())],
+        islands=[IslandInfo(0, "island", 0)],
     )
 
 

@@ -229,7 +229,7 @@ def test_delete_job_deletes_documents(database: Database, settings: Settings) ->
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"] * 3
     assert rows(database, "SELECT content FROM documents") == [("two",)]
-    assert value(database, "SELECT COUNT(*) FROM reef_postings") == 1
+    assert value(database, "SELECT COUNT(*) FROM chunk_reefs") == 1
     assert_consistent(database)
 
 

@@ -148,9 +148,9 @@ def test_wave_is_scored_with_its_own_vocabulary_version(database: Database, sett
         assert snapshot.value("SELECT MAX(version) FROM vocabulary_versions") > 2
     [given] = drafts([FIRE], settings)
     expected = score_document(given, query_scorer, settings).chunks
-    assert [chunk.reefs for chunk in chunks] == [chunk.reefs for chunk in expected]
+    assert [chunk.profile for chunk in chunks] == [chunk.profile for chunk in expected]
     newest = score_document(given, Vocabularies(database, scorer()).at(4), settings).chunks
-    assert [chunk.reefs for chunk in chunks] != [chunk.reefs for chunk in newest]
+    assert [chunk.profile for chunk in chunks] != [chunk.profile for chunk in newest]
 
 
 def test_later_plural_is_evidence_for_its_singular(database: Database, settings: Settings) -> None:

@@ -107,9 +107,9 @@ def test_database_of_another_program_is_reported(settings: Settings) -> None:
 
 def test_overwritten_pages_advise_a_restore(library: Path, settings: Settings) -> None:
     with closing(sqlite3.connect(library)) as connection:
-        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk_reefs'").fetchone()[
-            0
-        ]
+        root = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'document_tags'"
+        ).fetchone()[0]
         size = connection.execute("PRAGMA page_size").fetchone()[0]
     with library.open("rb+") as file:
         file.seek((root - 1) * size)
@@ -161,11 +161,11 @@ def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
 
 def test_missing_index_and_derived_tables_are_rebuilt(library: Path, settings: Settings) -> None:
     before = content(library)
-    damage(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reef_postings")
+    damage(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reefs")
     assert "idx_jobs_status" in only(check(settings).findings, "schema").problem
     assert {finding.check for finding in check(settings, repair=True).repaired} == {
         "schema",
-        "postings",
+        "names",
         "full-text",
     }
     assert_healthy(settings)
@@ -190,23 +190,26 @@ def search_titles(path: Path, query: str) -> list[str]:
 
 
 REPAIRABLE: dict[str, tuple[str, ...]] = {
-    "orphans": (
-        "INSERT INTO document_tags VALUES (99, 'nobody')",
-        "INSERT INTO chunk_islands VALUES (990, 1, 'nowhere', 1.0, 1)",
-    ),
+    "orphans": ("INSERT INTO document_tags VALUES (99, 'nobody')",),
     "texts": ("UPDATE chunks SET text = 'something else' WHERE id = 2",),
     "texts: a passage": ("DELETE FROM chunks WHERE id = 1",),
     "texts: a section": ("DELETE FROM sections WHERE document_id = 2",),
     "texts: a count": ("UPDATE documents SET n_chunks = 7 WHERE id = 2",),
     "texts: a size": ("UPDATE documents SET n_bytes = 7 WHERE id = 2",),
-    "scores": ("DELETE FROM chunk_reefs WHERE chunk_id = 1 AND rank = 0",),
-    "scores: all": ("DELETE FROM chunk_reefs",),
-    "scores: a norm": ("UPDATE chunks SET norm = 3 * norm WHERE id = 2",),
-    "postings": (
-        "DELETE FROM reef_postings WHERE chunk_id = 1",
-        "UPDATE reef_postings SET weight = weight / 2 WHERE chunk_id = 2",
-        "INSERT INTO reef_postings VALUES (3, 4711, 1000000)",
+    "scores": ("UPDATE chunks SET profile = SUBSTR(profile, 8) WHERE id = 1",),
+    "scores: all": ("UPDATE chunks SET profile = x''",),
+    "scores: half a record": ("UPDATE chunks SET profile = SUBSTR(profile, 2) WHERE id = 2",),
+    "scores: a reef twice": (
+        "UPDATE chunks SET profile = CAST(profile || SUBSTR(profile, -7) AS BLOB) WHERE id = 2",
     ),
+    "scores: order": (
+        """UPDATE chunks SET profile = CAST(
+               SUBSTR(profile, -7) || SUBSTR(profile, 1, LENGTH(profile) - 7) AS BLOB) WHERE id = 2""",
+    ),
+    "scores: a norm": ("UPDATE chunks SET norm = 3 * norm WHERE id = 2",),
+    "names": ("DELETE FROM reefs WHERE reef_id = 1",),
+    "names: another": ("UPDATE reefs SET reef_name = 'x', island_name = 'y'",),
+    "names: ranks": ("DELETE FROM ranks WHERE rank > 9", "UPDATE all_bytes SET bytes = x'00'"),
     "full-text": ("DELETE FROM chunk_fts_docsize WHERE id = 1",),
 }
 
@@ -298,8 +301,7 @@ def test_damaged_value_of_a_document_is_named_and_not_repaired(
         "UPDATE documents SET n_bytes = 'x', n_chunks = 'y' WHERE id = 2",
         "UPDATE chunks SET start_char = 'x' WHERE document_id = 2",
         "UPDATE chunks SET text = CAST(x'ff41' AS TEXT), norm = 'x' WHERE document_id = 2",
-        "UPDATE chunk_reefs SET z_score = 'x' WHERE chunk_id = 2",
-        "UPDATE reef_postings SET weight = x'00' WHERE chunk_id = 2",
+        "UPDATE chunks SET profile = 'x', top_reef_probability = 'x' WHERE id = 2",
         "UPDATE vocabulary_versions SET n_words = 'x'",
     ],
 )
@@ -328,12 +330,11 @@ def test_failing_check_is_a_finding_and_the_other_checks_run(
         raise ValueError("no such number")
 
     broken = tuple(
-        dataclasses.replace(entry, find=fail) if entry.name == "postings" else entry
-        for entry in runner.CHECKS
+        dataclasses.replace(entry, find=fail) if entry.name == "names" else entry for entry in runner.CHECKS
     )
     monkeypatch.setattr(runner, "CHECKS", broken)
     report = check(settings)
-    assert "ValueError: no such number" in only(report.findings, "postings").problem
+    assert "ValueError: no such number" in only(report.findings, "names").problem
     assert not report.is_healthy
     assert len(report.looked_at) == len(broken) - 1
 
@@ -571,26 +572,26 @@ def test_command_prints_problems_and_advice(
         return code, capsys.readouterr().out
 
     assert doctor() == (0, "19 checks: the library is whole\n")
-    damage(learned, "DELETE FROM reef_postings")
+    damage(learned, "DELETE FROM reefs")
     code, text = doctor("--quick")
     assert code == 1
-    for expected in ("PROBLEM   postings:", "means: ", "do:    --repair", "--repair` can repair 1"):
+    for expected in ("PROBLEM   names:", "means: ", "do:    --repair", "--repair` can repair 1"):
         assert expected in text
     code, text = doctor("--json")
     report: dict[str, Any] = json.loads(text)
     finding = report["findings"][0]
     assert (code, report["healthy"]) == (1, False)
-    assert (finding["check"], finding["severity"]) == ("postings", "error")
+    assert (finding["check"], finding["severity"]) == ("names", "error")
     code, text = doctor("--repair")
     assert code == 0
-    assert "repaired  postings:" in text
+    assert "repaired  names:" in text
     assert doctor()[0] == 0
     assert run(["--db", str(learned.with_name("none.db")), "doctor"]) == 1
 
 
 def test_library_in_use_is_checked_and_repaired(library: Path, settings: Settings) -> None:
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
-        damage(library, "DELETE FROM reef_postings")
+        damage(library, "UPDATE chunks SET profile = x''")
         assert check(settings, repair=True).is_healthy
         assert [result.document_title for result in engine.search("judge", mode="reef", top_k=1).results] == [
             "Courts"

@@ -166,8 +166,11 @@ def test_ribbon_shows_labels_only(open_with: Open) -> None:
 def test_chunks_scored_before_there_were_probabilities_have_no_labels(open_with: Open) -> None:
     engine = open_with(0.5)
     with engine.database.write() as transaction:
-        transaction.execute("UPDATE chunk_reefs SET probability = 0")
-        transaction.execute("UPDATE chunks SET top_reef_probability = 0")
+        stored = transaction.value("SELECT profile FROM chunks WHERE id = 1")
+        without = b"".join(stored[i : i + 6] + b"\0" for i in range(0, len(stored), 7))
+        transaction.execute(
+            "UPDATE chunks SET profile = :profile, top_reef_probability = 0", {"profile": without}
+        )
     chunk = engine.documents.chunk(1).chunk
     assert (chunk.labels, chunk.top_reef_id, len(chunk.reefs)) == ((), None, 3)
     assert not engine.documents.main_reefs([1], 3)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from generated_libraries import (
     MANY,
-    N_REEFS,
     NO_FILTERS,
     SCORER,
     Library,
@@ -36,16 +37,8 @@ from shoal.support.clock import timestamp
 
 Rank = Callable[..., list[Ranked]]
 
-OVERLAPS_IN_SQL = """
-    WITH query_reefs (reef_id, z) AS (VALUES {query_reefs})
-    SELECT p.chunk_id, SUM(p.weight * q.z), COUNT(*)
-    FROM query_reefs q CROSS JOIN reef_postings p
-    WHERE p.reef_id = q.reef_id
-    GROUP BY p.chunk_id ORDER BY p.chunk_id
-"""
 
-
-def in_sql(
+def from_profiles(
     snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
 ) -> list[Ranked]:
     return rank_by_reefs(snapshot, query, compiled_filters, None, **limits)
@@ -55,13 +48,26 @@ def in_memory(
     snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
 ) -> list[Ranked]:
     cache = postings.PostingsCache()
-    cache.load(snapshot, N_REEFS)
-    loaded = cache.of(snapshot, N_REEFS)
+    cache.load(snapshot)
+    loaded = cache.of(snapshot)
     assert loaded is not None
     return rank_by_reefs(snapshot, query, compiled_filters, loaded, **limits)
 
 
-BOTH = pytest.mark.parametrize("rank", [in_sql, in_memory])
+BOTH = pytest.mark.parametrize("rank", [from_profiles, in_memory])
+
+
+def exact_overlaps(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[int, int, int]]:
+    """(chunk, overlap, number of shared reefs) of each chunk that shares a reef: the definition."""
+    query_z = {reef.reef_id: round(reef.z_score * 1_000_000) for reef in query}
+    found = []
+    for chunk_id, profile in snapshot.rows("SELECT id, profile FROM chunks ORDER BY id"):
+        steps = {reef_id: z for reef_id, z, *_ in struct.iter_unpack("<BHHBB", profile)}
+        norm = math.sqrt(sum(z * z for z in steps.values()))
+        shared = [round(1_000_000 * z / norm) * query_z[reef] for reef, z in steps.items() if reef in query_z]
+        if shared:
+            found.append((chunk_id, sum(shared), len(shared)))
+    return found
 
 
 def brute_force(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[float, int, int, int]]:
@@ -179,25 +185,12 @@ def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
 
 
 @MANY
-@given(
-    library=libraries,
-    query=queries,
-    ids_per_posting=st.sampled_from([0, reef_ranking.MAX_IDS_PER_POSTING]),
-)
-def test_overlaps_equal_those_summed_in_sql(
-    library: Library, query: list[QueryReef], ids_per_posting: int
-) -> None:
-    with (
-        open_library(library) as database,
-        database.snapshot() as snapshot,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(reef_ranking, "MAX_IDS_PER_POSTING", ids_per_posting)
+@given(library=libraries, query=queries)
+def test_overlaps_equal_those_summed_from_profiles(library: Library, query: list[QueryReef]) -> None:
+    with open_library(library) as database, database.snapshot() as snapshot:
         overlaps = reef_ranking.overlaps(snapshot, query)
-        pairs = ", ".join(f"({reef.reef_id}, {round(reef.z_score * 1_000_000)})" for reef in query)
-        expected = snapshot.rows(OVERLAPS_IN_SQL.format(query_reefs=pairs))
-        by_id = [tuple(row) for row in expected]
-        assert list(zip(*(array.tolist() for array in overlaps), strict=True)) == by_id
+        expected = exact_overlaps(snapshot, query)
+    assert list(zip(*(array.tolist() for array in overlaps), strict=True)) == expected
 
 
 @BOTH
@@ -216,22 +209,19 @@ def test_long_document_does_not_crowd_out_the_others(
     assert [(chunk.document_id, chunk.chunk_id) for chunk in ranked] == [(1, 1), (1, 2), (2, 51), (2, 52)]
 
 
-def test_ranking_reads_only_the_postings_of_the_query(database: Database) -> None:
-    """Postings and documents are read by primary key, and filters scan no table."""
+def test_filters_and_documents_are_read_by_key(database: Database) -> None:
+    """Documents are read by primary key, and filters scan no table."""
 
     def plan_of(statement: str, parameters: Mapping[str, Any]) -> list[str]:
         with database.snapshot() as snapshot:
             return [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
 
-    postings_of = reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=":reef_0, :reef_1")
-    plan = plan_of(postings_of, {"reef_0": 1, "reef_1": 5})
-    assert "SEARCH reef_postings USING PRIMARY KEY (reef_id=?)" in plan, plan
     plan = plan_of(ranking.DOCUMENTS_OF.format(ids=":id_0, :id_1"), {"id_0": 1, "id_1": 2})
     assert "SEARCH chunks USING INTEGER PRIMARY KEY (rowid=?)" in plan, plan
     for search_filters in (SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
         compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
         plan = plan_of(compiled_filters.eligible, compiled_filters.parameters)
-        tables = {"chunks", "documents", "chunk_reefs", "reef_postings", "c", "p", "d"}
+        tables = {"chunks", "documents", "c", "d"}
         assert not [line for line in plan if line.split()[0] == "SCAN" and line.split()[1] in tables], plan
 
 
@@ -245,7 +235,9 @@ def test_created_filters_compare_times(database: Database) -> None:
     )
     compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
     with database.snapshot() as snapshot:
-        ranked = in_sql(snapshot, [QueryReef(1, "r", 1.0)], compiled_filters, n=9, max_per_document=None)
+        ranked = from_profiles(
+            snapshot, [QueryReef(1, "r", 1.0)], compiled_filters, n=9, max_per_document=None
+        )
     assert [chunk.document_id for chunk in ranked] == [2]
 
 
@@ -262,7 +254,7 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
         assert reef_ranking.any_other_data(snapshot, CHECKSUM)
         assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
         ours = NO_FILTERS.and_current_data(CHECKSUM)
-        ranked = in_sql(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
+        ranked = from_profiles(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
     assert [chunk.chunk_id for chunk in ranked] == [1]
 
 
@@ -271,15 +263,9 @@ def test_search_statements_scan_no_table(database: Database) -> None:
     for _ in range(3):
         store(database)
     ids = {"id_0": 1, "id_1": 2}
-    reefs = {"reef_0": 1, "reef_1": 2}
-    statements = {
-        reef_ranking.POSTINGS_OF.format(radix=reef_ranking.RADIX, reefs=":reef_0, :reef_1"): reefs,
+    statements: dict[str, dict[str, Any]] = {
         results.CITE.format(ids=":id_0, :id_1"): ids,
-        results.SHARED_REEFS.format(ids=":id_0, :id_1", reefs=":reef_0, :reef_1"): {
-            **ids,
-            **reefs,
-            "data_checksum": CHECKSUM,
-        },
+        results.PROFILES.format(ids=":id_0, :id_1"): {**ids, "data_checksum": CHECKSUM},
         field_boost.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
     }
     with database.snapshot() as snapshot:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
 
-from shoal.errors import SchemaError
+from shoal.errors import DiskFullError, SchemaError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
@@ -20,7 +22,7 @@ from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
 from shoal.storage import migrate, vocabulary_queries
 from shoal.storage.chunk_queries import get_chunks
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
 
 
@@ -197,3 +199,121 @@ def test_a_new_database_uses_incremental_vacuum_and_wal(empty: Database) -> None
     with empty.snapshot() as snapshot:
         assert snapshot.value("PRAGMA auto_vacuum") == 2, "incremental"
         assert snapshot.value("PRAGMA journal_mode") == "wal"
+
+
+def library_of_0009(database: Database, n_chunks: int) -> None:
+    """Store chunks with reefs of two builds of the scorer data; every third chunk has none."""
+    with database.write() as transaction:
+        migrate.apply(transaction.connection, "0009")
+        for statement in (
+            """INSERT INTO documents (id, title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+                   created_at, updated_at, content)
+               VALUES (7, 'Old', 'abc', 'plaintext', 900, 99, 1, 1.0, 'then', 'then', 'Lava rose')""",
+            """INSERT INTO sections (id, document_id, section_index, level, path, heading_start, heading_end,
+                   start_char, end_char) VALUES (3, 7, 0, 0, '[]', 0, 0, 0, 9)""",
+        ):
+            transaction.execute(statement)
+        for i in range(1, n_chunks + 1):
+            add_chunk_of_0009(transaction, i)
+
+
+def add_chunk_of_0009(transaction: Transaction, i: int) -> None:
+    reefs = [] if i % 3 == 0 else [(i % 200, 40.0 + i / 1000, 0.25), ((i + 1) % 200, 2.0, 0.75)]
+    transaction.write_many(
+        """INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line,
+               end_line, sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
+               arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm, vocabulary_version,
+               data_checksum, text)
+           VALUES (?, 7, 3, ?, 0, 9, 1, 1, 1, 1.0, 1.0, 2, NULL, NULL, 0, 0, 0, 0, 2.0, 0, ?, ?)""",
+        [(i, i, "old data" if i % 2 else "data", f"passage {i}")],
+    )
+    transaction.write_many(
+        "INSERT INTO chunk_reefs VALUES (?, ?, ?, ?, 12.34, 300, ?, ?)",
+        [(i, reef, f"reef {reef}", z, rank, chance) for rank, (reef, z, chance) in enumerate(reefs)],
+    )
+
+
+def test_profiles_are_converted_after_interruptions_and_changes(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = ScriptDirectory(str(migrate.script_folder())).get_revision("0010").module
+    monkeypatch.setattr(script, "NEXT", script.NEXT.replace(str(script.BATCH), "4"))
+    monkeypatch.setattr(
+        ScriptDirectory, "get_revision", lambda *_: Namespace(module=script, down_revision="0009")
+    )
+    library_of_0009(empty, 30)
+
+    class KilledError(Exception):
+        pass
+
+    progress: list[int] = []
+
+    def dies_after(n: int) -> Callable[[int], None]:
+        def report(remaining: int) -> None:
+            progress.append(remaining)
+            if len(progress) == n:
+                raise KilledError
+
+        return report
+
+    for n in (1, 3, 4):
+        with pytest.raises(KilledError):
+            migrate.upgrade(empty, dies_after(n))
+        assert migrate.current_revision(empty) == "0009"
+    assert progress == [26, 22, 18, 14]
+    # An older process changes chunks that were converted, and others.
+    with empty.write() as transaction:
+        for statement in (
+            "UPDATE chunk_reefs SET z_score = 50 WHERE chunk_id = 4 AND rank = 0",
+            "DELETE FROM chunk_reefs WHERE chunk_id = 5",
+            "DELETE FROM chunks WHERE id IN (7, 25, 30)",
+            "UPDATE chunks SET confidence = 9 WHERE id = 8",
+        ):
+            transaction.execute(statement)
+        add_chunk_of_0009(transaction, 40)
+        transaction.execute("DELETE FROM chunks WHERE id = 40")
+    assert migrate.upgrade(empty) is True
+    with empty.snapshot() as snapshot:
+        chunks = {chunk.id: chunk for chunk in get_chunks(snapshot, 7, label_threshold=0.5).chunks}
+        assert list(chunks) == [i for i in range(1, 30) if i not in (7, 25)]
+        for i, chunk in chunks.items():
+            expected = () if i % 3 == 0 or i == 5 else (i % 200, (i + 1) % 200)
+            assert tuple(reef.reef_id for reef in chunk.reefs) == expected
+            assert [label.reef_name for label in chunk.labels] == [f"reef {reef}" for reef in expected[1:]]
+            assert chunk.confidence == (9 if i == 8 else 1.0)
+            assert chunk.data_checksum == ("old data" if i % 2 else "data")
+        assert chunks[4].reefs[0][2:] == (50.0, 12.3, 255, 0.25)
+        assert chunks[1].reefs[0].z_score == 40.0, "to the nearest of the steps"
+        left = {row[0] for row in snapshot.rows("SELECT name FROM sqlite_master")}
+        assert not left & {"reef_postings", "converted_chunks", *script.TRIGGERS}
+    with empty.write() as transaction:
+        ids = transaction.rows("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
+    assert [row[0] for row in ids] == [40], "ids are never reused"
+    migrate.check(empty)
+
+
+def test_a_migration_without_enough_free_space_is_refused(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library_of_0009(empty, 3)
+    monkeypatch.setattr(migrate.shutil, "disk_usage", lambda _: Namespace(free=1 << 20))
+    with pytest.raises(DiskFullError, match="MB of free disk space"):
+        migrate.upgrade(empty)
+    monkeypatch.undo()
+    assert migrate.current_revision(empty) == "0009"
+    assert migrate.upgrade(empty) is True
+
+
+def test_views_unpack_profiles_in_any_sqlite(empty: Database) -> None:
+    library_of_0009(empty, 5)
+    migrate.upgrade(empty)
+    with empty.snapshot() as snapshot:
+        chunks = get_chunks(snapshot, 7).chunks
+    with sqlite3.connect(empty.path) as connection:
+        for chunk in chunks:
+            rows = connection.execute(
+                """SELECT reef_id, reef_name, z_score, raw_bm25, n_contributing_words, probability
+                   FROM chunk_reefs WHERE chunk_id = ? ORDER BY rank""",
+                (chunk.id,),
+            ).fetchall()
+            assert rows == [tuple(reef) for reef in chunk.reefs]

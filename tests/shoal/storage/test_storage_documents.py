@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import threading
 from pathlib import Path
 
 import pytest
-from scored_documents import CHECKSUM, make_scored
+from scored_documents import make_scored
 from waiting import until
 
 from shoal.errors import DuplicateContentError
@@ -26,7 +26,6 @@ TABLES = (
     "sections",
     "chunks",
     "chunk_reefs",
-    "reef_postings",
     "chunk_islands",
 )
 
@@ -65,23 +64,13 @@ def test_a_document_is_read_as_it_was_written(database: Database) -> None:
     assert page.total == 2
     for stored, given in zip(page.chunks, scored.chunks, strict=True):
         assert stored.text == given.text == scored.draft.content[stored.start_char : stored.end_char]
-        assert (stored.reefs, stored.islands) == (given.reefs, given.islands)
+        assert stored.profile == given.profile
         assert stored.arch_scores == given.arch_scores
         assert stored.section_path == ("Weather",)
     assert [(chunk.top_reef_id, chunk.top_reef_name) for chunk in page.chunks] == [
         (7, "reef 7"),
         (None, None),
     ]
-
-
-def test_postings_are_z_scores_divided_by_the_norm_in_millionths(database: Database) -> None:
-    store(database, make_scored(["a", "b"], [{7: 2.0, 3: 1.0}, {3: 0.123456}]))
-    with database.snapshot() as snapshot:
-        postings = [
-            tuple(row) for row in snapshot.rows("SELECT * FROM reef_postings ORDER BY reef_id, chunk_id")
-        ]
-    norm = math.sqrt(5)
-    assert postings == [(3, 1, round(1e6 / norm)), (3, 2, 1_000_000), (7, 1, round(2e6 / norm))]
 
 
 def test_full_text_finds_words_of_title_heading_and_text_in_any_form(database: Database) -> None:
@@ -117,9 +106,6 @@ def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database
     [
         "INSERT_SECTION",
         "INSERT_CHUNK",
-        "INSERT_CHUNK_REEFS",
-        "DERIVE_POSTINGS",
-        "INSERT_CHUNK_ISLANDS",
         "INDEX_TEXTS",
     ],
 )
@@ -147,11 +133,7 @@ def test_rows_per_statement_do_not_change_the_stored_chunks(
     store(database, scored)
     with database.snapshot() as snapshot:
         chunks = get_chunks(snapshot, 1).chunks
-        postings = snapshot.value("SELECT COUNT(*) FROM reef_postings")
-    assert [(chunk.reefs, chunk.islands) for chunk in chunks] == [
-        (tuple(chunk.reefs), tuple(chunk.islands)) for chunk in scored.chunks
-    ]
-    assert postings == 6
+    assert [chunk.profile for chunk in chunks] == [chunk.profile for chunk in scored.chunks]
 
 
 @pytest.mark.parametrize("chunks_together", [1, 3, 500])
@@ -183,12 +165,12 @@ def test_documents_stored_together_equal_those_stored_one_by_one(
 def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> None:
     """Readers count rows while a writer stores and deletes a document; every state they see is complete."""
     scored = make_scored([f"word{i}" for i in range(40)], [{i % 5: 1.0 + i, 7: 1.0} for i in range(40)])
-    complete_states = {(0, 0, 0, 0, 0), (1, 40, 80, 80, 40)}
+    complete_states = {(0, 0, 0, 0), (1, 40, 80, 40)}
     states: set[tuple[int, ...]] = set()
     done = threading.Event()
 
     def read() -> None:
-        tables = ("documents", "chunks", "chunk_reefs", "reef_postings")
+        tables = ("documents", "chunks", "chunk_reefs")
         while not done.is_set():
             with database.snapshot() as snapshot:
                 n_rows = [snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in tables]
@@ -259,13 +241,11 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
 
 def test_deleting_does_not_scan_other_documents(database: Database) -> None:
     """Every step of a delete finds rows by a key, so that its cost does not grow with the library."""
-    steps = [document_writer.FORGET_TEXTS, document_writer.FORGET_POSTINGS, document_writer.DELETE_DOCUMENT]
+    steps = [document_writer.FORGET_TEXTS, document_writer.DELETE_DOCUMENT]
     cascades = [
         "SELECT 1 FROM sections WHERE document_id = :document_id",
         "SELECT 1 FROM chunks WHERE document_id = :document_id",
         "SELECT 1 FROM chunks WHERE section_id = :document_id",
-        "SELECT 1 FROM chunk_reefs WHERE chunk_id = :document_id",
-        "SELECT 1 FROM chunk_islands WHERE chunk_id = :document_id",
         "SELECT 1 FROM document_tags WHERE document_id = :document_id",
     ]
     with database.snapshot() as snapshot:
@@ -279,14 +259,13 @@ def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Databa
     document_id = store(database, make_scored(["Rain.", "Snow."], [{1: 3.0}, {2: 1.0, 3: 2.0}]))
     with database.snapshot() as snapshot:
         ids = [chunk.id for chunk in get_chunks(snapshot, document_id).chunks]
-    new = make_scored(["Rain.", "Snow."], [{4: 1.0}, {}]).chunks
+    new = make_scored(["Rain.", "Snow."], [{4: 1.0}, {}])
 
     def rescore(version: int, has_changed: bool) -> list[tuple[object, ...]]:
-        chunks = [(chunk_id, chunk, has_changed) for chunk_id, chunk in zip(ids, new, strict=True)]
+        chunks = [(chunk_id, chunk, has_changed) for chunk_id, chunk in zip(ids, new.chunks, strict=True)]
         with database.write() as transaction:
-            document_writer.rescore_chunks(
-                transaction, document_id, chunks, vocabulary_version=version, data_checksum=CHECKSUM
-            )
+            scored = dataclasses.replace(new, vocabulary_version=version)
+            document_writer.rescore_chunks(transaction, document_id, scored, chunks)
         with database.snapshot() as snapshot:
             return [
                 (chunk.id, chunk.vocabulary_version, *(reef.reef_id for reef in chunk.reefs))
@@ -297,11 +276,8 @@ def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Databa
     assert rescore(1, has_changed=True) == [(ids[0], 2, 1), (ids[1], 2, 3, 2)]
     assert rescore(3, has_changed=True) == [(ids[0], 3, 4), (ids[1], 3)]
     with database.snapshot() as snapshot:
-        assert snapshot.rows("SELECT reef_id, chunk_id, weight FROM reef_postings")[0][:] == (
-            4,
-            ids[0],
-            1000000,
-        )
-        assert snapshot.value("SELECT COUNT(*) FROM reef_postings") == 1
+        assert [tuple(row) for row in snapshot.rows("SELECT chunk_id, reef_id FROM chunk_reefs")] == [
+            (ids[0], 4)
+        ]
         assert snapshot.value("SELECT top_reef_id FROM chunks WHERE id = :id", {"id": ids[1]}) is None
     check_full_text(database)

@@ -1,0 +1,202 @@
+"""Packed profiles: the reefs of a chunk as one value of its row.
+
+A profile is one record of 7 bytes per stored reef, strongest first:
+
+    reef_id               u8
+    z_score               u16, little-endian, in steps of 0.004: 0.004..262.14
+    raw_bm25              u16, little-endian, in steps of 0.1: 0..6553.5
+    n_contributing_words  u8: 0..255
+    probability           u8, in steps of 0.005: 0..1
+
+Values are rounded to the nearest step, and larger ones are stored as the largest. In 26 MB of books, the
+largest z-score is 71 and the largest raw BM25 3,222. The steps have at most three decimal places, so a stored
+value is shown exactly. Everything reads these values, so a library always gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import DamagedDatabaseError
+from shoal.models import ReefScore
+from shoal.storage.reef_names import NamedReef
+
+if TYPE_CHECKING:
+    from lagoon import ReefArrays
+
+RECORD = np.dtype(
+    [
+        ("reef_id", "u1"),
+        ("z_score", "<u2"),
+        ("raw_bm25", "<u2"),
+        ("n_contributing_words", "u1"),
+        ("probability", "u1"),
+    ]
+)
+Z_STEPS, RAW_STEPS, PROBABILITY_STEPS = 250, 10, 200
+"""Steps per unit."""
+MILLIONTHS = 1_000_000
+"""Scale of weights, and of the z-scores of queries."""
+MAX_REEFS = 256
+"""Reef ids are bytes."""
+
+BATCH = 65_536
+"""Chunks whose profiles are unpacked together: 25 MB."""
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The profiles of n chunks.
+
+    records  RECORD (m,): the records of all chunks, one after the other
+    bounds   i64 (n + 1,): the records of chunk i are bounds[i]..bounds[i + 1] - 1
+    """
+
+    records: NDArray[np.void]
+    bounds: Ints
+
+    @classmethod
+    def of(cls, packed: Sequence[bytes]) -> Profiles:
+        """Unpack profiles. Raises DamagedDatabaseError if one has an incomplete record."""
+        n_bytes = np.fromiter(map(len, packed), dtype=np.int64, count=len(packed))
+        if (n_bytes % RECORD.itemsize).any():
+            raise DamagedDatabaseError
+        return cls(np.frombuffer(b"".join(packed), dtype=RECORD), _bounds(n_bytes // RECORD.itemsize))
+
+    @classmethod
+    def from_scores(cls, arrays: Sequence[ReefArrays]) -> Profiles:
+        """Round the scores of n texts to the steps; z-scores are above 0."""
+        lengths = np.fromiter((len(each.reef_ids) for each in arrays), dtype=np.int64, count=len(arrays))
+        records = np.zeros(int(lengths.sum()), dtype=RECORD)
+        if len(records):
+            reef_ids, z, raw, n_words, probabilities = map(np.concatenate, zip(*arrays, strict=True))
+            records["reef_id"] = reef_ids
+            records["z_score"] = np.clip(np.rint(z * Z_STEPS), 1, 0xFFFF)
+            records["raw_bm25"] = np.clip(np.rint(raw * RAW_STEPS), 0, 0xFFFF)
+            records["n_contributing_words"] = np.minimum(n_words, 0xFF)
+            records["probability"] = np.rint(probabilities * PROBABILITY_STEPS)
+        return cls(records, _bounds(lengths))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @functools.cached_property
+    def chunks(self) -> Ints:
+        """The chunk of each record, (m,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.bounds))
+
+    @property
+    def reef_ids(self) -> NDArray[np.uint8]:
+        """The reef of each record, (m,)."""
+        ids: NDArray[np.uint8] = self.records["reef_id"]
+        return ids
+
+    @property
+    def z_scores(self) -> Doubles:
+        """The z-score of each record, (m,)."""
+        return np.asarray(self.records["z_score"] / Z_STEPS)
+
+    @property
+    def probabilities(self) -> Doubles:
+        """The probability of each record, (m,), 0..1."""
+        return np.asarray(self.records["probability"] / PROBABILITY_STEPS)
+
+    @functools.cached_property
+    def norms(self) -> Doubles:
+        """The Euclidean norm of the z-scores of each chunk, (n,); 0 without reefs."""
+        return self._norms_in_steps / Z_STEPS
+
+    @property
+    def weights(self) -> NDArray[np.int32]:
+        """The z-score of each record over the norm of its chunk, (m,), in millionths.
+
+        Whole numbers, because their sums do not depend on the order of addition.
+        """
+        steps = self.records["z_score"].astype(np.float64)
+        steps *= MILLIONTHS
+        steps /= np.repeat(self._norms_in_steps, np.diff(self.bounds))
+        return np.rint(steps, out=steps).astype(np.int32)
+
+    @property
+    def top_records(self) -> Ints:
+        """The record with the most probable reef of each chunk, (n,); of equal ones the first, -1 without
+        reefs."""
+        tops = np.full(len(self), -1, dtype=np.int64)
+        has_reefs = np.diff(self.bounds) > 0
+        # Later records have smaller keys among equal probabilities.
+        keys = self.records["probability"].astype(np.int64) * (len(self.records) + 1)
+        keys += len(self.records) - np.arange(len(self.records))
+        if has_reefs.any():
+            largest = np.maximum.reduceat(keys, self.bounds[:-1][has_reefs])
+            tops[has_reefs] = len(self.records) - largest % (len(self.records) + 1)
+        return tops
+
+    def packed(self) -> list[bytes]:
+        """Return the profile of each chunk as it is stored."""
+        joined = self.records.tobytes()
+        ends = (self.bounds * RECORD.itemsize).tolist()
+        return [joined[start:end] for start, end in itertools.pairwise(ends)]
+
+    def scores(self, chunk: int, reefs: Mapping[int, NamedReef]) -> tuple[ReefScore, ...]:
+        """Return the reefs of a chunk, strongest first."""
+        records = self.records[self.bounds[chunk] : self.bounds[chunk + 1]]
+        return tuple(
+            ReefScore(
+                reef_id,
+                reefs[reef_id].reef_name,
+                z / Z_STEPS,
+                raw / RAW_STEPS,
+                n_words,
+                probability / PROBABILITY_STEPS,
+            )
+            for reef_id, z, raw, n_words, probability in records.tolist()
+        )
+
+    @functools.cached_property
+    def _norms_in_steps(self) -> Doubles:
+        # Sums of whole numbers below 2**53 are exact.
+        squares = self.records["z_score"].astype(np.float64) ** 2
+        return np.sqrt(np.bincount(self.chunks, weights=squares, minlength=len(self)))
+
+
+class ChunkProfiles(NamedTuple):
+    """The profiles of n chunks, with the ids of chunks and documents, i64 (n,)."""
+
+    chunk_ids: Ints
+    document_ids: Ints
+    profiles: Profiles
+
+
+def batches(rows: Iterable[tuple[int, int, bytes]], most: int = BATCH) -> Iterator[ChunkProfiles]:
+    """Unpack rows of (chunk id, document id, packed profile), `most` at a time, which bounds the memory."""
+    remaining = iter(rows)
+    while batch := list(itertools.islice(remaining, most)):
+        chunk_ids, document_ids, packed = zip(*batch, strict=True)
+        yield ChunkProfiles(
+            np.array(chunk_ids, dtype=np.int64), np.array(document_ids, dtype=np.int64), Profiles.of(packed)
+        )
+
+
+def pack(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Pack one profile from rows of (reef id, z, raw BM25, number of words, probability)."""
+    from lagoon import ReefArrays
+
+    columns = list(zip(*rows, strict=True)) or [()] * len(ReefArrays._fields)
+    arrays = ReefArrays(*(np.array(column) for column in columns))
+    return Profiles.from_scores([arrays]).packed()[0]
+
+
+def _bounds(lengths: Ints) -> Ints:
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
