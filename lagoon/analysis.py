@@ -13,7 +13,8 @@ from lagoon.custom import CustomWords
 from lagoon.errors import LagoonError
 from lagoon.lazy import LazySequence
 from lagoon.observing import ObservedText, ReadContexts, observe
-from lagoon.reading import BaseReading, Context, read, with_learned
+from lagoon.read_text import ReadText
+from lagoon.reading import Context, read, with_learned
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult
 from lagoon.scoring import ScoredTexts
@@ -109,7 +110,7 @@ class DocumentAnalysis:
         return self.by_sentence.reading.tokens
 
     @property
-    def read(self) -> "ReadText | None":
+    def read(self) -> ReadText | None:
         """The reading needed to score the text again; None for a short text, which is read again quickly."""
         base = self.by_sentence.reading.base
         return None if base is None else ReadText(base.without_places(), self.by_sentence.bounds)
@@ -123,14 +124,6 @@ class DocumentAnalysis:
             TopicSegment(self, index, start, end)
             for index, (start, end) in enumerate(zip(starts, ends, strict=False))
         ]
-
-
-@dataclass(frozen=True)
-class ReadText:
-    """A text read with the base vocabulary: sentence i is tokens bounds[i]..bounds[i+1]-1."""
-
-    base: BaseReading
-    bounds: NDArray[np.int64]
 
 
 class TextSegments(NamedTuple):

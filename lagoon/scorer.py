@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from lagoon.analysis import (
     TEXT_BREAK,
     DocumentAnalysis,
-    ReadText,
     SectionStart,
     TextsAnalysis,
     TextSentences,
@@ -30,6 +29,7 @@ from lagoon.custom import (
 from lagoon.errors import LagoonError
 from lagoon.model import Archipelago, Island, Model, Reef, load_model
 from lagoon.query import ScoredQuery
+from lagoon.read_text import ReadText
 from lagoon.reading import REPETITION_SCALE, Reading, count, read, repetition
 from lagoon.reef_table import ReefTable
 from lagoon.results import TopicResult

@@ -69,8 +69,7 @@ class AnalyzedDocument:
 
     def without_topics(self) -> AnalyzedDocument:
         """The same before it was scored: all that `rescore` needs, in a small part of the memory."""
-        parsed = self.parsed if self.read is None else dataclasses.replace(self.parsed, masked="")
-        return dataclasses.replace(self, parsed=parsed, topics=(), analysis=None)
+        return dataclasses.replace(self, topics=(), analysis=None)
 
 
 def score_document(
@@ -92,7 +91,7 @@ def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyze
     parsed = _parse(draft, settings)
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
-    contexts = _contexts(draft, parsed, settings)
+    contexts = section_contexts(draft, parsed, settings)
     sections = _section_starts(parsed, contexts)
     analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
     document = _segmented(draft, parsed, contexts, analysis.boundaries, analysis.topics)
@@ -110,7 +109,7 @@ def analyze_many(
     """
     parsed = [(draft, _parse(draft, settings)) for draft in drafts]
     texts = [
-        (draft, document, _contexts(draft, document, settings))
+        (draft, document, section_contexts(draft, document, settings))
         for draft, document in parsed
         if document.sentences
     ]
@@ -141,7 +140,7 @@ def cut(
     firsts = [numbers[offset] for offset in cuts if offset in numbers]
     if not firsts or firsts[0] != 0 or len(firsts) < len(cuts):
         return None
-    return _segmented(draft, parsed, _contexts(draft, parsed, settings), firsts[1:])
+    return _segmented(draft, parsed, section_contexts(draft, parsed, settings), firsts[1:])
 
 
 def rescore(document: AnalyzedDocument, scorer: LearningScorer, settings: Settings) -> AnalyzedDocument:
@@ -271,7 +270,7 @@ def _section_starts(parsed: ParsedDocument, contexts: Sequence[str]) -> list[Sec
     return starts
 
 
-def _contexts(draft: DocumentDraft, parsed: ParsedDocument, settings: Settings) -> list[str]:
+def section_contexts(draft: DocumentDraft, parsed: ParsedDocument, settings: Settings) -> list[str]:
     """The context of each section; all are empty if headings have no weight."""
     if not settings.heading_weight > 0:
         return [""] * len(parsed.sections)

@@ -237,9 +237,10 @@ END_ITEM = f"""
 DELETE_CONTENT = "DELETE FROM job_item_contents WHERE item_id = :item_id"
 DELETE_CUTS = "DELETE FROM job_item_cuts WHERE item_id = :item_id"
 
-# Chunk boundaries of an item from the discover stage.
-INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts) VALUES (?, ?)"
+# Chunk boundaries of an item from the discover stage, and its packed document.
+INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts, document) VALUES (?, ?, ?)"
 ITEM_CUTS = "SELECT cuts FROM job_item_cuts WHERE item_id = :item_id"
+ITEM_SEGMENTS = "SELECT cuts, document FROM job_item_cuts WHERE item_id = :item_id"
 
 COUNT_DOWN_WAVE = """
     UPDATE waves SET pending = pending - :ended WHERE job_id = :job_id AND n = :wave AND stage = :stage

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from shoal.chunking.analysis import AnalyzedDocument, analyze, analyze_many
+from shoal.chunking.packed_documents import pack
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
@@ -52,18 +53,20 @@ SHORT_BYTES = 32 * KIB
 text."""
 LONGEST_ANALYSED = 256 * KIB
 """Largest text, in bytes, whose analysis is kept."""
-READ_BYTES = 32 * MIB
-"""Bytes of text whose parsing a process keeps likewise, at about four times the size. Parsing and tokenizing
-are a seventh of the work."""
+PARSED_BYTES = 32 * MIB
+"""Bytes of short texts whose parsing a process keeps likewise, at about four times the size. Longer texts are
+packed into the database (`shoal.chunking.packed_documents`), where any process finds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """An analyzed text and its observations. `source`: everything that they depend on."""
+    """An analyzed text and its observations. `source`: everything that they depend on. `packed`: the document
+    for the score stage, None for a short text."""
 
     document: AnalyzedDocument
     rows: list[EvidenceRow]
     source: Source
+    packed: bytes | None = None
 
 
 class Discovery:
@@ -147,7 +150,7 @@ class _ItemCache(Generic[Item]):
 
 
 class AnalysisCache:
-    """Analyzed documents that scoring may use again: some short ones whole, others without their topics.
+    """Analyzed documents that scoring may use again: some short ones whole, others only parsed.
 
     Threads may share it.
     """
@@ -155,24 +158,25 @@ class AnalysisCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._analyses = _ItemCache[AnalyzedDocument](ANALYSES_BYTES)
-        self._read = _ItemCache[AnalyzedDocument](READ_BYTES)
+        self._parsed = _ItemCache[AnalyzedDocument](PARSED_BYTES)
 
     def keep(self, item: WorkItem, document: AnalyzedDocument) -> None:
         with self._lock:
             # Analyzing short texts together again is cheaper than checking each for learned words.
             is_alone = document.analysis is not None and item.n_bytes <= LONGEST_ANALYSED
-            if not is_alone or not self._analyses.keep(item, document):
-                self._read.keep(item, document.without_topics())
+            is_kept = is_alone and self._analyses.keep(item, document)
+            if not is_kept and document.read is None:
+                self._parsed.keep(item, document.without_topics())
 
     def find(self, item: WorkItem) -> AnalyzedDocument | None:
         """The document of an item."""
         with self._lock:
-            return self._analyses.find(item) or self._read.find(item)
+            return self._analyses.find(item) or self._parsed.find(item)
 
     def take(self, item: WorkItem) -> AnalyzedDocument | None:
         """Remove and return the same."""
         with self._lock:
-            return self._analyses.take(item) or self._read.take(item)
+            return self._analyses.take(item) or self._parsed.take(item)
 
 
 class Discovering(ItemHandler):
@@ -219,11 +223,11 @@ class Discovering(ItemHandler):
             raise LeaseLostError("the item has ended since it was claimed")
         discovered = self._discovery.observe(draft)
         self._kept.keep(item, discovered.document)
-        return discovered
+        return dataclasses.replace(discovered, packed=pack(discovered.document, self._discovery.basis))
 
     def store(self, transaction: Transaction, item: WorkItem, prepared: Discovered | None) -> Outcome:
         if prepared is not None:
-            transaction.write_many(statements.INSERT_CUTS, [_cuts_row(item, prepared)])
+            transaction.write_many(statements.INSERT_CUTS, [_segments_row(item, prepared)])
         if not self._discovery.is_possible:
             return Outcome(ItemStatus.discovered)
         is_known, observed = self._standing(transaction, item)
@@ -247,7 +251,7 @@ class Discovering(ItemHandler):
         ):
             return [self.store(transaction, item, prepared) for item, prepared in group]
         found = [(item, one) for item, one in group if one is not None]
-        transaction.write_many(statements.INSERT_CUTS, [_cuts_row(item, one) for item, one in found])
+        transaction.write_many(statements.INSERT_CUTS, [_segments_row(item, one) for item, one in found])
         rows = ((item.head.content_hash, one.source, one.rows) for item, one in found)
         observations.add_many(transaction, rows, wave=waves.pop())
         return [Outcome(ItemStatus.discovered) for _ in group]
@@ -266,8 +270,8 @@ class Discovering(ItemHandler):
         return observed.counts or (observed.is_learned and same), observed
 
 
-def _cuts_row(item: WorkItem, discovered: Discovered) -> tuple[int, str]:
-    return item.id, json.dumps(discovered.document.cuts, separators=(",", ":"))
+def _segments_row(item: WorkItem, discovered: Discovered) -> tuple[int, str, bytes | None]:
+    return item.id, json.dumps(discovered.document.cuts, separators=(",", ":")), discovered.packed
 
 
 @dataclass(frozen=True, slots=True)

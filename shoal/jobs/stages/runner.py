@@ -50,7 +50,7 @@ def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Hand
 
     discovery, kept = Discovery(scorer, settings), AnalysisCache()
     vocabularies = Vocabularies(database, scorer)
-    scoring = Scoring(database, VersionedScores(vocabularies, settings, kept), discovery)
+    scoring = Scoring(database, VersionedScores(vocabularies, settings, kept, discovery.basis), discovery)
     prune = settings.observations == "prune"
     return {
         Stage.discover: Discovering(database, discovery, kept),

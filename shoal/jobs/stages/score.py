@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lagoon.tokens import tokenise
 from shoal.chunking.analysis import AnalyzedDocument, analyze, cut, rescore, rescore_many, scored_document
+from shoal.chunking.packed_documents import unpack
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
@@ -43,6 +44,13 @@ class ItemText(NamedTuple):
     cuts: Sequence[int]
 
 
+class Segments(NamedTuple):
+    """What discovery stored about an item: the offsets of its chunks, and its packed document, if any."""
+
+    cuts: Sequence[int]
+    document: bytes | None
+
+
 class ItemScorer(ABC):
     """Scores the text of items."""
 
@@ -50,8 +58,8 @@ class ItemScorer(ABC):
         """Score several texts at once. `score` of each text follows."""
 
     @abstractmethod
-    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
-        """Score a text. `cuts` are the offsets of its chunks, or None if the discover stage was skipped."""
+    def score(self, item: WorkItem, draft: DocumentDraft, segments: Segments | None) -> ScoredDocument:
+        """Score a text. `segments` is None if the discover stage was skipped."""
 
 
 class VersionedScores(ItemScorer):
@@ -60,10 +68,14 @@ class VersionedScores(ItemScorer):
     Discovery has decided the chunks, so they do not depend on what was learned.
     """
 
-    def __init__(self, vocabularies: Vocabularies, settings: Settings, kept: AnalysisCache) -> None:
+    def __init__(
+        self, vocabularies: Vocabularies, settings: Settings, kept: AnalysisCache, basis: str
+    ) -> None:
+        """`basis` of the packed documents that this process may use."""
         self._vocabularies = vocabularies
         self._settings = settings
         self._kept = kept
+        self._basis = basis
         self._expected: dict[int, ScoredDocument] = {}
 
     def score_together(self, texts: Sequence[ItemText]) -> None:
@@ -88,8 +100,7 @@ class VersionedScores(ItemScorer):
         for item, draft, cuts in texts:
             kept = self._kept.find(item)
             if kept is None or may_contain_learned_words(kept, scorer):
-                has_text = kept is not None and bool(kept.parsed.masked)
-                document = kept if has_text else cut(draft, cuts, self._settings)
+                document = kept or cut(draft, cuts, self._settings)
                 if document is not None:
                     documents[item.id] = document
         rescored = rescore_many(list(documents.values()), scorer, self._settings)
@@ -98,7 +109,7 @@ class VersionedScores(ItemScorer):
             for item_id, document in zip(documents, rescored, strict=True)
         }
 
-    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+    def score(self, item: WorkItem, draft: DocumentDraft, segments: Segments | None) -> ScoredDocument:
         version = item.vocabulary_version
         if version is None:
             version = self._vocabularies.newest()
@@ -106,12 +117,12 @@ class VersionedScores(ItemScorer):
         ready = self._expected.pop(item.id, None)
         if ready is not None and ready.vocabulary_version == version:
             return ready
-        return self._score(draft, cuts, kept, version)
+        return self._score(draft, segments, kept, version)
 
     def _score(
         self,
         draft: DocumentDraft,
-        cuts: Sequence[int] | None,
+        segments: Segments | None,
         document: AnalyzedDocument | None,
         version: int,
     ) -> ScoredDocument:
@@ -121,10 +132,14 @@ class VersionedScores(ItemScorer):
         else:
             tokens = [document.analysis.tokens, *map(tokenise, sorted(set(document.contexts)))]
             scorer = self._vocabularies.reading(version, tokens)
-        if document is None and cuts is not None and scorer is not base:
-            # None if another version of Shoal found these offsets.
-            document = cut(draft, cuts, settings)
-        if document is None or (not document.topics and scorer is base):
+        if document is None and segments is not None:
+            if segments.document is not None:
+                document = unpack(segments.document, draft, self._basis, settings)
+            if document is None and scorer is not base:
+                # None if another version of Shoal found these offsets.
+                document = cut(draft, segments.cuts, settings)
+        is_scored = document is not None and bool(document.topics)
+        if document is None or (scorer is base and not is_scored and document.read is None):
             document = analyze(draft, base, settings)
         if document.topics and (scorer is base or not may_contain_learned_words(document, scorer)):
             return scored_document(document, base, vocabulary_version=version)
@@ -172,11 +187,12 @@ class Scoring(ItemHandler):
         """The scored text of an item. Raises LeaseLostError once the item has ended."""
         with self._database.snapshot() as snapshot:
             draft = draft_of(snapshot, item)
-            cuts = snapshot.value(statements.ITEM_CUTS, {"item_id": item.id})
+            stored = snapshot.first(statements.ITEM_SEGMENTS, {"item_id": item.id})
             is_unobserved = self._is_unobserved(snapshot, item)
         if draft is None:
             raise LeaseLostError("the item has ended since it was claimed")
-        scored = self._scorer.score(item, draft, None if cuts is None else json.loads(cuts))
+        segments = None if stored is None else Segments(json.loads(stored["cuts"]), stored["document"])
+        scored = self._scorer.score(item, draft, segments)
         discovered = self._discovery.observe(draft) if is_unobserved and self._discovery else None
         return Scored(scored, discovered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 
 import pytest
@@ -19,6 +20,7 @@ from shoal.chunking.analysis import (
     rescore_many,
     scored_document,
 )
+from shoal.chunking.packed_documents import pack, unpack
 from shoal.models import DocFormat, DocumentDraft, ScoredDocument
 from shoal.settings import Settings
 
@@ -86,8 +88,7 @@ def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
     learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
     learned.add_custom_word("frob tandle", [(5, 1.0)])
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
-    read = first.without_topics()
-    assert read.read is not None, "long enough to be worth it"
+    read = packed_and_unpacked(first)
     assert not read.parsed.masked, "the text is not read again"
     again = rescore(read, learned, OPTIONS)
     afresh = rescore(parsed(LONG, first.cuts), learned, OPTIONS)
@@ -99,10 +100,42 @@ def test_reusing_a_read_draft_gives_the_same_scores(scorer: ReefScorer) -> None:
 
 def test_a_read_draft_can_be_reused_several_times(scorer: ReefScorer) -> None:
     first = analyze(draft(LONG), scorer.without_custom_words(), OPTIONS)
-    read = first.without_topics()
+    read = packed_and_unpacked(first)
     expected = scored(rescore(parsed(LONG, first.cuts), scorer, OPTIONS), scorer)
     for _ in range(2):
         assert scored(rescore(read, scorer, OPTIONS), scorer) == expected
+
+
+def test_documents_packed_with_other_data_are_read_again(scorer: ReefScorer) -> None:
+    packed = pack(analyze(draft(LONG), scorer, OPTIONS), "one build")
+    assert packed is not None, "long enough to be worth it"
+    assert unpack(packed, draft(LONG), "another build", OPTIONS) is None
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.text(max_size=300),
+    st.lists(st.sampled_from(["zorblat", "frob tandle", "Zorblat's"])),
+)
+def test_packing_keeps_structure_and_scores_of_any_text(
+    scorer: ReefScorer, text: str, words: list[str]
+) -> None:
+    learned = scorer.with_custom_words([scorer.lookup_word("zorblat")])  # type: ignore[list-item]
+    learned.add_custom_word("frob tandle", [(5, 1.0)])
+    first = analyze(draft(text + LONG + " ".join(words)), scorer.without_custom_words(), OPTIONS)
+    read = packed_and_unpacked(first)
+    assert dataclasses.replace(read.parsed, masked=first.parsed.masked) == first.parsed
+    assert (read.cuts, read.sections) == (first.cuts, first.sections)
+    afresh = rescore(parsed(first.draft.content, first.cuts), learned, OPTIONS)
+    assert scored(rescore(read, learned, OPTIONS), learned) == scored(afresh, learned)
+
+
+def packed_and_unpacked(analyzed: AnalyzedDocument) -> AnalyzedDocument:
+    packed = pack(analyzed, "build")
+    assert packed is not None, "long enough to be worth it"
+    document = unpack(packed, analyzed.draft, "build", OPTIONS)
+    assert document is not None
+    return document
 
 
 def scored(analyzed: AnalyzedDocument, scorer: ReefScorer) -> ScoredDocument:

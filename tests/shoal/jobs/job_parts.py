@@ -13,7 +13,7 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
-from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring
+from shoal.jobs.stages.score import Deleting, ItemScorer, Scoring, Segments
 from shoal.models import Chunk, DocFormat, DocumentDraft, ScoredDocument, Section
 from shoal.settings import Settings
 from shoal.storage.database import Database
@@ -64,7 +64,7 @@ class FunctionScorer(ItemScorer):
     def __init__(self, score: Callable[[DocumentDraft], ScoredDocument]) -> None:
         self._score = score
 
-    def score(self, item: WorkItem, draft: DocumentDraft, cuts: Sequence[int] | None) -> ScoredDocument:
+    def score(self, item: WorkItem, draft: DocumentDraft, segments: Segments | None) -> ScoredDocument:
         return self._score(draft)
 
 
