@@ -12,8 +12,8 @@ STATEMENTS = (
     """CREATE TABLE job_item_cuts (
         item_id  INTEGER PRIMARY KEY REFERENCES job_items(id) ON DELETE CASCADE,
         cuts     TEXT NOT NULL,                  -- JSON array: offsets of the chunks
-        document BLOB                            -- the packed document (`shoal/chunking/packed_documents.py`);
-                                                 -- NULL: read the text again
+        document BLOB                            -- `shoal/chunking/packed_documents.py`; NULL: the text is
+                                                 -- read again
     )""",
 )
 
