@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from shoal.errors import LeaseLostError
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
-from shoal.storage.observations import context_text, parts_text, row_from
+from shoal.storage.observations import parts_text, row_from
+from shoal.storage.packed_contexts import pack_context
 from shoal.storage.vocabulary_records import EvidenceRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
@@ -139,4 +140,4 @@ def delete(transaction: Transaction, rows: Sequence[Key]) -> None:
 
 def _columns(r: EvidenceRow, revision: int) -> tuple[object, ...]:
     counts = (r.n_occurrences, r.n_short, r.n_documents, r.n_chunks)
-    return (r.word, int(r.kind), revision, *counts, parts_text(r), context_text(r))
+    return (r.word, int(r.kind), revision, *counts, parts_text(r), pack_context(r.reefs, r.sums))

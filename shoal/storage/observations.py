@@ -17,6 +17,7 @@ from typing import Any
 
 from shoal.models import DocFormat
 from shoal.storage.database import Snapshot, Transaction
+from shoal.storage.packed_contexts import pack_context, unpack_context
 from shoal.storage.vocabulary_records import EvidenceRow
 
 # These conditions match the partial indexes literally, so that SQLite uses them.
@@ -200,7 +201,7 @@ def _values(observed_id: int, rows: Iterable[EvidenceRow]) -> list[tuple[Any, ..
             r.n_short,
             r.n_chunks,
             parts_text(r),
-            context_text(r),
+            pack_context(r.reefs, r.sums),
         )
         for r in rows
     ]
@@ -234,20 +235,17 @@ def execute_for(transaction: Transaction, statement: str, observed_ids: Sequence
 
 def parts_text(row: EvidenceRow) -> str:
     """Format the parts of a row for storage."""
-    return _compact(row.parts)
-
-
-def context_text(row: EvidenceRow) -> str:
-    """Format the context of a row for storage: reef, sum, reef, sum."""
-    return _compact([number for pair in zip(row.reefs, row.sums, strict=True) for number in pair])
+    return _compact(row.parts) if row.parts else _NO_PARTS
 
 
 def row_from(columns: Sequence[Any]) -> EvidenceRow:
-    """Rebuild a row from its `columns`, in the order of EvidenceRow with parts and context as JSON."""
+    """Rebuild a row from its `columns`, in the order of EvidenceRow with parts as JSON and a packed
+    context."""
     *counts, parts, context = columns
-    flat = json.loads(context)
-    return EvidenceRow._make((*counts, tuple(json.loads(parts)), tuple(flat[::2]), tuple(flat[1::2])))
+    of_parts = () if parts == _NO_PARTS else tuple(json.loads(parts))
+    return EvidenceRow._make((*counts, of_parts, *unpack_context(context)))
 
 
 # One encoder for all rows: `json.dumps` would create one per call.
 _compact = json.JSONEncoder(separators=(",", ":")).encode
+_NO_PARTS = "[]"

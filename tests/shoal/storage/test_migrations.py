@@ -20,10 +20,11 @@ from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
-from shoal.storage import migrate, vocabulary_queries
+from shoal.storage import evidence, migrate, observations, vocabulary_queries
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
+from shoal.storage.vocabulary_records import EvidenceRow
 
 
 @pytest.fixture
@@ -169,6 +170,27 @@ def test_migrating_renames_counters_and_the_stages_of_open_rescores(empty: Datab
         assert snapshot.tuples("SELECT stage, notified_at FROM waves").fetchall() == [("rediscover", 7.5)]
     job = get_job(empty, 4)
     assert job.plan == (Stage.rediscover, Stage.relearn, Stage.rescore)
+
+
+def test_migrating_packs_the_contexts_of_observations_and_sums(empty: Database) -> None:
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0009")
+        for statement in (
+            """INSERT INTO observed_documents
+               VALUES (6, 'abc', 4, 0, 'learned', 1, 'data/2', 'Old', 'plaintext', '{}')""",
+            "INSERT INTO word_observations VALUES (6, 1, 'zorblat', 9, 9, 2, '[]', '[3,64,7,70000]')",
+            "INSERT INTO word_observations VALUES (6, 2, 'frob tandle', 2, 0, 1, '[9,2,2,2,2]', '[]')",
+            "INSERT INTO word_evidence VALUES ('zorblat', 1, 1, 9, 9, 1, 2, '[]', '[3,64,7,70000]')",
+        ):
+            transaction.execute(statement)
+    migrate.upgrade(empty)
+    zorblat = EvidenceRow(1, "zorblat", 9, 9, 1, 2, (), (3, 7), (64, 70000))
+    with empty.snapshot() as snapshot:
+        assert list(observations.rows_of(snapshot, [6])) == [
+            zorblat,
+            EvidenceRow(2, "frob tandle", 2, 0, 1, 1, (9, 2, 2, 2, 2), (), ()),
+        ]
+        assert list(evidence.in_force(snapshot, ["zorblat"], 1)) == [zorblat]
 
 
 def newest(database: Database) -> tuple[int, str | None]:
