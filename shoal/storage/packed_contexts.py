@@ -1,4 +1,4 @@
-"""Contexts of words as bytes: a fifth of the size of JSON, and a third of the time.
+"""Contexts of words as bytes: a third of the size of JSON.
 
 The first byte is the width of a sum in bytes: 1, 2, 4 or 8. The reefs follow, a byte each, then their sums,
 little-endian.
