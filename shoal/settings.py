@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -32,6 +33,12 @@ def _at_least(low: float) -> Check:
 
 def _between(low: float, high: float) -> Check:
     return lambda value: None if low <= value <= high else f"must be between {low:g} and {high:g}"
+
+
+def _percent(value: float) -> str | None:
+    # Kept totals count by whole per cent (`reef_totals`).
+    is_whole = math.isclose(100 * value, round(100 * value), abs_tol=1e-9)
+    return None if 0 <= value <= 1 and is_whole else "must be between 0 and 1, in steps of 0.01"
 
 
 def _one_of(*choices: str) -> Check:
@@ -202,7 +209,7 @@ class Settings:
         0.5,
         "lowest probability at which a reef is a label of a passage, 0 to 1; a passage without labels has "
         "no clear subject",
-        _between(0, 1),
+        _percent,
     )
     # nDCG@10 on scifact, with an earlier build of the data: 0.236 with 10, 0.306 with 20, 0.316 with 38.
     reefs_per_query: int = _setting(38, "most reefs of a query that a search uses", _between(1, 207))

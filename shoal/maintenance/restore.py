@@ -21,7 +21,7 @@ from shoal.maintenance import backup
 from shoal.maintenance.backup import Copy, Watcher
 from shoal.storage import migrate
 from shoal.storage.database import Database
-from shoal.storage.schema import missing_parts, tables_with_content, triggers
+from shoal.storage.schema import foreign_triggers, missing_parts, tables_with_content
 from shoal.storage.sqlite_errors import is_busy
 
 SIBLINGS = ("-wal", "-shm", "-journal")
@@ -87,9 +87,9 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
     try:
         with database.snapshot() as snapshot:
             # Triggers would run during the migrations, and on every later write.
-            if names := triggers(snapshot):
+            if names := foreign_triggers(snapshot):
                 raise BackupError(
-                    f"{source.name} has triggers, which Shoal never creates: {', '.join(names)}; "
+                    f"{source.name} has triggers that Shoal never creates: {', '.join(names)}; "
                     "drop them in a copy of the file to restore it"
                 )
         migrate.upgrade(database)

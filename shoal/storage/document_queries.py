@@ -16,6 +16,7 @@ from shoal.storage.records import (
     StoredDocument,
     StoredSection,
 )
+from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
 
 HEADING = "heading"
 """The reason why the text of a heading is in no chunk."""
@@ -23,16 +24,17 @@ HEADING = "heading"
 DOCUMENT_COLUMNS = """id, title, format, source_path, n_bytes, n_chunks, n_sentences, coverage, content_hash,
     metadata, created_at, updated_at"""
 
-# A parameter that is NULL disables its condition.
-_LISTED = """
-    FROM documents d
-    WHERE (:tag IS NULL OR EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag))
-      AND (:source_path IS NULL OR d.source_path = :source_path)
-      AND (:pattern IS NULL OR LOWER(d.title) LIKE :pattern ESCAPE '!'
-           OR LOWER(COALESCE(d.source_path, '')) LIKE :pattern ESCAPE '!')
+# The ids of listed documents. They come from indexes alone, because the rows of documents hold the texts.
+ALL_IDS = "SELECT id FROM documents d WHERE 1"
+IDS_WITH_TAG = "SELECT document_id AS id FROM document_tags WHERE tag = :tag"
+_IS_NAMED = " AND (d.title LIKE :pattern ESCAPE '!' OR d.source_path LIKE :pattern ESCAPE '!')"
+_IS_AT_PATH = " AND d.source_path = :source_path"
+_HAS_TAG = " AND EXISTS (SELECT 1 FROM document_tags t WHERE t.document_id = d.id AND t.tag = :tag)"
+LIST_DOCUMENTS = f"""
+    SELECT {DOCUMENT_COLUMNS} FROM documents
+    WHERE id IN ({{ids}} ORDER BY id LIMIT :limit OFFSET :offset) ORDER BY id
 """
-COUNT_DOCUMENTS = "SELECT COUNT(*)" + _LISTED
-LIST_DOCUMENTS = f"SELECT {DOCUMENT_COLUMNS} {_LISTED} ORDER BY d.id LIMIT :limit OFFSET :offset"
+COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids})"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
 GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
 GET_CONTENT = "SELECT content FROM documents WHERE id = :document_id"
@@ -64,12 +66,22 @@ def list_documents(
 
     The case of ASCII letters in `q` does not matter.
     """
-    pattern = None if q is None else f"%{literal(q.lower())}%"
-    parameters = {"tag": tag, "pattern": pattern, "source_path": source_path}
-    rows = snapshot.rows(LIST_DOCUMENTS, {**parameters, "limit": limit, "offset": offset})
+    ids, count = _listing(tag=tag, q=q, source_path=source_path)
+    parameters = {"tag": tag, "pattern": f"%{literal(q or '')}%", "source_path": source_path}
+    page = {**parameters, "limit": limit, "offset": offset}
+    rows = snapshot.rows(LIST_DOCUMENTS.format(ids=ids), page) if limit else []
     tags = tags_of(snapshot, [row["id"] for row in rows])
     documents = tuple(_document(row, tags.get(row["id"], ())) for row in rows)
-    return DocumentPage(documents, snapshot.value(COUNT_DOCUMENTS, parameters))
+    return DocumentPage(documents, snapshot.value(count, parameters))
+
+
+def _listing(*, tag: str | None, q: str | None, source_path: str | None) -> tuple[str, str]:
+    """Return the statement for the ids of the listed documents, and the one for their number."""
+    if q is None and source_path is None:
+        return (ALL_IDS, N_DOCUMENTS) if tag is None else (IDS_WITH_TAG, N_WITH_TAG)
+    conditions = ((source_path, _IS_AT_PATH), (q, _IS_NAMED), (tag, _HAS_TAG))
+    ids = ALL_IDS + "".join(condition for value, condition in conditions if value is not None)
+    return ids, COUNT_DOCUMENTS.format(ids=ids)
 
 
 def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:

@@ -9,19 +9,20 @@ from contextlib import closing
 
 from shoal.storage import migrate
 from shoal.storage.database import Snapshot
+from shoal.storage.totals import TABLES
 
 PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
-TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
 
-DERIVED = ("chunk_fts", "reefs", "ranks", "all_bytes")
+DERIVED = ("chunk_fts", "reefs", "ranks", "all_bytes", *(totals.table for totals in TABLES))
 """Tables whose content can be made again; also prefixes of the names of their shadow tables."""
 
 Part = tuple[str, str, str]
-"""Type, name and SQL of a table, view or index."""
+"""Type, name and SQL of a table, view, index or trigger."""
 
 
 def missing_parts(snapshot: Snapshot) -> list[Part]:
-    """List tables, views and indexes of this version that the database lacks."""
+    """List tables, views, indexes and triggers of this version that the database lacks."""
     present = {part[:2] for part in _parts(snapshot)}
     return [part for part in _expected_parts() if part[:2] not in present]
 
@@ -31,9 +32,10 @@ def tables_with_content(parts: Iterable[Part]) -> list[str]:
     return [name for kind, name, _ in parts if kind == "table" and not name.startswith(DERIVED)]
 
 
-def triggers(snapshot: Snapshot) -> list[str]:
-    """List the names of all triggers. Shoal's schema has none."""
-    return [name for (name,) in snapshot.rows(TRIGGERS)]
+def foreign_triggers(snapshot: Snapshot) -> list[str]:
+    """List the names of triggers that are not, word for word, those of this version."""
+    own = {(name, sql) for kind, name, sql in _expected_parts() if kind == "trigger"}
+    return [name for name, sql in snapshot.tuples(TRIGGERS) if (name, sql) not in own]
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Counts and sizes of a library."""
+"""Counts and sizes of a library: totals that writes maintain, and the few counts that they do not."""
 
 from __future__ import annotations
 
@@ -7,39 +7,35 @@ from pathlib import Path
 from typing import Any
 
 from shoal.models import JobStatus
+from shoal.storage import totals
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.vocabulary_queries import count_words
 
-COUNTS = """
-    SELECT (SELECT COUNT(*) FROM documents) AS n_documents,
-           (SELECT COUNT(*) FROM chunks) AS n_chunks,
-           (SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions) AS vocabulary_version,
-           (SELECT COALESCE(SUM(n_bytes), 0) FROM documents) AS content_bytes
-"""
+VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
+# Ranges of one index, so that the time grows with the stale chunks and not with the library.
 COUNT_STALE = """
-    SELECT COUNT(*) FROM chunks
-    WHERE data_checksum <> :data_checksum OR vocabulary_version <> :vocabulary_version
+    SELECT (SELECT COUNT(*) FROM chunks WHERE data_checksum < :data_checksum)
+         + (SELECT COUNT(*) FROM chunks WHERE data_checksum > :data_checksum)
+         + (SELECT COUNT(*) FROM chunks
+            WHERE data_checksum = :data_checksum AND vocabulary_version < :vocabulary_version)
+         + (SELECT COUNT(*) FROM chunks
+            WHERE data_checksum = :data_checksum AND vocabulary_version > :vocabulary_version)
 """
 JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL GROUP BY status"
 COUNT_WORKERS = "SELECT COUNT(*) FROM workers WHERE seen_at >= :since"
-CHUNKS_BY_REEF = """
-    SELECT top_reef_id, COUNT(*) FROM chunks
-    WHERE top_reef_id IS NOT NULL AND top_reef_probability >= :label_threshold
-    GROUP BY top_reef_id
-"""
 
 WORKER_SEEN_SECONDS = 30.0
 """A worker without a heartbeat for this long is considered dead; workers send one every few seconds."""
 
 
 def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
-    """Count documents, chunks and words, chunks that are stale for this build of lagoon's data, jobs and
-    workers."""
-    counts = dict(snapshot.first(COUNTS))
-    version = {"data_checksum": data_checksum, "vocabulary_version": counts["vocabulary_version"]}
+    """Return the numbers of documents, chunks and words, of chunks that are stale for this build of lagoon's
+    data, and of jobs and workers."""
+    version = {"data_checksum": data_checksum, "vocabulary_version": snapshot.value(VOCABULARY_VERSION)}
     return {
-        **counts,
-        "n_custom_words": count_words(snapshot, counts["vocabulary_version"]),
+        **dict(snapshot.first(totals.LIBRARY)),
+        "vocabulary_version": version["vocabulary_version"],
+        "n_custom_words": count_words(snapshot, version["vocabulary_version"]),
         "n_stale_chunks": snapshot.value(COUNT_STALE, version),
         "jobs": jobs_by_status(snapshot),
         "workers": snapshot.value(COUNT_WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS}),
@@ -53,8 +49,8 @@ def jobs_by_status(snapshot: Snapshot) -> dict[str, int]:
 
 
 def chunks_by_reef(snapshot: Snapshot, label_threshold: float) -> dict[int, int]:
-    """Count the chunks by the reef of their first label."""
-    return dict(snapshot.rows(CHUNKS_BY_REEF, {"label_threshold": label_threshold}))
+    """Return the number of chunks by the reef of their first label."""
+    return dict(snapshot.tuples(totals.CHUNKS_BY_REEF, {"percent": round(100 * label_threshold)}))
 
 
 def size_on_disk(database: Database) -> int:

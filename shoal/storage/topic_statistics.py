@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
+from shoal.storage.totals import FREQUENT_TAGS
 
+# Counts in an index of the chunks; a name is read from one chunk of its group.
 MAIN_REEFS = """
-    SELECT document_id, top_reef_id, top_reef_name, COUNT(*) AS n FROM chunks
-    WHERE document_id IN ({ids}) AND top_reef_id IS NOT NULL
-      AND top_reef_probability >= :label_threshold
-    GROUP BY document_id, top_reef_id, top_reef_name
-    ORDER BY document_id, n DESC, top_reef_id
+    SELECT g.document_id, g.top_reef_id,
+           (SELECT c.top_reef_name FROM chunks c
+            WHERE c.document_id = g.document_id AND c.top_reef_id = g.top_reef_id LIMIT 1), g.n
+    FROM (SELECT document_id, top_reef_id, COUNT(*) AS n,
+                 ROW_NUMBER() OVER (
+                    PARTITION BY document_id ORDER BY COUNT(*) DESC, top_reef_id) AS place
+          FROM chunks
+          WHERE document_id IN ({ids}) AND top_reef_id IS NOT NULL
+            AND top_reef_probability >= :label_threshold
+          GROUP BY document_id, top_reef_id) g
+    WHERE g.place <= :n
+    ORDER BY g.document_id, g.place
 """
 AWAITING_RESCORE = """
     SELECT DISTINCT document_id FROM chunks
@@ -40,7 +49,6 @@ CHUNKS_WITH = """
     JOIN documents d ON d.id = c.document_id
     ORDER BY c.document_id, c.chunk_index
 """
-TAGS = "SELECT tag, COUNT(*) AS n FROM document_tags GROUP BY tag ORDER BY n DESC, tag LIMIT :limit"
 BEGINNING_CHARS = 240
 
 
@@ -89,11 +97,9 @@ def main_reefs(
     by_document: dict[int, list[MainReef]] = {}
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
-        parameters["label_threshold"] = label_threshold
-        for document_id, reef_id, name, count in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
-            reefs = by_document.setdefault(document_id, [])
-            if len(reefs) < n:
-                reefs.append(MainReef(reef_id, name, count))
+        parameters |= {"label_threshold": label_threshold, "n": n}
+        for document_id, *reef in snapshot.tuples(MAIN_REEFS.format(ids=ids), parameters):
+            by_document.setdefault(document_id, []).append(MainReef(*reef))
     return {document_id: tuple(reefs) for document_id, reefs in by_document.items()}
 
 
@@ -133,4 +139,4 @@ def find_word_chunks(
 
 def frequent_tags(snapshot: Snapshot, limit: int) -> tuple[tuple[str, int], ...]:
     """List tags with their numbers of documents, most frequent first."""
-    return tuple((row["tag"], row["n"]) for row in snapshot.rows(TAGS, {"limit": limit}))
+    return tuple(snapshot.tuples(FREQUENT_TAGS, {"limit": limit}))

@@ -34,12 +34,10 @@ REEFS_OF = """
 """
 N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
 
-# The vocabulary listing, most frequent words first; a NULL pattern matches any word.
-_LISTED = f"""
-    FROM custom_words w
-    WHERE w.retired = 0 AND (:pattern IS NULL OR w.word LIKE :pattern ESCAPE '!') AND {_HOLDS}
-"""
-COUNT_LISTED = "SELECT COUNT(*)" + _LISTED
+# The vocabulary listing, most frequent words first.
+_LISTED = f"FROM custom_words w WHERE w.retired = 0 {{contains}} AND {_HOLDS}"
+CONTAINS = "AND w.word LIKE :pattern ESCAPE '!'"
+COUNT_LISTED = "SELECT COUNT(*) " + _LISTED
 LIST = f"""
     SELECT {_COLUMNS}, w.from_version {_LISTED}
     ORDER BY w.n_occurrences DESC, w.word LIMIT :limit OFFSET :offset
@@ -48,8 +46,9 @@ FROM_VERSIONS = f"""
     SELECT w.word, w.from_version FROM custom_words w
     WHERE w.word IN ({{words}}) AND w.retired = 0 AND {_HOLDS}
 """
-# Documents whose chunks contain a phrase, most such chunks first, with the number of observed occurrences of
-# a word in these forms: NULL if the observations were not kept, 0 if the document does not use the word.
+# Documents among the first chunks with a phrase, most such chunks first, with the number of observed
+# occurrences of a word in these forms: NULL if the observations were not kept, 0 if the document does not use
+# the word. Without the limit of chunks, a page of frequent words would read a large part of the library.
 USERS_OF = """
     SELECT d.id AS document_id, d.title, COUNT(*) AS n_chunks,
            (SELECT CASE WHEN EXISTS (SELECT 1 FROM word_observations t WHERE t.observed_id = o.id) THEN (
@@ -57,10 +56,9 @@ USERS_OF = """
                 WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
             FROM observed_documents o
             WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences
-    FROM chunk_fts f
-    JOIN chunks c ON c.id = f.rowid
+    FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :phrase LIMIT :n_chunks) f
+    JOIN chunks c ON c.id = f.chunk_id
     JOIN documents d ON d.id = c.document_id
-    WHERE chunk_fts MATCH :phrase
     GROUP BY d.id
     ORDER BY n_chunks DESC, d.id
     LIMIT :limit
@@ -101,6 +99,8 @@ class WordUser(NamedTuple):
     n_occurrences: int | None
 
 
+CHUNKS_OF_EVIDENCE = 200
+"""Chunks with a word among which its documents are found; three documents are shown."""
 _MORE_USERS = 4
 """Factor of documents read per requested document, because some may use another word of the same stem."""
 
@@ -145,9 +145,13 @@ def list_words(
     snapshot: Snapshot, number: int, *, q: str | None = None, limit: int = 50, offset: int = 0
 ) -> tuple[list[VocabularyEntry], int]:
     """List words known at a version that contain `q`, most frequent first, and count them on all pages."""
-    parameters = {"version": number, "pattern": None if q is None else f"%{literal(q)}%"}
-    rows = snapshot.rows(LIST, {**parameters, "limit": limit, "offset": offset})
-    return _known_words(snapshot, rows), snapshot.value(COUNT_LISTED, parameters)
+    contains = "" if q is None else CONTAINS
+    parameters = {"version": number, "pattern": f"%{literal(q or '')}%"}
+    page = {**parameters, "limit": limit, "offset": offset}
+    words = _known_words(snapshot, snapshot.rows(LIST.format(contains=contains), page))
+    if q is None:
+        return words, count_words(snapshot, number)
+    return words, snapshot.value(COUNT_LISTED.format(contains=contains), parameters)
 
 
 def from_versions(snapshot: Snapshot, words: Iterable[str], number: int) -> dict[str, int]:
@@ -162,9 +166,13 @@ def from_versions(snapshot: Snapshot, words: Iterable[str], number: int) -> dict
 def documents_using(
     snapshot: Snapshot, word: str, forms: Iterable[str], *, is_compound: bool, limit: int
 ) -> list[WordUser]:
-    """List documents that use a learned word in one of its forms, most chunks first."""
+    """List documents that use a learned word in one of its forms, most chunks first.
+
+    Counts only the first CHUNKS_OF_EVIDENCE chunks with the word.
+    """
     placeholders, parameters = listed("form", forms)
     parameters |= {"phrase": f'"{word}"', "kind": 2 if is_compound else 1, "limit": limit * _MORE_USERS}
+    parameters["n_chunks"] = CHUNKS_OF_EVIDENCE
     rows = snapshot.rows(USERS_OF.format(forms=placeholders), parameters)
     # The phrase matches by stem. A document with another word of the stem has no observations of these forms.
     return [WordUser(*row) for row in rows if row["n_occurrences"] != 0][:limit]

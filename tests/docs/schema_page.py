@@ -20,8 +20,9 @@ with any tool at any time. Write to it only through Shoal, because tables depend
 schema at revision {revision}, as SQLite reports it.
 
 The tables for users are `documents`, `document_tags`, `sections`, `chunks`, `chunk_reefs`, `chunk_islands`,
-`custom_words` and `custom_word_reefs`. The others serve retrieval, jobs and learning. The topics of a
-document's passages, in SQL, with the default of `SHOAL_LABEL_THRESHOLD`:
+`custom_words` and `custom_word_reefs`. The others serve retrieval, jobs and learning. Triggers maintain the
+totals in `library_totals`, `tag_totals` and `reef_totals`. The topics of a document's passages, in SQL, with
+the default of `SHOAL_LABEL_THRESHOLD`:
 
 ```sql
 SELECT c.start_line, c.end_line, r.reef_name, r.probability

@@ -155,7 +155,7 @@ def _schema(context: CheckContext) -> Sequence[Finding]:
             "schema",
             f"parts of the schema are missing: {', '.join(missing)}",
             "they were removed, or only a part of the database was restored"
-            + ("" if is_table else "; queries are slow without them"),
+            + ("" if is_table else "; without them, queries are slow or totals become wrong"),
             f"{SAVE_FIRST}, then `shoal restore` a backup" if is_table else "--repair creates them again",
             n=len(missing),
             can_repair=not is_table,
@@ -177,8 +177,8 @@ def _repair_schema(context: CheckContext) -> None:
     if tables_with_content(missing):
         return
     with context.database.write() as transaction:
-        # Tables, then views, then indexes. The full-text index creates its own tables.
-        for kind in ("table", "view", "index"):
+        # Each kind needs those before it. The full-text index creates its own tables.
+        for kind in ("table", "view", "index", "trigger"):
             for _, _, sql in (
                 part for part in missing if part[0] == kind and not part[1].startswith("chunk_fts_")
             ):

@@ -11,9 +11,17 @@ from shoal.maintenance.doctor.file import CHECKS as FILE_CHECKS
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
 from shoal.maintenance.doctor.jobs import CHECKS as JOB_CHECKS
 from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
+from shoal.maintenance.doctor.totals import CHECKS as TOTALS_CHECKS
 from shoal.maintenance.doctor.values import CHECKS as VALUE_CHECKS
 
-CHECKS: tuple[Check, ...] = (*FILE_CHECKS, *CONTENT_CHECKS, *JOB_CHECKS, *LEARNING_CHECKS, *VALUE_CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *FILE_CHECKS,
+    *CONTENT_CHECKS,
+    *TOTALS_CHECKS,
+    *JOB_CHECKS,
+    *LEARNING_CHECKS,
+    *VALUE_CHECKS,
+)
 """Later checks rely on earlier ones: documents are repaired before their words are counted, and values that
 no repair has replaced are reported last."""
 

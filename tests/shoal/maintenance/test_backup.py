@@ -259,6 +259,13 @@ def test_restore_of_an_unusable_copy_changes_nothing(library: Path, tmp_path: Pa
     ("statements", "match"),
     [
         (["CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"], "triggers.*: t;"),
+        (
+            [
+                "DROP TRIGGER total_deleted_document",
+                "CREATE TRIGGER total_deleted_document AFTER DELETE ON documents BEGIN DELETE FROM chunks; END",
+            ],
+            "triggers.*: total_deleted_document;",
+        ),
         (["ALTER TABLE counters RENAME TO t", "CREATE VIEW counters AS SELECT * FROM t"], "has no counters"),
         (["DROP TABLE jobs"], "has no jobs"),
         (["DELETE FROM alembic_version"], "does not name its schema"),

@@ -82,7 +82,7 @@ def test_intact_library_has_no_findings(library: Path, settings: Settings) -> No
     report = check(settings)
     assert report.findings == ()
     assert report.is_healthy
-    assert len(report.looked_at) == 19
+    assert len(report.looked_at) == 20
     assert set(check(settings, quick=True).looked_at) < set(report.looked_at)
     with Engine(settings=settings, scorer=FakeScorer()) as engine:
         assert engine.maintenance.doctor() == report
@@ -173,6 +173,18 @@ def test_missing_index_and_derived_tables_are_rebuilt(library: Path, settings: S
     assert search_titles(library, "volcano lava") == ["Fire"]
 
 
+def test_missing_trigger_and_totals_are_restored(library: Path, settings: Settings) -> None:
+    damage(
+        library,
+        "DROP TRIGGER total_deleted_document",
+        "DROP TABLE reef_totals",
+        "UPDATE library_totals SET n_documents = 99",
+    )
+    assert "total_deleted_document" in only(check(settings).findings[:1], "schema").problem
+    assert {finding.check for finding in check(settings, repair=True).repaired} == {"schema", "totals"}
+    assert_healthy(settings)
+
+
 def test_missing_table_with_content_is_not_repaired(library: Path, settings: Settings) -> None:
     damage(library, "DROP TABLE document_tags")
     finding = only(check(settings, repair=True).findings, "schema")
@@ -211,6 +223,11 @@ REPAIRABLE: dict[str, tuple[str, ...]] = {
     "names: another": ("UPDATE reefs SET reef_name = 'x', island_name = 'y'",),
     "names: ranks": ("DELETE FROM ranks WHERE rank > 9", "UPDATE all_bytes SET bytes = x'00'"),
     "full-text": ("DELETE FROM chunk_fts_docsize WHERE id = 1",),
+    "totals": (
+        "UPDATE library_totals SET n_chunks = n_chunks + 1",
+        "DELETE FROM tag_totals",
+        "UPDATE reef_totals SET percent = percent + 1",
+    ),
 }
 
 
@@ -571,7 +588,7 @@ def test_command_prints_problems_and_advice(
         code = run(["--db", str(learned), "doctor", *options])
         return code, capsys.readouterr().out
 
-    assert doctor() == (0, "19 checks: the library is whole\n")
+    assert doctor() == (0, "20 checks: the library is whole\n")
     damage(learned, "DELETE FROM reefs")
     code, text = doctor("--quick")
     assert code == 1
