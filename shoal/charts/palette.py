@@ -4,6 +4,7 @@ evenly."""
 from __future__ import annotations
 
 import colorsys
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ def luminance(colour: str) -> float:
     return _luminance([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
 
 
+@functools.lru_cache(maxsize=256)
 def _colour_of_luminance(hue: float, target: float) -> Sequence[float]:
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from shoal.storage.profiles import Profiles
 WIDTH = 1000
 """Width of every SVG in its own units; the x position of a character is proportional to its offset."""
 STRIP_HEIGHT = 48
+N_COLUMNS = 2000
+"""Columns of the strip of a document with more chunks: each shows the chunk at its left edge. More would be
+narrower than the pixels of most screens."""
 ROW_HEIGHT = 18
 N_BINS = 120
 """Bins of equal length in which the presence of a reef is shown."""
@@ -207,18 +211,40 @@ def ribbon_svg(ribbon: Ribbon) -> str:
 def _strip(ribbon: Ribbon) -> str:
     """Render one path for each colour, so that thousands of chunks need a few elements."""
     scale = WIDTH / max(1, ribbon.n_chars)
-    paths: defaultdict[str, list[str]] = defaultdict(list)
+    step = WIDTH / N_COLUMNS if len(ribbon.pieces) > N_COLUMNS else None
+    spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for piece in ribbon.pieces:
         colour = UNKNOWN if piece.island_id is None else ribbon.colours[piece.island_id]
         fill = f'fill="{colour}"' + (f' fill-opacity="{UNSCORED_OPACITY}"' if piece.is_unscored else "")
-        left, right = piece.start_char * scale, piece.end_char * scale
-        paths[fill].append(f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z")
-    gaps = "".join(
-        f"M{start * scale:.2f} 0H{end * scale:.2f}v{STRIP_HEIGHT}H{start * scale:.2f}z"
-        for start, end in _gaps(ribbon.pieces, ribbon.n_chars)
+        spans[fill].append((piece.start_char * scale, piece.end_char * scale))
+    gaps = [(start * scale, end * scale) for start, end in _gaps(ribbon.pieces, ribbon.n_chars)]
+    background = _path(gaps, step)
+    if background:
+        background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{background}"/>'
+    paths = ((fill, _path(spans[fill], step)) for fill in sorted(spans))
+    return background + "".join(f'<path {fill} d="{d}"/>' for fill, d in paths if d)
+
+
+def _path(spans: Iterable[tuple[float, float]], step: float | None) -> str:
+    """Outline spans of the strip; with `step`, only those that cover the left edge of a column."""
+    if step is not None:
+        spans = _columns(spans, step)
+        return "".join(f"M{left:g} 0H{right:g}v{STRIP_HEIGHT}H{left:g}z" for left, right in spans)
+    return "".join(
+        f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z" for left, right in spans
     )
-    background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{gaps}"/>' if gaps else ""
-    return background + "".join(f'<path {fill} d="{"".join(d)}"/>' for fill, d in sorted(paths.items()))
+
+
+def _columns(spans: Iterable[tuple[float, float]], step: float) -> list[tuple[float, float]]:
+    """Extend spans that cover the left edges of columns to whole columns; join those that touch."""
+    joined: list[tuple[float, float]] = []
+    for start, end in spans:
+        left, right = math.ceil(start / step) * step, math.ceil(end / step) * step
+        if joined and joined[-1][1] == left:
+            joined[-1] = joined[-1][0], right
+        elif left < right:
+            joined.append((left, right))
+    return joined
 
 
 def _gaps(pieces: Sequence[Piece], n_chars: int) -> list[tuple[int, int]]:

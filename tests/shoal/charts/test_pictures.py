@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -16,8 +18,13 @@ import lagoon
 from shoal.charts.palette import OTHER, UNKNOWN, island_colours, luminance
 from shoal.charts.reef_map import CHAR_WIDTH, HEADING, HEIGHT, WIDTH, Area, lay_out, map_svg, squarified
 from shoal.charts.ribbon import (
+    GAP_OPACITY,
     N_BINS,
+    N_COLUMNS,
     N_LEVELS,
+    UNSCORED_OPACITY,
+    Piece,
+    Ribbon,
     levels,
     presence_by_reef,
     read_ribbon,
@@ -28,6 +35,9 @@ from shoal.charts.ribbon import (
 from shoal.charts.ribbon import WIDTH as STRIP_WIDTH
 from shoal.engine import Engine
 from shoal.errors import NotFoundError
+
+Fill = tuple[str | None, str | None]
+"""Colour and opacity of a path."""
 
 HOSTILE = '<script>alert("&")</script>'
 TEXT = "Lava rose in the volcano and ash fell. " * 12 + "\n\n" + "The judge read the law to the court. " * 12
@@ -122,6 +132,38 @@ def test_islands_of_a_strip_divide_the_hues_among_them(engine: Engine) -> None:
 
 def row_island(engine: Engine, reef_id: int) -> int:
     return next(reef.island_id for reef in engine.scorer.reefs if reef.id == reef_id)
+
+
+def test_columns_of_a_long_strip_show_the_passage_at_their_left_edge() -> None:
+    rng = random.Random(3)
+    pieces, at, colours = [], 0, {0: "#000000", 1: "#111111"}
+    for _ in range(6000):
+        start = at + rng.choice((0, 1, 400))
+        at = start + rng.randint(1, 900)
+        pieces.append(Piece(start, at, rng.choice((0, 1, None)), rng.random() < 0.5))
+    ribbon = Ribbon("Long", at + 5, tuple(pieces), colours, (), ())
+    strip = strip_svg(ribbon)
+    assert len(strip) < 25 * N_COLUMNS
+    shown: dict[int, list[Fill]] = {}
+    for path in ET.fromstring(strip).iter(f"{SVG}path"):
+        fill = path.get("fill"), path.get("fill-opacity")
+        for left, right in re.findall(r"M(\S+) 0H(\S+?)v", str(path.get("d"))):
+            for column in range(int(float(left) * 2), int(float(right) * 2)):
+                shown.setdefault(column, []).append(fill)
+    for column in range(N_COLUMNS):
+        char = column * ribbon.n_chars / N_COLUMNS
+        under = [piece for piece in pieces if piece.start_char <= char < piece.end_char]
+        assert shown[column] == [expected_fill(under, colours)], column
+
+
+def expected_fill(pieces: Sequence[Piece], colours: Mapping[int, str]) -> Fill:
+    """The fill of a column whose left edge is in one of `pieces` or in none."""
+    if not pieces:
+        return UNKNOWN, str(GAP_OPACITY)
+    [piece] = pieces
+    if piece.island_id is not None:
+        return colours[piece.island_id], None
+    return UNKNOWN, str(UNSCORED_OPACITY) if piece.awaits_rescore else None
 
 
 def test_strip_and_rows_of_the_file_have_the_same_edges(engine: Engine) -> None:
