@@ -101,6 +101,10 @@ LISTINGS = (
     # A page of learned words, most frequent first.
     """CREATE INDEX idx_custom_words_frequent ON custom_words(n_occurrences DESC, word, from_version)
         WHERE retired = 0""",
+    # With the bytes, which metrics sum over the open items.
+    "DROP INDEX idx_job_items_open",
+    """CREATE INDEX idx_job_items_open ON job_items(status, job_id, wave, seq, n_bytes)
+        WHERE status IN ('enqueued', 'discovering', 'discovered', 'scoring')""",
 )
 
 

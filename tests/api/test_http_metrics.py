@@ -189,7 +189,7 @@ def test_postings_in_memory_are_measured(client: FlaskClient, store: Store, engi
 def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, engine: Engine) -> None:
     client.get(f"{API}/documents")
     with engine.database.write() as transaction:
-        transaction.execute("ALTER TABLE documents RENAME TO hidden")
+        transaction.execute("ALTER TABLE library_totals RENAME TO hidden")
     samples = scrape(client)
     assert samples["shoal_database_up"] == 0
     assert "shoal_documents" not in samples

@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shoal.jobs.queue import counters
+from shoal.jobs.queue.statements import OPEN_ITEM, OPEN_JOB
 from shoal.jobs.queue.states import FINAL
 from shoal.models import ItemStatus
 from shoal.storage.database import Snapshot
 from shoal.storage.statistics import WORKER_SEEN_SECONDS
 
-# Open items of the service's jobs, by state.
-WAITING = """
-    SELECT i.status, COUNT(*), SUM(i.n_bytes)
-    FROM job_items i JOIN jobs j ON j.id = i.job_id
-    WHERE i.status IN ('enqueued', 'discovering', 'discovered', 'scoring')
-      AND j.status IN ('enqueued', 'processing') AND j.local_owner IS NULL
-    GROUP BY i.status
-"""
+OPEN_STATES = [status.value for status in ItemStatus if status not in FINAL]
+FINAL_STATES = [status.value for status in ItemStatus if status in FINAL]
+
+# Open items of the service's jobs, by state: ranges of an index, one for each job and state.
+WAITING = " UNION ALL ".join(
+    f"""
+    SELECT '{status}', COUNT(*), COALESCE(SUM(i.n_bytes), 0)
+    FROM jobs j CROSS JOIN job_items i ON i.job_id = j.id
+    WHERE j.status IN {OPEN_JOB} AND j.local_owner IS NULL
+      AND i.status = '{status}' AND i.status IN {OPEN_ITEM}
+    """
+    for status in OPEN_STATES
+)
 # Counts of the jobs that have not been removed.
 ENDED = """
     SELECT COALESCE(SUM(n_succeeded), 0) AS succeeded, COALESCE(SUM(n_failed), 0) AS failed,
@@ -33,9 +39,6 @@ OLDEST_OPEN = """
 SECONDS_SINCE = "SELECT (julianday('now') - julianday(:moment)) * 86400"
 RECEIVING = "SELECT COUNT(*) FROM jobs WHERE status = 'receiving' AND local_owner IS NULL"
 WORKERS = "SELECT COUNT(*), COALESCE(SUM(processes), 0) FROM workers WHERE seen_at >= :since"
-
-OPEN_STATES = [status.value for status in ItemStatus if status not in FINAL]
-FINAL_STATES = [status.value for status in ItemStatus if status in FINAL]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ def measure(snapshot: Snapshot) -> Work:
     oldest = snapshot.value(OLDEST_OPEN)
     workers, processes = snapshot.first(WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS})
     return Work(
-        waiting={state: waiting.get(state, (0, 0))[0] for state in OPEN_STATES},
-        waiting_bytes={state: waiting.get(state, (0, 0))[1] for state in OPEN_STATES},
+        waiting={state: n for state, (n, _) in waiting.items()},
+        waiting_bytes={state: n_bytes for state, (_, n_bytes) in waiting.items()},
         ended={end: ended[end] + int(removed.get(end, 0)) for end in FINAL_STATES},
         ended_bytes=ended["n_bytes"] + int(counted.get(counters.REMOVED_BYTES, {}).get("", 0)),
         oldest_seconds=max(0.0, snapshot.value(SECONDS_SINCE, {"moment": oldest})) if oldest else 0.0,

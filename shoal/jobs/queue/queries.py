@@ -188,14 +188,19 @@ def get_items(
         "offset": offset,
     }
     with database.snapshot() as snapshot:
-        return [_item(row) for row in snapshot.rows(statements.ITEMS, parameters)]
+        return [_item(row) for row in snapshot.rows(_with_status(statements.ITEMS, status), parameters)]
 
 
 def count_items(database: Database, job_id: int, status: ItemStatus | None = None) -> int:
     """Return the number of items on all pages of `get_items`."""
     parameters = {"job_id": job_id, "status": status.value if status else None}
     with database.snapshot() as snapshot:
-        return int(snapshot.value(statements.COUNT_ITEMS, parameters))
+        return int(snapshot.value(_with_status(statements.COUNT_ITEMS, status), parameters))
+
+
+def _with_status(statement: str, status: ItemStatus | None) -> str:
+    """Complete a statement over the items of a job."""
+    return statement.format(has_status=statements.HAS_STATUS if status else "")
 
 
 def find_by_key(database: Database, idempotency_key: str) -> tuple[int, str | None] | None:

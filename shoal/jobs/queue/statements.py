@@ -417,6 +417,9 @@ WAITING = f"""
     FROM jobs
     WHERE status IN {OPEN_JOB} AND kind NOT IN {_WITHOUT_TEXT} AND local_owner IS NULL
 """
+# A page is found in an index alone. `{has_status}` is empty or HAS_STATUS.
+HAS_STATUS = "AND status = :status"
+_ITEMS_OF_JOB = "FROM job_items WHERE job_id = :job_id {has_status}"
 # `report` is that of the document an item became, as long as the document still has the item's text.
 ITEMS = f"""
     SELECT i.seq, i.title, i.source_path, i.metadata, i.warnings, i.n_bytes, i.status, i.document_id,
@@ -427,12 +430,10 @@ ITEMS = f"""
     LEFT JOIN documents d ON d.id = i.document_id AND i.status = '{ItemStatus.duplicate}'
     LEFT JOIN documents s
         ON s.id = i.document_id AND i.status = '{ItemStatus.succeeded}' AND s.content_hash = i.content_hash
-    WHERE i.job_id = :job_id AND (:status IS NULL OR i.status = :status)
-    ORDER BY i.seq LIMIT :limit OFFSET :offset
+    WHERE i.id IN (SELECT id {_ITEMS_OF_JOB} ORDER BY seq LIMIT :limit OFFSET :offset)
+    ORDER BY i.seq
 """
-COUNT_ITEMS = (
-    "SELECT COUNT(*) FROM job_items WHERE job_id = :job_id AND (:status IS NULL OR status = :status)"
-)
+COUNT_ITEMS = f"SELECT COUNT(*) {_ITEMS_OF_JOB}"
 WORKERS = "SELECT * FROM workers WHERE seen_at >= :since ORDER BY name"
 # Trace ids of the requests that submitted the jobs.
 TRACE_IDS = (

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from shoal.jobs.queue import statements
+from shoal.jobs.queue.metrics import OPEN_STATES, WAITING
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Database
 
@@ -35,11 +36,24 @@ def query_plan(database: Database, statement: str) -> list[str]:
 
 @pytest.mark.parametrize("name", OFTEN)
 def test_statements_of_every_round_use_an_index(database: Database, name: str) -> None:
-    plan = query_plan(database, getattr(statements, name))
+    plan = query_plan(database, getattr(statements, name).format(has_status=statements.HAS_STATUS))
     whole = [
         step for step in plan if step.startswith("SCAN") and "INDEX" not in step and "CONSTANT" not in step
     ]
     assert whole == [], plan
+
+
+def test_pages_of_items_and_metrics_read_an_index_alone(database: Database) -> None:
+    for has_status in ("", statements.HAS_STATUS):
+        plan = query_plan(database, statements.ITEMS.format(has_status=has_status))
+        assert any("job_items USING COVERING INDEX" in step for step in plan), plan
+        assert (
+            "USING COVERING INDEX"
+            in query_plan(database, statements.COUNT_ITEMS.format(has_status=has_status))[0]
+        )
+    items = [step for step in query_plan(database, WAITING) if " i " in step]
+    assert len(items) == len(OPEN_STATES)
+    assert all("COVERING INDEX idx_job_items_open (status=? AND job_id=?)" in step for step in items), items
 
 
 OF_LEARNING = {
