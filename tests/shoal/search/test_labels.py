@@ -15,7 +15,7 @@ from shoal.engine import Engine
 from shoal.models import Label, SearchFilters
 from shoal.search.filters import compile_filters
 from shoal.settings import Settings
-from shoal.storage import document_writer, statistics, topic_statistics
+from shoal.storage import document_writer, topic_statistics
 from shoal.support.clock import timestamp
 
 TEXTS = ["Rain falls on the plain.", "Rain falls again.", "Rain and nothing.", "Rain xq."]
@@ -183,7 +183,6 @@ def test_thresholds_are_read_from_an_index(open_with: Open) -> None:
     values = {"label_threshold": 0.5, "reef_id": 3, "limit": 10, "n_chars": 240}
     statements = [
         (compiled.eligible, compiled.parameters),
-        (statistics.CHUNKS_BY_REEF, values),
         (topic_statistics.CHUNKS_OF_REEF, values),
     ]
     with engine.database.snapshot() as snapshot:
