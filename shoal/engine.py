@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from shoal.maintenance.service import Maintenance
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
-    from shoal.search.postings import PostingsCache
     from shoal.search.similar_chunks import SimilarChunk
 
 
@@ -95,12 +94,6 @@ class Engine:
         return Maintenance(self._library, self.search)
 
     @functools.cached_property
-    def _postings(self) -> PostingsCache:
-        from shoal.search.postings import PostingsCache
-
-        return PostingsCache(self.database)
-
-    @functools.cached_property
     def _audit(self) -> AuditLog | None:
         if self.settings.audit == "off":
             return None
@@ -116,8 +109,11 @@ class Engine:
     def start(self) -> None:
         """Load what the first search needs, so that a service is ready before it answers. A second call is
         cheap."""
-        with self.database.snapshot(limited=False) as snapshot:
-            self._postings.load(snapshot)
+        from shoal.index.kernels import use_compiled
+
+        assert self.scorer.n_reefs
+        self._library.index.load()
+        use_compiled()
 
     def limit_reads(self, seconds: float) -> None:
         """Stop reads that take longer than `seconds`, with ReadTimeoutError; 0 removes the limit."""
@@ -235,7 +231,7 @@ class Engine:
             self.scorer,
             self.settings,
             request,
-            self._postings,
+            self._library.index,
             trace_id=trace_id,
             audit=self._audit,
         )
@@ -260,7 +256,7 @@ class Engine:
             self.scorer,
             self.settings,
             make_request(query, settings=self.settings, **search),
-            self._postings,
+            self._library.index,
             document_id=check_id("document_id", document_id),
             chunk_id=check_id("chunk_id", chunk_id),
         )
@@ -281,7 +277,7 @@ class Engine:
             self.scorer,
             self.settings,
             make_request(query, settings=self.settings, **search),
-            self._postings,
+            self._library.index,
             trace_id=trace_id,
             audit=self._audit,
         )
@@ -299,7 +295,7 @@ class Engine:
         check_page(top_k, 0)
         return similar(
             self.database,
-            self._postings,
+            self._library.index,
             chunk_id,
             top_k=top_k,
             label_threshold=self.settings.label_threshold,
@@ -312,8 +308,7 @@ class Engine:
 
         Keys: `status`, `n_documents`, `n_chunks`, `lagoon_version`, `lagoon_n_reefs`, `lagoon_checksum`,
         `vocabulary_version`, `n_custom_words`, `n_stale_chunks`, `content_bytes`, `jobs` (by status),
-        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes`, and `postings` (`n_chunks` and
-        `bytes` that this process keeps in memory)."""
+        `workers` (with a recent heartbeat), `schema`, `db_path`, `db_bytes` and `index_bytes`."""
         from shoal.storage.statistics import get_counts, size_on_disk
 
         with self.database.snapshot() as snapshot:
@@ -327,12 +322,8 @@ class Engine:
             "schema": migrate.HEAD,
             "db_path": str(self.database.path),
             "db_bytes": size_on_disk(self.database),
-            "postings": dict(zip(("n_chunks", "bytes"), self.postings_in_memory(), strict=True)),
+            "index_bytes": self._library.index.size(),
         }
-
-    def postings_in_memory(self) -> tuple[int, int]:
-        """Number of chunks whose postings this process keeps in memory, and their bytes."""
-        return self._postings.in_memory
 
     def check(self) -> None:
         """Raise StorageError unless the database is usable and has this version's schema."""

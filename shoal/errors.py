@@ -195,6 +195,18 @@ class DamagedDatabaseError(StorageError):
         super().__init__("the database is damaged; `shoal doctor` says where, and what to do")
 
 
+class DamagedIndexError(StorageError):
+    """A segment of the index is corrupt or of another format. Nothing is lost: it is built anew from the
+    database."""
+
+    code = "index_damaged"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"a segment of the index cannot be used: {reason}; `shoal doctor --repair` builds it"
+        )
+
+
 class DatabaseInUseError(StorageError):
     """Another process uses the database, and the operation needs it exclusively; nothing was changed."""
 

@@ -101,7 +101,6 @@ class _DatabaseCollector(Collector):
             return
         yield _gauge("shoal_database_up", "1 if the database can be read", 1)
         yield from _library_metrics(status)
-        yield from _posting_metrics(self._engine)
         yield _gauge(
             "shoal_disk_free_bytes",
             "Free space on the disk of the database",
@@ -126,6 +125,7 @@ def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
         ("shoal_chunks", "n_chunks", "Passages stored"),
         ("shoal_content_bytes", "content_bytes", "Text stored, bytes of UTF-8"),
         ("shoal_database_bytes", "db_bytes", "Size of the database on disk, with its log"),
+        ("shoal_index_bytes", "index_bytes", "Size of the files of the search index"),
         ("shoal_vocabulary_version", "vocabulary_version", "Version of the vocabulary"),
         ("shoal_custom_words", "n_custom_words", "Learned words in the vocabulary"),
         (
@@ -137,12 +137,6 @@ def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
         value = status[field]
         assert isinstance(value, int), "counts are whole numbers"
         yield _gauge(name, meaning, value)
-
-
-def _posting_metrics(engine: Engine) -> Iterator[Metric]:
-    n_chunks, n_bytes = engine.postings_in_memory()
-    yield _gauge("shoal_postings_chunks", "Passages whose postings this process keeps in memory", n_chunks)
-    yield _gauge("shoal_postings_bytes", "Memory used by these postings", n_bytes)
 
 
 def _job_metrics(work: Work, jobs: Mapping[str, int]) -> Iterator[Metric]:

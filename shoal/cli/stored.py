@@ -133,8 +133,7 @@ def status(session: Session) -> None:
         return
     from shoal.cli.tables import print_status
 
-    # `postings` describes the memory of a long-running process; this process has loaded none.
-    print_status(session.out, {name: value for name, value in values.items() if name != "postings"})
+    print_status(session.out, values)
 
 
 def delete(session: Session, document: Document) -> None:

@@ -180,7 +180,7 @@ class Status:
     workers: int
     schema: str
     db_bytes: int
-    postings: Mapping[str, int] = field(default_factory=dict)
+    index_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

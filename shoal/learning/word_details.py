@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,19 @@ class WordPage:
     warnings: tuple[str, ...] = ()
 
 
+CountChunks = Callable[[str], Mapping[int, int]]
+"""Counts the chunks that contain the words of a text side by side, in any inflection, by document id, most
+first."""
+
+
 def list_words(
-    snapshot: Snapshot, scorer: Scorer, *, q: str | None = None, limit: int = 50, offset: int = 0
+    snapshot: Snapshot,
+    scorer: Scorer,
+    count_chunks: CountChunks,
+    *,
+    q: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
 ) -> WordPage:
     """Words of the newest version that contain the normal form of `q`, most occurrences first."""
     newest = vocabulary_queries.newest(snapshot)
@@ -87,25 +98,29 @@ def list_words(
         snapshot, newest.number, q=form, limit=limit, offset=offset
     )
     is_other = total > 0 and newest.data_checksum != scorer.data_checksum
-    words = tuple(_describe(snapshot, scorer, entries, newest))
+    words = tuple(_describe(snapshot, scorer, count_chunks, entries, newest))
     return WordPage(words, total, newest.number, (OTHER_DATA,) if is_other else ())
 
 
-def find(snapshot: Snapshot, scorer: Scorer, words: Iterable[str]) -> dict[str, LearnedWord]:
+def find(
+    snapshot: Snapshot, scorer: Scorer, count_chunks: CountChunks, words: Iterable[str]
+) -> dict[str, LearnedWord]:
     """Find those of `words` (normal forms) that are learned at the newest version."""
     newest = vocabulary_queries.newest(snapshot)
     entries = vocabulary_queries.find_words(snapshot, sorted(set(words)), newest.number)
-    return {learned.word: learned for learned in _describe(snapshot, scorer, entries, newest)}
+    return {learned.word: learned for learned in _describe(snapshot, scorer, count_chunks, entries, newest)}
 
 
-def find_learned_word(snapshot: Snapshot, scorer: Scorer, text: str) -> LearnedWord:
+def find_learned_word(
+    snapshot: Snapshot, scorer: Scorer, count_chunks: CountChunks, text: str
+) -> LearnedWord:
     """Find the learned word or compound that equals a text, in singular or plural. Raises NotFoundError."""
     matches = scorer_for(text, snapshot, scorer).explain_words(text)
     learned = [match for match in matches if match.status == "custom"]
     first, last = min((m.start for m in matches), default=0), max((m.end for m in matches), default=0)
     for match in learned:
         if (match.start, match.end) == (first, last):
-            return find(snapshot, scorer, [match.word])[match.word]
+            return find(snapshot, scorer, count_chunks, [match.word])[match.word]
     raise NotFoundError(_not_learned(text, [m.status for m in matches], [m.word for m in learned]))
 
 
@@ -133,18 +148,28 @@ def normal_form(text: str) -> str:
 
 
 def _describe(
-    snapshot: Snapshot, scorer: Scorer, entries: Iterable[VocabularyEntry], newest: vocabulary_queries.Version
+    snapshot: Snapshot,
+    scorer: Scorer,
+    count_chunks: CountChunks,
+    entries: Iterable[VocabularyEntry],
+    newest: vocabulary_queries.Version,
 ) -> list[LearnedWord]:
     rows = [entry.learned for entry in entries if entry.learned is not None]
     since = vocabulary_queries.from_versions(snapshot, [row.word for row in rows], newest.number)
     is_of_this_data = newest.data_checksum == scorer.data_checksum
     names = {reef.id: reef.name for reef in scorer.reefs} if is_of_this_data else {}
-    return [_learned_word(snapshot, row, since[row.word], names) for row in rows]
+    return [_learned_word(snapshot, count_chunks, row, since[row.word], names) for row in rows]
 
 
-def _learned_word(snapshot: Snapshot, row: Row, since: int, names: Mapping[int, str]) -> LearnedWord:
+def _learned_word(
+    snapshot: Snapshot, count_chunks: CountChunks, row: Row, since: int, names: Mapping[int, str]
+) -> LearnedWord:
     users = vocabulary_queries.documents_using(
-        snapshot, row.word, _forms(row.word), is_compound=row.is_compound, limit=DOCUMENTS_PER_WORD
+        snapshot,
+        count_chunks(row.word),
+        _forms(row.word),
+        is_compound=row.is_compound,
+        limit=DOCUMENTS_PER_WORD,
     )
     return LearnedWord(
         word=row.word,

@@ -20,6 +20,7 @@ from shoal.storage.database import Database
 if TYPE_CHECKING:
     from shoal.jobs.ingestion import IngestSession
     from shoal.jobs.stages.contract import Handlers
+    from shoal.search.library_index import IndexCache
 
 SQLITE = "sqlite:///"
 
@@ -51,6 +52,13 @@ class Library:
 
                     self._scorer = lagoon.load(self._lagoon_data_dir)
         return self._scorer
+
+    @functools.cached_property
+    def index(self) -> IndexCache:
+        """The index of the library, for this process."""
+        from shoal.search.library_index import IndexCache
+
+        return IndexCache(self.database)
 
     @functools.cached_property
     def handlers(self) -> Handlers:

@@ -12,7 +12,8 @@ from shoal.storage import topic_statistics
 
 if TYPE_CHECKING:
     from shoal.learning.word_details import LearnedWord, WordPage
-    from shoal.storage.topic_statistics import ReefChunk, WordChunk
+    from shoal.search.word_chunks import WordChunk
+    from shoal.storage.topic_statistics import ReefChunk
 
 
 class Vocabulary:
@@ -30,25 +31,33 @@ class Vocabulary:
         """
         check_page(limit, offset)
         check_characters("q", q or "")
+        self._library.index.prepare()
         with self._database.snapshot() as snapshot:
-            return word_details.list_words(snapshot, self._library.scorer, q=q, limit=limit, offset=offset)
+            count_chunks = self._library.index.of(snapshot).count_by_document
+            return word_details.list_words(
+                snapshot, self._library.scorer, count_chunks, q=q, limit=limit, offset=offset
+            )
 
     def get(self, word: str) -> LearnedWord:
         """One learned word, in any case, in singular or plural.
 
         Raises NotFoundError, which says whether the dictionary has the word, or QueryError.
         """
+        self._library.index.prepare()
         with self._database.snapshot() as snapshot:
+            count_chunks = self._library.index.of(snapshot).count_by_document
             return word_details.find_learned_word(
-                snapshot, self._library.scorer, check_characters("word", word)
+                snapshot, self._library.scorer, count_chunks, check_characters("word", word)
             )
 
     def word_chunks(self, word: str, limit: int) -> Sequence[WordChunk]:
         """The best chunks by BM25 for a word in its normal form, in library order."""
+        from shoal.search.word_chunks import find_word_chunks
+
+        self._library.index.prepare()
         with self._database.snapshot() as snapshot:
-            return topic_statistics.find_word_chunks(
-                snapshot, word, limit, label_threshold=self._label_threshold
-            )
+            library = self._library.index.of(snapshot)
+            return find_word_chunks(snapshot, library, word, limit, label_threshold=self._label_threshold)
 
     def reefs(self) -> dict[str, Any]:
         """The hierarchy of archipelagos, islands and reefs.

@@ -43,7 +43,7 @@ MAX_CANDIDATES = 100
 LIBRARY = """
     SELECT (SELECT COUNT(*) FROM chunks) AS n_chunks,
            (SELECT COALESCE(MAX(id), 0) FROM chunks) AS last_chunk_id,
-           (SELECT COALESCE(MAX(revision), 0) FROM rescored_documents) AS revision
+           (SELECT revision FROM index_state) AS revision
 """
 RANKING_SETTINGS = ("reefs_per_query", "max_query_terms", "learning", "feedback_weight")
 """Settings that a ranking depends on, besides the request."""
@@ -163,7 +163,8 @@ def _candidates(ranking: Ranking, score: str, is_full: bool) -> dict[str, Any]:
     matches = np.flatnonzero(raw > 0)
     first = matches[np.argsort(-raw[matches], kind="stable")][: MAX_CANDIDATES if is_full else 1]
     scored = [
-        [chunk_id, getattr(ranking.of(chunk_id, 0), score)] for chunk_id in ranking.chunk_ids[first].tolist()
+        [chunk_id, getattr(ranking.of(chunk_id, 0), score)]
+        for chunk_id in ranking.library.chunk_ids[first].tolist()
     ]
     entry: dict[str, Any] = {"n": len(matches), "best": scored[0][1] if scored else 0.0}
     return {**entry, "first": scored} if is_full else entry

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shoal.models import FeedbackChunk, QueryReef
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import Matches
+from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
 from shoal.storage.chunk_queries import profiles_of
@@ -54,9 +54,10 @@ class Feedback:
 
 def apply_feedback(
     snapshot: Snapshot,
+    library: LibraryIndex,
     own: Sequence[QueryReef],
     parsed: ParsedQuery,
-    matches: Matches,
+    lexical_scores: NDArray[np.int64],
     *,
     share: float,
     other_data_than: str | None,
@@ -64,13 +65,13 @@ def apply_feedback(
     """Move a query's profile towards that of its feedback chunks, scaled to `share` times the query's own
     length.
 
-    `own` has at least one reef; without one, feedback is not justified. `matches` are those of the query's
-    terms. Chunks scored with data other than that of the checksum `other_data_than` are not used.
+    `own` has at least one reef; without one, feedback is not justified. Chunks scored with data other than
+    that of the checksum `other_data_than` are not used.
     """
-    eligible = _eligible(snapshot, parsed, matches, other_data_than)
-    if not len(eligible.chunk_ids):
+    scores = _eligible(snapshot, library, parsed, lexical_scores, other_data_than)
+    if not scores.any():
         return Feedback((), tuple(own))
-    shares = choose(eligible)
+    shares = choose(library.chunk_ids, scores)
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
     names: dict[int, str] = {}
@@ -89,14 +90,23 @@ def apply_feedback(
     )
 
 
-def choose(matches: Matches, *, n: int = N_FEEDBACK_CHUNKS, steepness: float = STEEPNESS) -> dict[int, float]:
-    """Choose the feedback chunks among the matches; returns their shares by chunk id, adding up to 1."""
-    n = min(n, len(matches.scores))
-    threshold = np.partition(matches.scores, len(matches.scores) - n)[len(matches.scores) - n]
-    places = np.flatnonzero(matches.scores >= threshold)
-    places = places[np.argsort(-matches.scores[places], kind="stable")][:MAX_TIED]
-    weights = (matches.scores[places] / matches.scores[places[0]]) ** steepness
-    return dict(zip(matches.chunk_ids[places].tolist(), (weights / weights.sum()).tolist(), strict=True))
+def choose(
+    chunk_ids: NDArray[np.int64],
+    scores: NDArray[np.int64],
+    *,
+    n: int = N_FEEDBACK_CHUNKS,
+    steepness: float = STEEPNESS,
+) -> dict[int, float]:
+    """Choose the feedback chunks by their scores, some of which are above 0.
+
+    Returns their shares by chunk id, adding up to 1.
+    """
+    n = min(n, len(scores))
+    threshold = max(1, int(np.partition(scores, len(scores) - n)[len(scores) - n]))
+    places = np.flatnonzero(scores >= threshold)
+    places = places[np.lexsort((chunk_ids[places], -scores[places]))][:MAX_TIED]
+    weights = (scores[places] / scores[places[0]]) ** steepness
+    return dict(zip(chunk_ids[places].tolist(), (weights / weights.sum()).tolist(), strict=True))
 
 
 def adapt(
@@ -120,18 +130,21 @@ def adapt(
 
 
 def _eligible(
-    snapshot: Snapshot, parsed: ParsedQuery, matches: Matches, other_data_than: str | None
-) -> Matches:
-    """The matches that meet the query's own conditions, which apply here in every search mode."""
-    is_eligible: NDArray[np.bool_] = np.ones(len(matches.chunk_ids), dtype=np.bool_)
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    parsed: ParsedQuery,
+    lexical_scores: NDArray[np.int64],
+    other_data_than: str | None,
+) -> NDArray[np.int64]:
+    """The scores, without those of chunks that do not meet the query's own conditions. These apply here in
+    every search mode."""
+    scores = lexical_scores
     conditions = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
     if conditions:
-        is_eligible &= conditions.met_by(snapshot, matches.chunk_ids)
+        scores = scores * conditions.met_by(snapshot, library)
     if other_data_than is not None:
-        is_eligible &= ~np.isin(matches.chunk_ids, other_data(snapshot, other_data_than))
-    if is_eligible.all():
-        return matches
-    return Matches(matches.chunk_ids[is_eligible], matches.scores[is_eligible])
+        scores = scores * ~np.isin(library.chunk_ids, other_data(snapshot, other_data_than))
+    return scores
 
 
 def _length(values: Iterable[float]) -> float:

@@ -1,13 +1,12 @@
-"""Filters compiled to SQL: a subquery of the eligible chunks.
+"""Filters: conditions in SQL on the chunks, and terms that a result must or must not contain.
 
-Each filter is one condition on a chunk `c`, so that an explanation can name the filters that a chunk does not
-meet.
+Each filter has a name, so that an explanation can name the filters that a chunk does not meet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 from shoal.errors import QueryError
 from shoal.models import SearchFilters, TagsMatch
 from shoal.scorer import Scorer
-from shoal.search.lexical_ranking import all_of, any_of
-from shoal.search.query_language import ParsedQuery
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import LibraryIndex
+from shoal.search.query_language import ParsedQuery, Term
 from shoal.search.request import N_ARCHIPELAGOS
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.json_text import compact_json
@@ -40,51 +40,54 @@ OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
 
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
 """Names, among the filters, of the conditions that the query itself sets."""
-WITH_TERMS = "c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :{name})"
-CHUNKS_EXCLUDED = "SELECT rowid AS id FROM chunk_fts WHERE chunk_fts MATCH :excluded"
-WITHOUT_TERMS = f"c.id NOT IN ({CHUNKS_EXCLUDED})"
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilters:
-    """Conditions on a chunk `c` by the name of their filter, and their parameters."""
+    """Conditions by the name of their filter.
+
+    by_filter   conditions in SQL on a chunk `c`
+    parameters  of the conditions
+    required    terms that a chunk must contain, by PHRASE and TITLE
+    excluded    terms that it must not contain
+    """
 
     by_filter: Mapping[str, str]
     parameters: Mapping[str, Any]
+    required: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
+    excluded: tuple[Term, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.by_filter)
+        return bool(self.by_filter or self.required or self.excluded)
 
     @property
     def eligible(self) -> str:
-        """A SELECT of the ids of the chunks that meet all conditions."""
+        """A SELECT of the ids of the chunks that meet all conditions in SQL."""
         return "SELECT c.id FROM chunks c WHERE " + " AND ".join(self.by_filter.values())
 
-    def met_by(self, snapshot: Snapshot, chunk_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each of the chunks, whether it meets all conditions."""
-        is_met = np.ones(len(chunk_ids), dtype=np.bool_)
-        others = {name: condition for name, condition in self.by_filter.items() if name != EXCLUDED}
-        if others:
-            is_met &= np.isin(
-                chunk_ids, packed_ids(snapshot, CompiledFilters(others, {}).eligible, self.parameters)
-            )
-        if EXCLUDED in self.by_filter:
-            # Reads the few excluded chunks rather than all others.
-            is_met &= ~np.isin(chunk_ids, packed_ids(snapshot, CHUNKS_EXCLUDED, self.parameters))
+    def met_by(self, snapshot: Snapshot, library: LibraryIndex) -> NDArray[np.bool_]:
+        """Return, for each place of the index, whether its chunk meets all conditions."""
+        is_met = library.is_live.copy()
+        for terms in self.required.values():
+            for found in find_matches(library, terms).values():
+                is_met &= library.joined(found.mask())
+        for found in find_matches(library, self.excluded).values():
+            is_met &= ~library.joined(found.mask())
+        if self.by_filter:
+            is_met &= np.isin(library.chunk_ids, packed_ids(snapshot, self.eligible, self.parameters))
         return is_met
 
     def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> CompiledFilters:
         """Add the conditions of the query: its excluded terms and, if `with_required`, its phrases and title
         terms."""
-        conditions, parameters = dict(self.by_filter), dict(self.parameters)
-        phrases = [term for term in parsed.required if not term.in_title]
-        titles = [term for term in parsed.required if term.in_title]
-        for name, terms in ((PHRASE, phrases), (TITLE, titles)):
-            if terms and with_required:
-                conditions[name], parameters[name] = WITH_TERMS.format(name=name), all_of(terms)
-        if parsed.excluded:
-            conditions[EXCLUDED], parameters[EXCLUDED] = WITHOUT_TERMS, any_of(parsed.excluded)
-        return CompiledFilters(conditions, parameters)
+        required = {}
+        if with_required:
+            by_place = (
+                (PHRASE, tuple(term for term in parsed.required if not term.in_title)),
+                (TITLE, tuple(term for term in parsed.required if term.in_title)),
+            )
+            required = {name: terms for name, terms in by_place if terms}
+        return CompiledFilters(self.by_filter, self.parameters, required, parsed.excluded)
 
     def and_current_data(self, data_checksum: str) -> CompiledFilters:
         """Add the condition that the chunk was scored with the lagoon data of this checksum."""

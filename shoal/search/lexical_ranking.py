@@ -1,73 +1,67 @@
-"""The lexical signal: BM25 over title, headings and text, from SQLite's full-text index.
+"""The lexical signal: BM25F over text, headings and title, for the words of a query and their neighbours.
 
-The index holds Porter stems, without case and diacritics. All matches are fetched, not only the best: finding
-the best requires the BM25 of every match anyway. All matches as one row of two long texts cost no more than
-the best thousand as rows (docs/search.md). So the ranking is exact at any depth.
+A chunk's score is the sum over the query's terms of its BM25F and half of that of the block of chunks around
+it, times the square root of the term's frequency in the query; and PAIR_SHARE of the BM25 of each pair of
+words that are neighbours in the query and in the text. `benchmarks/lexical_ranking.py` compares formulas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.search.query_language import Term
-from shoal.storage.database import Snapshot
-from shoal.storage.packed_columns import packed_columns
+from shoal.index import lexical
+from shoal.index.lexical import WeightedTerm
+from shoal.index.matching import EVERYWHERE, TEXT, TITLE, IndexTerm, Matches, find
+from shoal.search.library_index import LibraryIndex
+from shoal.search.query_language import ParsedQuery, Term, stems_of
 
-TITLE_WEIGHT = 2.0
-HEADINGS_WEIGHT = 1.5
-TEXT_WEIGHT = 1.0
-"""Weight of each column in BM25."""
+UNIT = lexical.UNIT
+"""Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal."""
+PAIR_SHARE = 0.2
 
-UNIT = 1_000_000_000_000
-"""Scores are whole multiples of 1 / UNIT, so that equal scores compare as equal. The unit is this small
-because SQLite's BM25 of a word in most chunks is about a millionth, and still distinguishes chunks."""
-
-# The score of every match, at least 1. SQLite's rank is the negative BM25.
-MATCHES = f"""
-    SELECT group_concat(rowid), group_concat(MAX(1, CAST(ROUND(-rank * {UNIT}) AS INTEGER)))
-    FROM chunk_fts
-    WHERE chunk_fts MATCH :expression AND rank MATCH :weights
-"""
+_IN_TITLE = frozenset({TITLE})
+_IN_TEXT = frozenset({TEXT})
 
 
-class Matches(NamedTuple):
-    """The chunks that match.
-
-    chunk_ids  i64 (n,), ascending
-    scores     i64 (n,): BM25 in units of `UNIT`, at least 1
-    """
-
-    chunk_ids: NDArray[np.int64]
-    scores: NDArray[np.int64]
+def find_matches(library: LibraryIndex, terms: Sequence[Term]) -> dict[Term, Matches]:
+    """Look up which chunks contain each term, in any inflection."""
+    wanted = [IndexTerm(stems_of(term.tokens), _IN_TITLE if term.in_title else EVERYWHERE) for term in terms]
+    return dict(zip(terms, find(library.index, wanted), strict=True))
 
 
-NO_MATCHES = Matches(np.empty(0, np.int64), np.empty(0, np.int64))
+def score_chunks(
+    library: LibraryIndex, parsed: ParsedQuery, matches: Mapping[Term, Matches]
+) -> NDArray[np.int64]:
+    """Return the score of every chunk, in units of 1 / UNIT; 0 for a chunk without a term of the query."""
+    return library.joined(lexical.scores(library.index, weighted_terms(library, parsed, matches)))
 
 
-def match_scores(snapshot: Snapshot, terms: Sequence[Term]) -> Matches:
-    """Return the BM25 of every chunk that contains any of the terms."""
-    if not terms:
-        return NO_MATCHES
-    weights = f"bm25({TITLE_WEIGHT}, {HEADINGS_WEIGHT}, {TEXT_WEIGHT})"
-    parameters = {"expression": any_of(terms), "weights": weights}
-    return Matches(*packed_columns(snapshot, MATCHES, parameters))
+def weighted_terms(
+    library: LibraryIndex, parsed: ParsedQuery, matches: Mapping[Term, Matches]
+) -> list[WeightedTerm]:
+    """Return the terms that add to a score: those of the query, and its pairs of neighbouring words."""
+    weighted = [
+        WeightedTerm(found, math.sqrt(parsed.frequencies.get(term, 1)), has_context=True)
+        for term, found in matches.items()
+        if found.n_chunks
+    ]
+    pairs = [
+        IndexTerm(stems_of(pair.tokens), _IN_TEXT)
+        for pair in parsed.pairs
+        if all(_is_present(matches, token) for token in pair.tokens)
+    ]
+    weighted += [
+        WeightedTerm(found, PAIR_SHARE, has_context=False)
+        for found in find(library.index, pairs)
+        if found.n_chunks
+    ]
+    return weighted
 
 
-def any_of(terms: Iterable[Term], columns: str = "") -> str:
-    """Return a full-text expression for chunks that contain any of the terms, in `columns` or anywhere."""
-    return " OR ".join(expression(term, columns) for term in terms)
-
-
-def all_of(terms: Iterable[Term]) -> str:
-    """Return a full-text expression for chunks that contain all of the terms."""
-    return " AND ".join(expression(term) for term in terms)
-
-
-def expression(term: Term, columns: str = "") -> str:
-    """Return a full-text expression for one term. Tokens have no characters that need escaping."""
-    column = "title" if term.in_title else columns
-    return f'{{{column}}} : "{term.text}"' if column else f'"{term.text}"'
+def _is_present(matches: Mapping[Term, Matches], token: str) -> bool:
+    found = matches.get(Term((token,)))
+    return found is not None and found.n_chunks > 0

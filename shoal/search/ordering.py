@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,23 +12,21 @@ FIRST_DEPTH = 200
 DEPTH_FACTOR = 16
 """Growth of the depth per round when a round yields too few results."""
 
-DocumentsOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-
 
 @dataclass(frozen=True)
 class Order:
     """Chunks with a sort key each.
 
-    chunk_ids     i64 (n,), ascending
+    chunk_ids     i64 (n,)
+    document_ids  i64 (n,)
     keys          f64 (n,)
     is_result     bool (n,): whether the chunk may be a result
-    documents_of  maps ids of these chunks to document ids
     """
 
     chunk_ids: NDArray[np.int64]
+    document_ids: NDArray[np.int64]
     keys: NDArray[np.float64]
     is_result: NDArray[np.bool_]
-    documents_of: DocumentsOf
 
     def first(self, n: int, max_per_document: int | None) -> NDArray[np.int64]:
         """Return the places of the first `n` results, best first. Sorts only as many chunks as necessary."""
@@ -40,13 +37,11 @@ class Order:
         while True:
             if depth < len(keys):
                 threshold = np.partition(keys, len(keys) - depth)[len(keys) - depth]
-                candidates = np.flatnonzero(keys >= threshold)
+                candidates = eligible[keys >= threshold]
             else:
-                candidates = np.arange(len(keys))
-            # A stable sort keeps equal keys in the order of their ids.
-            places = eligible[candidates[np.argsort(-keys[candidates], kind="stable")]]
-            documents = self.documents_of(self.chunk_ids[places])
-            results = places[_places_in_document(documents) < limit][:n]
+                candidates = eligible
+            places = candidates[np.lexsort((self.chunk_ids[candidates], -self.keys[candidates]))]
+            results: NDArray[np.int64] = places[_places_in_document(self.document_ids[places]) < limit][:n]
             if len(results) == n or len(places) == len(eligible):
                 return results
             depth *= DEPTH_FACTOR
@@ -60,12 +55,11 @@ class Order:
         """
         key = self.keys[place]
         ahead = np.flatnonzero((self.is_result if among is None else among) & (self.keys >= key))
-        ahead = ahead[(self.keys[ahead] > key) | (ahead < place)]
+        ahead = ahead[(self.keys[ahead] > key) | (self.chunk_ids[ahead] < self.chunk_ids[place])]
         if max_per_document is None:
             return 1 + len(ahead)
-        documents, counts = np.unique(self.documents_of(self.chunk_ids[ahead]), return_counts=True)
-        own = self.documents_of(self.chunk_ids[[place]])[0]
-        if counts[documents == own].sum() >= max_per_document:
+        documents, counts = np.unique(self.document_ids[ahead], return_counts=True)
+        if counts[documents == self.document_ids[place]].sum() >= max_per_document:
             return None
         return 1 + int(np.minimum(counts, max_per_document).sum())
 

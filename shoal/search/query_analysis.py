@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for
 from shoal.models import QueryInfo, QueryReef, SearchMode
 from shoal.scorer import Scorer
 from shoal.search.feedback import Feedback, apply_feedback
 from shoal.search.fusion import LOW_TRUST, PRESETS, Weights, choose_weights, trust
-from shoal.search.lexical_ranking import Matches, match_scores
+from shoal.search.lexical_ranking import find_matches, score_chunks
+from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import format_term
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
@@ -46,7 +51,8 @@ class AnalyzedQuery:
     scorer           knows the learned words of the query
     weights          of the signals, adding up to 1; all 0 if there is nothing to search for
     other_data       checksum of the scorer's data if some chunks were scored with other data, else None
-    matches          of the query's terms, if already looked up
+    matches          the chunks that contain each of the query's terms
+    lexical_scores   of all chunks, if already computed
     feedback         pseudo-relevance feedback; None if it is not applied
     term_statistics  how many chunks contain each of the query's terms
     """
@@ -57,7 +63,8 @@ class AnalyzedQuery:
     weights: Weights
     other_data: str | None
     warnings: tuple[str, ...]
-    matches: Matches | None = None
+    matches: Mapping[Term, Matches] = field(default_factory=dict)
+    lexical_scores: NDArray[np.int64] | None = None
     feedback: Feedback | None = None
     term_statistics: TermStatistics = NO_STATISTICS
 
@@ -78,7 +85,7 @@ class AnalyzedQuery:
 
 
 def analyze_query(
-    snapshot: Snapshot, scorer: Scorer, settings: Settings, request: SearchRequest
+    snapshot: Snapshot, library: LibraryIndex, scorer: Scorer, settings: Settings, request: SearchRequest
 ) -> AnalyzedQuery:
     """Analyze a query in the state of the library that will be searched."""
     parsed = parse_query(request.query, max_words=settings.max_query_terms)
@@ -89,19 +96,26 @@ def analyze_query(
     )
     by_reefs = request.mode is not SearchMode.lexical
     other_data = scorer.data_checksum if by_reefs and any_other_data(snapshot, scorer.data_checksum) else None
-    term_statistics = find_term_statistics(snapshot, parsed.terms)
+    matches = find_matches(library, parsed.terms)
+    term_statistics = find_term_statistics(library, matches)
     warnings = _warnings(parsed, profile, request, weights, term_statistics)
     if other_data is not None:
         n = count_other_data(snapshot, other_data)
         passages = "passage was" if n == 1 else "passages were"
         found = "not found" if request.mode is SearchMode.reef else "found by words only, and without labels"
         warnings.append(f"{n:,} {passages} scored with other scorer data: {found}, until a rescore")
-    matches, feedback = None, None
+    lexical_scores, feedback = None, None
     share = settings.feedback_weight if settings.learning else 0.0
     if by_reefs and profile.reefs and share:
-        matches = match_scores(snapshot, term_statistics.present)
+        lexical_scores = score_chunks(library, parsed, matches)
         feedback = apply_feedback(
-            snapshot, profile.reefs, parsed, matches, share=share, other_data_than=other_data
+            snapshot,
+            library,
+            profile.reefs,
+            parsed,
+            lexical_scores,
+            share=share,
+            other_data_than=other_data,
         )
     return AnalyzedQuery(
         parsed,
@@ -111,6 +125,7 @@ def analyze_query(
         other_data,
         tuple(warnings),
         matches,
+        lexical_scores,
         feedback,
         term_statistics,
     )

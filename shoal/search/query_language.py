@@ -17,16 +17,14 @@ The number of words searched for, including those of phrases and compounds, is l
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import Stemmer
-
-from lagoon.tokens import STOP_WORDS, is_stop_word, without_clitic
+from lagoon.tokens import STOP_WORDS, is_stop_word, normalise, tokenise, without_clitic
+from shoal.index.terms import Terms
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
@@ -50,8 +48,12 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKS = ("Mn", "Mc", "Me")
+_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_PART_OF_TOKEN = re.compile("[^'’ʼ.]+")
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
+
+TERMS = Terms()
+"""The terms of this process; their cache is worth sharing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class ParsedQuery:
     n_not_excluded  number of terms beyond a limit, which are not excluded
     is_cut          whether a phrase has more words than are searched for
     is_text         whether the query is so long that operators count as plain text
+    frequencies     how often each term that is a plain word occurs
+    pairs           distinct neighbouring words of the query as typed, with no stop word between them
     """
 
     about: str
@@ -88,6 +92,8 @@ class ParsedQuery:
     n_not_excluded: int = 0
     is_cut: bool = False
     is_text: bool = False
+    frequencies: Mapping[Term, int] = field(default_factory=dict)
+    pairs: tuple[Term, ...] = ()
 
 
 def parse_query(query: str, *, max_words: int) -> ParsedQuery:
@@ -96,7 +102,7 @@ def parse_query(query: str, *, max_words: int) -> ParsedQuery:
     Raises nothing; takes time linear in the length of the query.
     """
     about = list(query)
-    words: list[Term] = []
+    words: list[list[Term]] = []  # of each piece of the query; none for a stop word or an operator
     required: list[Term] = []
     excluded: list[Term] = []
     n_plain = 0
@@ -115,17 +121,19 @@ def parse_query(query: str, *, max_words: int) -> ParsedQuery:
             if in_title:
                 _blank(about, piece.start("title"), piece.end("title"))
         else:
-            words += _words(text, tokens)
+            words.append(list(_words(text, tokens)))
             n_plain += len(tokens)
+            continue
+        words.append([])
     if n_plain > MAX_WORDS_WITH_OPERATORS and (required or excluded):
-        plain = [term for text in query.split() for term in _words(text, tuple(tokens_of(text)))]
+        plain = [list(_words(text, tuple(tokens_of(text)))) for text in query.split()]
         return _parsed(query, plain, [], [], max_words, is_text=True)
     return _parsed("".join(about), words, required, excluded, max_words)
 
 
 def _parsed(
     about: str,
-    words: list[Term],
+    pieces: list[list[Term]],
     required: list[Term],
     excluded: list[Term],
     max_words: int,
@@ -133,6 +141,7 @@ def _parsed(
     is_text: bool = False,
 ) -> ParsedQuery:
     longest = min(MAX_PHRASE_WORDS, max_words)
+    words = list(itertools.chain.from_iterable(pieces))
     all_required = _distinct(_shortened(required, longest))
     all_excluded = _distinct(_shortened(excluded, longest))
     limited = _limit_phrases(all_required)
@@ -148,7 +157,28 @@ def _parsed(
         n_not_excluded=len(all_excluded) - len(limited_excluded),
         is_cut=any(len(term.tokens) > longest for term in (*required, *words, *excluded)),
         is_text=is_text,
+        frequencies=_frequencies(terms, words),
+        pairs=tuple(_pairs(terms, pieces)),
     )
+
+
+def _frequencies(terms: Sequence[Term], words: Sequence[Term]) -> dict[Term, int]:
+    """How often each of the terms occurs among the words, in any inflection."""
+    counts = Counter(stems_of(word.tokens) for word in words)
+    return {term: max(1, counts[stems_of(term.tokens)]) for term in terms}
+
+
+def _pairs(terms: Sequence[Term], pieces: Iterable[Sequence[Term]]) -> Iterator[Term]:
+    """Yield the neighbouring words that are terms, in their first spelling."""
+    spelling = {stems_of(term.tokens): term for term in terms if len(term.tokens) == 1 and not term.in_title}
+    pairs: dict[tuple[str, ...], Term] = {}
+    # A piece of several words, such as "well-known", holds neighbours too.
+    by_piece = [[spelling.get(stems_of(word.tokens)) for word in piece] or [None] for piece in pieces]
+    for first, second in itertools.pairwise(itertools.chain.from_iterable(by_piece)):
+        if first is not None and second is not None and first != second:
+            pair = Term((*first.tokens, *second.tokens))
+            pairs.setdefault(stems_of(pair.tokens), pair)
+    yield from pairs.values()
 
 
 def _shortened(terms: Iterable[Term], longest: int) -> Iterator[Term]:
@@ -171,36 +201,25 @@ def _first_words(terms: Sequence[Term], max_words: int) -> tuple[Term, ...]:
 
 
 def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
-    """Return the stems of tokens as the full-text index has them: without case, diacritics and inflection."""
-    return tuple(_stemmer().stemWords([folded(token) for token in tokens]))
+    """Return the stem of each token as the index has it: without case, diacritics and inflection."""
+    return tuple(next(iter(terms), "") for terms in TERMS.of_forms([folded(token) for token in tokens]))
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the runs of letters and digits in a text, with the marks on them."""
-    tokens: list[str] = []
-    start = None
-    for i, character in enumerate(text):
-        if character.isalnum() or (start is not None and unicodedata.category(character) in _MARKS):
-            start = i if start is None else start
-        elif start is not None:
-            tokens.append(text[start:i])
-            start = None
-    return tokens if start is None else [*tokens, text[start:]]
+    """Return the tokens of a text as written: runs of letters and digits, with the marks on them.
+
+    They are the tokens of the index (`shoal.index.terms`).
+    """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text)
+    stream = tokenise(text)
+    spans = zip(stream.starts.tolist(), stream.ends.tolist(), strict=True)
+    return [part for start, end in spans for part in _PART_OF_TOKEN.findall(text[start:end])]
 
 
 def folded(token: str) -> str:
     """Return a token in lower case, without diacritics."""
-    if token.isascii():
-        return token.lower()
-    # By character: normalizing the whole token sorts its marks, which takes time quadratic in their number.
-    decomposed = (part for character in token.lower() for part in unicodedata.normalize("NFD", character))
-    return "".join(part for part in decomposed if not unicodedata.category(part).startswith("M"))
-
-
-@functools.cache
-def _stemmer() -> Stemmer.Stemmer:
-    # Without its cache, which is not thread-safe.
-    return Stemmer.Stemmer("porter", 0)
+    return token.lower() if token.isascii() else normalise(token)
 
 
 def _words(text: str, tokens: tuple[str, ...]) -> Iterator[Term]:

@@ -14,6 +14,7 @@ from shoal.models import Label, MatchedTerm, Scores, SearchMode, SearchResult, S
 from shoal.scorer import Scorer
 from shoal.search.field_boost import matching_tags
 from shoal.search.highlights import find_highlights, make_highlighter, read_words
+from shoal.search.library_index import LibraryIndex
 from shoal.search.matched_terms import ChunkTexts, find_matched_terms
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
@@ -41,6 +42,7 @@ PROFILES = "SELECT c.id, c.profile FROM chunks c WHERE c.id IN ({ids}) AND +c.da
 
 def build_results(
     snapshot: Snapshot,
+    library: LibraryIndex,
     ranked: Sequence[Ranked],
     analyzed_query: AnalyzedQuery,
     request: SearchRequest,
@@ -72,7 +74,7 @@ def build_results(
         else [None] * len(ranked)
     )
     labels = profiles_of(snapshot, chunk_ids).labels(label_threshold)
-    coverage = analyzed_query.term_statistics.term_coverage(snapshot, chunk_ids)
+    coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
     texts = [row["text"] for row in in_order]
     words = read_words(texts)
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)

@@ -14,7 +14,7 @@ from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog, complete_entry, make_entry
 from shoal.search.filter_warnings import find_filter_warnings
 from shoal.search.filters import CompiledFilters, compile_filters
-from shoal.search.postings import PostingsCache
+from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import IN_NO_PASSAGE, AnalyzedQuery, analyze_query, join_terms
 from shoal.search.ranking import Ranking, rank
 from shoal.search.relevance import LIKELY
@@ -31,7 +31,7 @@ def answer(
     scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
-    postings_cache: PostingsCache,
+    index_cache: IndexCache,
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
@@ -41,7 +41,7 @@ def answer(
     Raises QueryError for a filter on a reef or island that does not exist.
     """
     response, _ = answer_and_inspect(
-        database, scorer, settings, request, postings_cache, lambda *_: None, trace_id=trace_id, audit=audit
+        database, scorer, settings, request, index_cache, lambda *_: None, trace_id=trace_id, audit=audit
     )
     return response
 
@@ -51,26 +51,31 @@ def answer_and_inspect(
     scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
-    postings_cache: PostingsCache,
-    inspect: Callable[[Snapshot, AnalyzedQuery], Inspected],
+    index_cache: IndexCache,
+    inspect: Callable[[Snapshot, LibraryIndex, AnalyzedQuery], Inspected],
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
 ) -> tuple[SearchResponse, Inspected]:
     """Run a search like `answer`, and return the response with what `inspect` returns.
 
-    `inspect` gets the snapshot that was searched and the analyzed query; its time is not part of `took_ms`.
+    `inspect` gets the snapshot that was searched, its index and the analyzed query; its time is not part of
+    `took_ms`.
     """
     started = time.perf_counter()
     compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
+    index_cache.prepare()
     with database.snapshot() as snapshot:
-        analyzed_query = analyze_query(snapshot, scorer, settings, request)
-        ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, postings_cache)
+        library = index_cache.of(snapshot)
+        analyzed_query = analyze_query(snapshot, library, scorer, settings, request)
+        ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
         is_met = bool(ranking.order.is_result.any())
         analyzed_query = with_filter_warnings(snapshot, analyzed_query, request, is_met=is_met)
         last = request.offset + request.top_k
         ranked = ranking.first(last, request.max_per_document)[request.offset :]
-        results = build_results(snapshot, ranked, analyzed_query, request, scorer, settings.label_threshold)
+        results = build_results(
+            snapshot, library, ranked, analyzed_query, request, scorer, settings.label_threshold
+        )
         if request.offset == 0:
             analyzed_query = with_relevance_warning(analyzed_query, results)
         is_kept = [result.relevance >= request.min_relevance for result in results]
@@ -81,7 +86,7 @@ def answer_and_inspect(
             else None
         )
         took_ms = milliseconds_since(started)
-        inspected = inspect(snapshot, analyzed_query)
+        inspected = inspect(snapshot, library, analyzed_query)
     response = SearchResponse(
         results=results,
         query_info=analyzed_query.info,
@@ -121,18 +126,18 @@ def with_relevance_warning(analyzed_query: AnalyzedQuery, results: Sequence[Sear
 
 def rank_for(
     snapshot: Snapshot,
+    library: LibraryIndex,
     analyzed_query: AnalyzedQuery,
     compiled_filters: CompiledFilters,
     request: SearchRequest,
-    postings_cache: PostingsCache,
 ) -> Ranking:
     """Rank the library for a search, independent of the requested page."""
     with_required = request.mode is not SearchMode.reef
     return rank(
         snapshot,
+        library,
         analyzed_query,
         compiled_filters.and_of_query(analyzed_query.parsed, with_required=with_required),
-        postings_cache.of(snapshot),
         mode=request.mode,
         fusion=request.fusion,
     )

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from shoal.errors import NotFoundError
 from shoal.models import QueryReef
 from shoal.search.filters import CompiledFilters
+from shoal.search.library_index import IndexCache
 from shoal.search.ordering import Order
-from shoal.search.postings import PostingsCache
-from shoal.search.ranking import documents_lookup, reef_overlaps
+from shoal.search.reef_ranking import UNIT, overlaps
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot, listed
-from shoal.storage.profiles import MILLIONTHS
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
 OTHER_DOCUMENTS = "c.document_id <> :own_document"
@@ -48,7 +47,7 @@ class SimilarChunk:
 
 def similar(
     database: Database,
-    postings_cache: PostingsCache,
+    index_cache: IndexCache,
     chunk_id: int,
     *,
     top_k: int,
@@ -59,6 +58,7 @@ def similar(
 
     Leaves out chunks scored with other lagoon data. Raises NotFoundError.
     """
+    index_cache.prepare()
     with database.snapshot() as snapshot:
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
@@ -72,13 +72,13 @@ def similar(
             {"other_documents": OTHER_DOCUMENTS}, {"own_document": chunk["document_id"]}
         )
         compiled_filters = other_documents.and_current_data(chunk["data_checksum"])
-        postings = postings_cache.of(snapshot)
-        overlaps = reef_overlaps(snapshot, profile, postings)
-        is_result = (overlaps.n_shared > 0) & compiled_filters.met_by(snapshot, overlaps.chunk_ids)
-        keys = overlaps.overlaps.astype(np.float64)
-        order = Order(overlaps.chunk_ids, keys, is_result, documents_lookup(snapshot, postings))
+        library = index_cache.of(snapshot)
+        found = overlaps(library, profile)
+        is_result = (found.n_shared > 0) & compiled_filters.met_by(snapshot, library)
+        keys = found.overlaps.astype(np.float64)
+        order = Order(library.chunk_ids, library.document_ids, keys, is_result)
         places = order.first(top_k, max_per_document=1)
-        return _describe(snapshot, overlaps.chunk_ids[places], overlaps.overlaps[places], label_threshold)
+        return _describe(snapshot, library.chunk_ids[places], found.overlaps[places], label_threshold)
 
 
 def _describe(
@@ -97,7 +97,7 @@ def _describe(
             end_line=row["end_line"],
             top_reef_name=row["top_reef_name"],
             beginning=row["beginning"],
-            similarity=round(min(1.0, overlap / MILLIONTHS**2), 4),
+            similarity=round(min(1.0, overlap / UNIT), 4),
         )
         for chunk_id, overlap in zip(chunk_ids.tolist(), overlaps.tolist(), strict=True)
         for row in (rows[chunk_id],)

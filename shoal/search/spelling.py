@@ -14,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from shoal.search.inflections import find_inflections
-from shoal.search.lexical_ranking import expression
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import MAX_PHRASE_WORDS, Term, folded, stems_of, tokens_of
-from shoal.storage.database import Snapshot
+from shoal.storage.database import Snapshot, listed
 
 MAX_SUGGESTIONS = 3
 """Most suggestions for a word."""
@@ -27,14 +28,14 @@ has thousands of candidates."""
 CHUNKS_READ = 100
 """Chunks of a stem in which its forms are looked for."""
 
-COUNT_WITH_WORD = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH :word"
-HAS_WORD = "SELECT 1 FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT 1"
-WITH_WORD = f"""
-    SELECT title, headings, text FROM chunk_fts WHERE chunk_fts MATCH :word LIMIT {CHUNKS_READ}
+TEXTS_OF = """
+    SELECT d.title, s.path, c.text
+    FROM chunks c JOIN documents d ON d.id = c.document_id JOIN sections s ON s.id = c.section_id
+    WHERE c.id IN ({ids})
 """
 
 
-def suggest(word: str, snapshot: Snapshot) -> tuple[str, ...]:
+def suggest(word: str, snapshot: Snapshot, library: LibraryIndex) -> tuple[str, ...]:
     """Return suggestions for an unknown word in its normal form: words of the library, those in most chunks
     first.
 
@@ -46,23 +47,31 @@ def suggest(word: str, snapshot: Snapshot) -> tuple[str, ...]:
     candidates = sorted(one_edit_away(word), key=lambda candidate: (len(candidate), candidate))
     for candidate, stem in zip(candidates, stems_of(candidates), strict=True):
         by_stem[stem].append(candidate)
-    counted = [
-        (-count_chunks(snapshot, forms[0]), forms)
-        for forms in by_stem.values()
-        if snapshot.first(HAS_WORD, {"word": f'"{forms[0]}"'}) is not None
-    ]
-    standing = (_first_in_library(forms, snapshot) for _, forms in sorted(counted))
-    return tuple(itertools.islice(filter(None, standing), MAX_SUGGESTIONS))
+    matches = find_matches(library, [Term((forms[0],)) for forms in by_stem.values()])
+    counted = sorted(
+        (
+            (-found.n_chunks, forms, found)
+            for forms, found in zip(by_stem.values(), matches.values(), strict=True)
+        ),
+        key=lambda each: each[:2],
+    )
+    in_library = (
+        _first_in_library(forms, found.first_chunks(CHUNKS_READ).tolist(), snapshot)
+        for n_chunks, forms, found in counted
+        if n_chunks
+    )
+    return tuple(itertools.islice(filter(None, in_library), MAX_SUGGESTIONS))
 
 
-def _first_in_library(forms: Sequence[str], snapshot: Snapshot) -> str | None:
+def _first_in_library(forms: Sequence[str], chunk_ids: Sequence[int], snapshot: Snapshot) -> str | None:
     """The first of some forms with one stem that is in the library, else the shortest inflection that is.
 
-    The index has stems only, so the texts are read.
+    The index has stems only, so the texts of some chunks with the stem are read.
     """
+    ids, parameters = listed("id", chunk_ids)
     words = {
         folded(token)
-        for row in snapshot.rows(WITH_WORD, {"word": f'"{forms[0]}"'})
+        for row in snapshot.rows(TEXTS_OF.format(ids=ids), parameters)
         for text in row
         for token in tokens_of(text)
     }
@@ -70,12 +79,11 @@ def _first_in_library(forms: Sequence[str], snapshot: Snapshot) -> str | None:
     return next((form for form in (*forms, *inflections) if form in words), None)
 
 
-def count_chunks(snapshot: Snapshot, words: str) -> int:
+def count_chunks(library: LibraryIndex, words: str) -> int:
     """Count the chunks with these words side by side, in any inflection; only the first MAX_PHRASE_WORDS
     count."""
     term = Term(tuple(tokens_of(words)[:MAX_PHRASE_WORDS]))
-    count: int = snapshot.value(COUNT_WITH_WORD, {"word": expression(term)})
-    return count
+    return find_matches(library, [term])[term].n_chunks
 
 
 def one_edit_away(word: str) -> set[str]:

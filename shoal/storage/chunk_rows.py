@@ -1,4 +1,4 @@
-"""Writing the rows that belong to a document: sections, chunks with their profiles, and full-text rows.
+"""Writing the rows that belong to a document: sections, and chunks with their profiles.
 
 The rows of several documents are written together, because for short documents most of the time is the
 overhead of the statements. No function here begins or ends a transaction.
@@ -13,6 +13,7 @@ from typing import Any
 
 from shoal.models import Chunk, ScoredDocument, Section
 from shoal.storage.database import Transaction, listed
+from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
 
@@ -34,12 +35,6 @@ INSERT_CHUNK = """
                         top_reef_name, top_reef_probability, arch_score_0, arch_score_1, arch_score_2,
                         arch_score_3, norm, profile, vocabulary_version, data_checksum)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-# The full-text index stores no text itself, so the statement supplies the text to add.
-INDEX_TEXTS = """
-    INSERT INTO chunk_fts (rowid, title, headings, text)
-    SELECT chunk_id, title, headings, text FROM chunk_texts
-    WHERE document_id IN ({documents}) ORDER BY chunk_id
 """
 # Observations of a text count while its document is stored. The last condition matches a partial index.
 COUNT_OBSERVED = """
@@ -79,7 +74,7 @@ def write_parts(
         [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
     )
     write_reefs(transaction, (scored for _, scored in documents))
-    run(INDEX_TEXTS)
+    note_changes(transaction, [document_id for document_id, _ in documents])
     run(COUNT_OBSERVED)
 
 

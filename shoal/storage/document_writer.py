@@ -1,6 +1,6 @@
 """Writing documents: insert, replace, rescore, tag and delete, inside the caller's transaction.
 
-A document's rows (tags, sections, chunks, full-text rows) appear together when the caller commits, or not at
+A document's rows (tags, sections, chunks) appear together when the caller commits, or not at
 all. No function here begins or ends a transaction.
 """
 
@@ -14,6 +14,7 @@ from shoal.errors import DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.database import Snapshot, Transaction, listed
+from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
 
@@ -63,18 +64,11 @@ UPDATE_SCORES = """
     WHERE id = ?
 """
 UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WHERE id = ?"
-FORGET_RESCORED = "DELETE FROM rescored_documents WHERE document_id = :document_id"
-NOTE_RESCORED = "INSERT INTO rescored_documents (document_id) VALUES (:document_id)"
 UPDATE_COVERAGE = """
     UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
 """
 REPORT = "SELECT report FROM documents WHERE id = :document_id"
 
-# The full-text index stores no text itself, so the statement supplies the text to remove.
-FORGET_TEXTS = """
-    INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
-    SELECT 'delete', chunk_id, title, headings, text FROM chunk_texts WHERE document_id = :document_id
-"""
 # Foreign keys cascade to chunks.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
 REPLACE_DOCUMENT = """
@@ -151,14 +145,11 @@ def replace_document(
     if existing not in (None, document_id):
         raise DuplicateContentError(existing)
     key = {"document_id": document_id}
-    for statement in (DISCOUNT_OBSERVED, FORGET_TEXTS, DELETE_SECTIONS, DELETE_TAGS):
+    for statement in (DISCOUNT_OBSERVED, DELETE_SECTIONS, DELETE_TAGS):
         transaction.execute(statement, key)
     transaction.execute(REPLACE_DOCUMENT, {**_document_row(scored, now), **key})
     transaction.write_many(INSERT_TAG, [(document_id, tag) for tag in scored.draft.tags])
     write_parts(transaction, [(document_id, scored)], [kept])
-    # Kept chunks have new scores.
-    for statement in (FORGET_RESCORED, NOTE_RESCORED):
-        transaction.execute(statement, key)
 
 
 def rescore_chunks(
@@ -191,8 +182,7 @@ def rescore_chunks(
         UPDATE_SCORES,
         [(*score_columns(chunk), vocabulary_version, data_checksum, chunk_id) for chunk_id, chunk in changed],
     )
-    for statement in (FORGET_RESCORED, NOTE_RESCORED):
-        transaction.execute(statement, {"document_id": document_id})
+    note_changes(transaction, [document_id])
 
 
 def update_coverage(
@@ -276,8 +266,10 @@ def delete_document(transaction: Transaction, document_id: int) -> bool:
     """Delete a document with all its rows; False if it does not exist. Its ids are never reused."""
     key = {"document_id": document_id}
     transaction.execute(DISCOUNT_OBSERVED, key)
-    transaction.execute(FORGET_TEXTS, key)
-    return bool(transaction.execute(DELETE_DOCUMENT, key))
+    if not transaction.execute(DELETE_DOCUMENT, key):
+        return False
+    note_changes(transaction, [document_id], deleted=True)
+    return True
 
 
 def summary(snapshot: Snapshot, document_id: int) -> tuple[str, int, tuple[str, ...]]:

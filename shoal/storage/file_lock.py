@@ -27,13 +27,34 @@ def alone(database: Path, what: str) -> Iterator[None]:
         file.close()
 
 
-def _locked(database: Path, path: Path) -> IO[str]:
+@contextlib.contextmanager
+def alone_if_free(database: Path, what: str) -> Iterator[bool]:
+    """Hold the exclusive lock for the operation `what`, or yield False at once if another process or thread
+    holds it. Raises ReadOnlyDatabaseError."""
+    path = database.with_name(f"{database.name}.{what}-lock")
+    try:
+        file = _locked(database, path, fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(database: Path, path: Path, flags: int = 0) -> IO[str]:
     while True:
         try:
             file = path.open("w")
         except OSError as error:
             raise ReadOnlyDatabaseError(database) from error
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | flags)
+        except BlockingIOError:
+            file.close()
+            raise
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file

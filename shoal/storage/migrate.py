@@ -17,7 +17,7 @@ from shoal.errors import DiskFullError, SchemaError
 from shoal.storage.database import Database
 from shoal.storage.file_lock import alone
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 PREPARED = "0010"
 """The revision whose migration prepares its data in short transactions."""

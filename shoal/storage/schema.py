@@ -14,7 +14,14 @@ from shoal.storage.totals import TABLES
 PARTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name"
 TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
 
-DERIVED = ("chunk_fts", "reefs", "ranks", "all_bytes", *(totals.table for totals in TABLES))
+DERIVED = (
+    "index_",
+    "changed_documents",
+    "reefs",
+    "ranks",
+    "all_bytes",
+    *(totals.table for totals in TABLES),
+)
 """Tables whose content can be made again; also prefixes of the names of their shadow tables."""
 
 Part = tuple[str, str, str]

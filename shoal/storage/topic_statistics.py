@@ -1,5 +1,4 @@
-"""Topic statistics of a library: the main reefs of documents, the best chunks of a reef or word, frequent
-tags."""
+"""Topic statistics of a library: the main reefs of documents, the best chunks of a reef, frequent tags."""
 
 from __future__ import annotations
 
@@ -38,17 +37,6 @@ CHUNKS_OF_REEF = """
     JOIN documents d ON d.id = c.document_id
     ORDER BY p.probability DESC, c.id
 """
-# Matches the text only: a title or heading is indexed with every chunk below it.
-CHUNKS_WITH = """
-    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,
-           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_id END,
-           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_name END, c.text
-    FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :expression
-          ORDER BY rank, rowid LIMIT :limit) f
-    JOIN chunks c ON c.id = f.chunk_id
-    JOIN documents d ON d.id = c.document_id
-    ORDER BY c.document_id, c.chunk_index
-"""
 BEGINNING_CHARS = 240
 
 
@@ -73,21 +61,6 @@ class ReefChunk:
     end_line: int
     probability: float
     beginning: str
-
-
-@dataclass(frozen=True, slots=True)
-class WordChunk:
-    """A chunk that contains a word, with its whole text. The reef is that of its first label."""
-
-    chunk_id: int
-    chunk_index: int
-    document_id: int
-    document_title: str
-    start_line: int
-    end_line: int
-    top_reef_id: int | None
-    top_reef_name: str | None
-    text: str
 
 
 def main_reefs(
@@ -124,17 +97,6 @@ def find_reef_chunks(
         "n_chars": BEGINNING_CHARS,
     }
     return tuple(ReefChunk(*row) for row in snapshot.tuples(CHUNKS_OF_REEF, parameters))
-
-
-def find_word_chunks(
-    snapshot: Snapshot, word: str, limit: int, *, label_threshold: float
-) -> tuple[WordChunk, ...]:
-    """List the best chunks by BM25 for a word or compound in any inflection, in library order.
-
-    `word` is in its normal form: letters and digits, separated by spaces.
-    """
-    parameters = {"expression": f'text : "{word}"', "limit": limit, "label_threshold": label_threshold}
-    return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS_WITH, parameters))
 
 
 def frequent_tags(snapshot: Snapshot, limit: int) -> tuple[tuple[str, int], ...]:

@@ -46,22 +46,16 @@ FROM_VERSIONS = f"""
     SELECT w.word, w.from_version FROM custom_words w
     WHERE w.word IN ({{words}}) AND w.retired = 0 AND {_HOLDS}
 """
-# Documents among the first chunks with a phrase, most such chunks first, with the number of observed
-# occurrences of a word in these forms: NULL if the observations were not kept, 0 if the document does not use
-# the word. Without the limit of chunks, a page of frequent words would read a large part of the library.
-USERS_OF = """
-    SELECT d.id AS document_id, d.title, COUNT(*) AS n_chunks,
+# Documents with the number of observed occurrences of a word in these forms: NULL if the observations were
+# not kept, 0 if the document does not use the word.
+USERS_AMONG = """
+    SELECT d.id AS document_id, d.title,
            (SELECT CASE WHEN EXISTS (SELECT 1 FROM word_observations t WHERE t.observed_id = o.id) THEN (
                 SELECT COALESCE(SUM(w.n_occurrences), 0) FROM word_observations w
                 WHERE w.observed_id = o.id AND w.kind = :kind AND w.word IN ({forms})) END
             FROM observed_documents o
             WHERE o.content_hash = d.content_hash AND o.state IN ('pending', 'learned')) AS n_occurrences
-    FROM (SELECT rowid AS chunk_id FROM chunk_fts WHERE chunk_fts MATCH :phrase LIMIT :n_chunks) f
-    JOIN chunks c ON c.id = f.chunk_id
-    JOIN documents d ON d.id = c.document_id
-    GROUP BY d.id
-    ORDER BY n_chunks DESC, d.id
-    LIMIT :limit
+    FROM documents d WHERE d.id IN ({ids})
 """
 
 IDS_OF = "SELECT word, MAX(word_id) AS word_id FROM custom_words WHERE word IN ({words}) GROUP BY word"
@@ -99,8 +93,6 @@ class WordUser(NamedTuple):
     n_occurrences: int | None
 
 
-CHUNKS_OF_EVIDENCE = 200
-"""Chunks with a word among which its documents are found; three documents are shown."""
 _MORE_USERS = 4
 """Factor of documents read per requested document, because some may use another word of the same stem."""
 
@@ -164,18 +156,30 @@ def from_versions(snapshot: Snapshot, words: Iterable[str], number: int) -> dict
 
 
 def documents_using(
-    snapshot: Snapshot, word: str, forms: Iterable[str], *, is_compound: bool, limit: int
+    snapshot: Snapshot,
+    n_chunks: Mapping[int, int],
+    forms: Iterable[str],
+    *,
+    is_compound: bool,
+    limit: int,
 ) -> list[WordUser]:
     """List documents that use a learned word in one of its forms, most chunks first.
 
-    Counts only the first CHUNKS_OF_EVIDENCE chunks with the word.
+    `n_chunks` counts, by document id, the chunks that contain its stem, most first.
     """
     placeholders, parameters = listed("form", forms)
-    parameters |= {"phrase": f'"{word}"', "kind": 2 if is_compound else 1, "limit": limit * _MORE_USERS}
-    parameters["n_chunks"] = CHUNKS_OF_EVIDENCE
-    rows = snapshot.rows(USERS_OF.format(forms=placeholders), parameters)
-    # The phrase matches by stem. A document with another word of the stem has no observations of these forms.
-    return [WordUser(*row) for row in rows if row["n_occurrences"] != 0][:limit]
+    candidates = list(n_chunks)[: limit * _MORE_USERS]
+    ids, id_parameters = listed("id", candidates)
+    parameters |= {**id_parameters, "kind": 2 if is_compound else 1}
+    statement = USERS_AMONG.format(forms=placeholders, ids=ids)
+    rows = {row[0]: row for row in snapshot.tuples(statement, parameters)}
+    users = [
+        WordUser(document_id, rows[document_id][1], n_chunks[document_id], rows[document_id][2])
+        for document_id in candidates
+        if document_id in rows
+    ]
+    # A document with another word of the stem has no observations of these forms.
+    return [user for user in users if user.n_occurrences != 0][:limit]
 
 
 def word_ids(snapshot: Snapshot, words: Collection[str]) -> dict[str, int]:

@@ -36,11 +36,8 @@ class StatusSchema(Schema):
     db_bytes = fields.Integer(
         required=True, metadata={"description": "size of the database, with all of its files"}
     )
-    postings = fields.Dict(
-        keys=fields.String(),
-        values=fields.Integer(),
-        required=True,
-        metadata={"description": "postings in memory: number of chunks covered, and bytes"},
+    index_bytes = fields.Integer(
+        required=True, metadata={"description": "size of the files of the search index"}
     )
 
 

@@ -32,6 +32,9 @@ WRITE_ITEMS = 32
 """Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the
 disk syncs once for all of them."""
 
+CHANGING_DOCUMENTS = frozenset({Stage.score, Stage.rescore, Stage.delete})
+"""Stages after which the index is brought up to date."""
+
 STORE_RETRY_SECONDS = 60.0
 """How long finished work waits for a locked database or full disk before its lease is released."""
 
@@ -78,7 +81,10 @@ def process(
     handler = handlers[batch.stage]
     try:
         if isinstance(handler, ItemHandler):
-            return _Run(batch, database, handler, watch).items()
+            advance = _Run(batch, database, handler, watch).items()
+            if batch.stage in CHANGING_DOCUMENTS:
+                _index(database)
+            return advance
         assert batch.wave is not None, "a batch of a whole wave names it"
         return _process_wave(batch, batch.wave, database, handler, settings)
     except StorageError:
@@ -87,6 +93,16 @@ def process(
         except StorageError as error:
             log.warning("batch kept until its lease ends: %s", error)
         raise
+
+
+def _index(database: Database) -> None:
+    """Index what the batch stored. If that fails, the next batch or search does it."""
+    from shoal.search.indexing import update_index
+
+    try:
+        update_index(database)
+    except StorageError as error:
+        log.warning("index not updated: %s", error)
 
 
 class _Run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -42,11 +41,6 @@ SCORES = """
     SELECT document_id, profile, top_reef_id, top_reef_probability, norm FROM chunks ORDER BY document_id
 """
 DELETE_CHUNKS = "DELETE FROM chunks WHERE document_id = :document_id"
-
-NOT_INDEXED = "SELECT COUNT(*) FROM chunks WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)"
-INDEXED_ONLY = "SELECT COUNT(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
-COMPARE_INDEX = "INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)"
-REBUILD_INDEX = "INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')"
 
 
 class Damaged(NamedTuple):
@@ -223,8 +217,7 @@ def _rebuild_document(context: CheckContext, document_id: int, vocabularies: Voc
         parameters = {"document_id": document_id}
         rows = transaction.rows(CHUNKS_OF, parameters)
         old_ids = {(row["start_char"], row["end_char"]): row["id"] for row in rows}
-        for statement in (document_writer.FORGET_TEXTS, DELETE_CHUNKS):
-            transaction.execute(statement, parameters)
+        transaction.execute(DELETE_CHUNKS, parameters)
         kept = [old_ids.get((chunk.start_char, chunk.end_char)) for chunk in scored.chunks]
         document_writer.replace_document(transaction, document_id, scored, kept, now=timestamp())
 
@@ -236,46 +229,6 @@ def _scored(draft: DocumentDraft, vocabularies: Vocabularies, context: CheckCont
     if scorer is not base:
         document = rescore(document, scorer, settings)
     return scored_document(document, scorer, vocabulary_version=version)
-
-
-def _full_text(context: CheckContext) -> Sequence[Finding]:
-    with context.database.snapshot() as snapshot:
-        missing, extra = snapshot.value(NOT_INDEXED), snapshot.value(INDEXED_ONLY)
-    if missing or extra:
-        return [
-            _index_finding(
-                f"{missing:,} passages are missing from it, {extra:,} entries have no passage",
-                missing + extra,
-            )
-        ]
-    return []
-
-
-def _full_text_words(context: CheckContext) -> Sequence[Finding]:
-    with context.database.write() as transaction:
-        try:
-            transaction.execute(COMPARE_INDEX)
-        except sqlite3.DatabaseError as error:
-            if "malformed" not in str(error):
-                raise
-            return [_index_finding("its words differ from those of the passages", 1, "full-text words")]
-    return []
-
-
-def _index_finding(what: str, n: int, check: str = "full-text") -> Finding:
-    return Finding(
-        check,
-        f"the full-text index does not match the passages: {what}",
-        "lexical searches miss passages or find deleted ones; the passages are intact",
-        "--repair rebuilds the index from the passages",
-        n=n,
-        can_repair=True,
-    )
-
-
-def _rebuild_index(context: CheckContext) -> None:
-    with context.database.write() as transaction:
-        transaction.execute(REBUILD_INDEX)
 
 
 def _names(context: CheckContext) -> Sequence[Finding]:
@@ -336,9 +289,5 @@ CHECKS = (
     Check("texts", "texts, and whether passages match them", _texts, _repair_texts, reads_all=True),
     Check("scores", "reefs of passages", _scores, _repair_scores),
     Check("names", "names of reefs", _names, _repair_names),
-    Check("full-text", "passages in the full-text index", _full_text, _rebuild_index),
-    Check(
-        "full-text words", "words in the full-text index", _full_text_words, _rebuild_index, reads_all=True
-    ),
     Check("staleness", "passages that are out of date", _staleness),
 )

@@ -177,11 +177,9 @@ def _repair_schema(context: CheckContext) -> None:
     if tables_with_content(missing):
         return
     with context.database.write() as transaction:
-        # Each kind needs those before it. The full-text index creates its own tables.
+        # Each kind needs those before it.
         for kind in ("table", "view", "index", "trigger"):
-            for _, _, sql in (
-                part for part in missing if part[0] == kind and not part[1].startswith("chunk_fts_")
-            ):
+            for _, _, sql in (part for part in missing if part[0] == kind):
                 transaction.execute(sql)
 
 

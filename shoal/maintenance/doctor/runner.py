@@ -9,6 +9,7 @@ from shoal.errors import ReadOnlyDatabaseError, ShoalError
 from shoal.maintenance.doctor.content import CHECKS as CONTENT_CHECKS
 from shoal.maintenance.doctor.file import CHECKS as FILE_CHECKS
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity
+from shoal.maintenance.doctor.index import CHECKS as INDEX_CHECKS
 from shoal.maintenance.doctor.jobs import CHECKS as JOB_CHECKS
 from shoal.maintenance.doctor.learning import CHECKS as LEARNING_CHECKS
 from shoal.maintenance.doctor.totals import CHECKS as TOTALS_CHECKS
@@ -18,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     *FILE_CHECKS,
     *CONTENT_CHECKS,
     *TOTALS_CHECKS,
+    *INDEX_CHECKS,
     *JOB_CHECKS,
     *LEARNING_CHECKS,
     *VALUE_CHECKS,

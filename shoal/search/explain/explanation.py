@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from shoal.errors import NotFoundError, QueryError
 from shoal.models import (
@@ -24,14 +22,14 @@ from shoal.models import (
 from shoal.scorer import Scorer
 from shoal.search.audit import AuditLog
 from shoal.search.explain.query_words import Word, explain_words
-from shoal.search.filters import EXCLUDED, PHRASE, TITLE, CompiledFilters, compile_filters
+from shoal.search.filters import EXCLUDED, TITLE, CompiledFilters, compile_filters
 from shoal.search.highlights import read_words
-from shoal.search.lexical_ranking import expression
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.matched_terms import format_term
-from shoal.search.postings import PostingsCache
 from shoal.search.query_analysis import AnalyzedQuery, analyze_query
-from shoal.search.query_language import ParsedQuery, Term
-from shoal.search.ranking import Ranked, Ranking, chunks_of
+from shoal.search.query_language import Term
+from shoal.search.ranking import Ranked, Ranking
 from shoal.search.relevance import describe, find_evidence, relevance
 from shoal.search.request import SearchRequest
 from shoal.search.results import (
@@ -44,6 +42,7 @@ from shoal.search.results import (
     title_and_headings,
 )
 from shoal.search.searching import answer_and_inspect, milliseconds_since, rank_for, with_filter_warnings
+from shoal.search.term_statistics import are_in
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import tags_of
@@ -59,7 +58,6 @@ FIRST_CHUNK_OF = (
     "SELECT id, document_id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index LIMIT 1"
 )
 MEETS = "SELECT 1 FROM chunks c WHERE c.id = :chunk_id AND {condition}"
-CONTAINS = "SELECT 1 FROM chunk_fts WHERE rowid = :chunk_id AND chunk_fts MATCH :expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def explain(
     scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
-    postings_cache: PostingsCache,
+    index_cache: IndexCache,
     *,
     document_id: int | None = None,
     chunk_id: int | None = None,
@@ -144,14 +142,16 @@ def explain(
     """
     started = time.perf_counter()
     compiled_filters = compile_filters(request.filters, scorer, settings.label_threshold)
+    index_cache.prepare()
     with database.snapshot() as snapshot:
+        library = index_cache.of(snapshot)
         analyzed_query = with_filter_warnings(
-            snapshot, analyze_query(snapshot, scorer, settings, request), request
+            snapshot, analyze_query(snapshot, library, scorer, settings, request), request
         )
-        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot)
+        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot, library)
         target = None
         if document_id is not None or chunk_id is not None:
-            ranking = rank_for(snapshot, analyzed_query, compiled_filters, request, postings_cache)
+            ranking = rank_for(snapshot, library, analyzed_query, compiled_filters, request)
             chunk = _select_chunk(snapshot, ranking, document_id, chunk_id)
             all_filters = compiled_filters.and_of_query(
                 analyzed_query.parsed, with_required=request.mode is not SearchMode.reef
@@ -174,7 +174,7 @@ def search_and_explain(
     scorer: Scorer,
     settings: Settings,
     request: SearchRequest,
-    postings_cache: PostingsCache,
+    index_cache: IndexCache,
     *,
     trace_id: str | None = None,
     audit: AuditLog | None = None,
@@ -182,11 +182,14 @@ def search_and_explain(
     """Run a search and explain its query, which is analyzed once for both. Raises QueryError."""
     started = time.perf_counter()
 
-    def inspect(snapshot: Snapshot, analyzed_query: AnalyzedQuery) -> tuple[AnalyzedQuery, tuple[Word, ...]]:
-        return analyzed_query, explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot)
+    def inspect(
+        snapshot: Snapshot, library: LibraryIndex, analyzed_query: AnalyzedQuery
+    ) -> tuple[AnalyzedQuery, tuple[Word, ...]]:
+        words = explain_words(analyzed_query.parsed.about, analyzed_query.scorer, snapshot, library)
+        return analyzed_query, words
 
     response, (analyzed_query, words) = answer_and_inspect(
-        database, scorer, settings, request, postings_cache, inspect, trace_id=trace_id, audit=audit
+        database, scorer, settings, request, index_cache, inspect, trace_id=trace_id, audit=audit
     )
     took_ms = milliseconds_since(started)
     return response, _explanation(request, analyzed_query, words, None, response.trace_id, took_ms)
@@ -232,10 +235,7 @@ def _select_chunk(
     row = snapshot.first(FIRST_CHUNK_OF, {"document_id": document_id})
     if row is None:
         raise NotFoundError(f"there is no document {document_id}")
-    chunks = chunks_of(snapshot, row["document_id"])
-    # Prefer a chunk that meets all filters to a better one that does not.
-    results = np.intersect1d(chunks, ranking.chunk_ids[ranking.order.is_result])
-    best = ranking.best_of(results if len(results) else chunks)
+    best = ranking.best_of(row["document_id"])
     return ranking.of(row["id"] if best is None else best, row["document_id"])
 
 
@@ -249,7 +249,7 @@ def _explain_chunk(
     scorer: Scorer,
     label_threshold: float,
 ) -> Target:
-    kept_out = _kept_out(snapshot, analyzed_query, compiled_filters, request.mode, chunk)
+    kept_out = _kept_out(snapshot, ranking.library, analyzed_query, compiled_filters, request.mode, chunk)
     if kept_out:
         rank, would_rank = None, _unfiltered_rank(ranking, request, chunk)
     else:
@@ -261,7 +261,9 @@ def _explain_chunk(
     texts = dict.fromkeys(shared, scored_text(row))
     shared = name_words(snapshot, shared, texts, analyzed_query, scorer)
     (terms,) = matched_terms(snapshot, analyzed_query, [row], tags_of(snapshot, [chunk.document_id]))
-    coverage = analyzed_query.term_statistics.term_coverage(snapshot, [chunk.chunk_id])
+    coverage = analyzed_query.term_statistics.term_coverage(
+        ranking.library, analyzed_query.matches, [chunk.chunk_id]
+    )
     words = read_words([row["text"]]), read_words([title_and_headings(row)])
     (evidence,) = find_evidence(
         snapshot, analyzed_query, [chunk.chunk_id], coverage, *words, scorer.data_checksum
@@ -299,6 +301,7 @@ def _unfiltered_rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) ->
 
 def _kept_out(
     snapshot: Snapshot,
+    library: LibraryIndex,
     analyzed_query: AnalyzedQuery,
     compiled_filters: CompiledFilters,
     mode: SearchMode,
@@ -317,7 +320,15 @@ def _kept_out(
     for name, condition in compiled_filters.by_filter.items():
         parameters = {**compiled_filters.parameters, "chunk_id": chunk.chunk_id}
         if not snapshot.first(MEETS.format(condition=condition), parameters):
-            reasons.append(_unmet_filter(snapshot, name, analyzed_query.parsed, chunk.chunk_id))
+            reasons.append(KeptOut("filter", f"it does not meet the filter {name}"))
+    for name, terms in compiled_filters.required.items():
+        missing = _terms_of(library, terms, chunk.chunk_id, are_held=False)
+        if missing:
+            where = "its title" if name == TITLE else "it"
+            reasons.append(KeptOut(name, f"{where} does not contain what the query requires: {missing}"))
+    excluded = _terms_of(library, compiled_filters.excluded, chunk.chunk_id, are_held=True)
+    if excluded:
+        reasons.append(KeptOut(EXCLUDED, f"it contains what the query excludes: {excluded}"))
     return reasons
 
 
@@ -327,23 +338,14 @@ def _is_of_other_data(snapshot: Snapshot, analyzed_query: AnalyzedQuery, chunk: 
     return bool(snapshot.value(CHECKSUM_OF, {"chunk_id": chunk.chunk_id}) != analyzed_query.other_data)
 
 
-def _unmet_filter(snapshot: Snapshot, name: str, parsed: ParsedQuery, chunk_id: int) -> KeptOut:
-    def is_contained(term: Term) -> bool:
-        parameters = {"chunk_id": chunk_id, "expression": expression(term)}
-        return snapshot.first(CONTAINS, parameters) is not None
-
-    if name == EXCLUDED:
-        terms = [format_term(term) for term in parsed.excluded if is_contained(term)]
-        return KeptOut(name, f"it contains what the query excludes: {', '.join(terms)}")
-    if name in (PHRASE, TITLE):
-        terms = [
-            format_term(term)
-            for term in parsed.required
-            if term.in_title == (name == TITLE) and not is_contained(term)
-        ]
-        where = "its title" if name == TITLE else "it"
-        return KeptOut(name, f"{where} does not contain what the query requires: {', '.join(terms)}")
-    return KeptOut("filter", f"it does not meet the filter {name}")
+def _terms_of(library: LibraryIndex, terms: Sequence[Term], chunk_id: int, *, are_held: bool) -> str:
+    """Those of the terms that a chunk contains, or those that it does not contain, joined by commas."""
+    matches = find_matches(library, terms)
+    return ", ".join(
+        format_term(term)
+        for term, found in matches.items()
+        if are_in(library, found, [chunk_id])[0] == are_held
+    )
 
 
 def _rank(ranking: Ranking, request: SearchRequest, chunk: Ranked) -> tuple[int | None, list[KeptOut]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lagoon.tokens import without_clitic
 from shoal.learning.word_details import LearnedWord, find, normal_form
 from shoal.scorer import Scorer
+from shoal.search.library_index import LibraryIndex
 from shoal.search.spelling import count_chunks, suggest
 from shoal.storage.database import Snapshot
 
@@ -52,16 +53,16 @@ class Word:
     suggestions: tuple[str, ...] = ()
 
 
-def explain_words(query: str, scorer: Scorer, snapshot: Snapshot) -> tuple[Word, ...]:
+def explain_words(query: str, scorer: Scorer, snapshot: Snapshot, library: LibraryIndex) -> tuple[Word, ...]:
     """Explain every word of a query, in order. `scorer` knows its learned words."""
     names = {reef.id: reef.name for reef in scorer.reefs}
     matches = scorer.explain_words(query)
     custom = [match.word for match in matches if match.status == CUSTOM]
-    learned = find(snapshot, scorer, custom) if custom else {}
-    counts = _counts(snapshot, [match.token for match in matches if match.status != "stop"])
+    learned = find(snapshot, scorer, library.count_by_document, custom) if custom else {}
+    counts = _counts(library, [match.token for match in matches if match.status != "stop"])
     missing = [match.token for match in matches if match.status == "unknown" and counts.get(match.token) == 0]
     suggestions = {
-        token: suggest(without_clitic(normal_form(token)), snapshot)
+        token: suggest(without_clitic(normal_form(token)), snapshot, library)
         for token in list(dict.fromkeys(missing))[:MAX_WORDS_WITH_SUGGESTIONS]
     }
     return tuple(
@@ -85,5 +86,5 @@ def explain_words(query: str, scorer: Scorer, snapshot: Snapshot) -> tuple[Word,
     )
 
 
-def _counts(snapshot: Snapshot, tokens: list[str]) -> dict[str, int]:
-    return {token: count_chunks(snapshot, token) for token in list(dict.fromkeys(tokens))[:MAX_LOOKED_UP]}
+def _counts(library: LibraryIndex, tokens: list[str]) -> dict[str, int]:
+    return {token: count_chunks(library, token) for token in list(dict.fromkeys(tokens))[:MAX_LOOKED_UP]}

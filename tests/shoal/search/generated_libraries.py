@@ -14,10 +14,10 @@ from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
+from shoal.search.postings import Postings
 
 from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
-from shoal.search.postings import Postings
 from shoal.search.query_analysis import ONE_SIGNAL, AnalyzedQuery
 from shoal.search.query_language import ParsedQuery
 from shoal.search.query_profile import QueryProfile

@@ -1,0 +1,285 @@
+"""Build a segment from documents.
+
+The words of all documents are sorted together: an occurrence is one 64-bit number of term, unit and
+position, and the sorted numbers are the postings.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.index.format import BEYOND, LONG, MAX_CHUNKS, MAX_REEFS, PAGE, SegmentWriter
+from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
+from shoal.index.reef_weights import reef_weights
+from shoal.index.terms import Terms
+
+MILLIONTHS = 1_000_000
+_UNIT_BITS = 16
+_TERM_BITS = 32
+_POSITION_MASK = (1 << _UNIT_BITS) - 1
+
+
+class Words(NamedTuple):
+    """The words of the chunks of a document, in order.
+
+    forms   distinct normal forms (`lagoon.tokens`)
+    ids     int (n_words,): index into `forms`
+    starts  int (n_chunks + 1,): where the words of each chunk start in `ids`, and the end
+    """
+
+    forms: Sequence[str]
+    ids: NDArray[Any]
+    starts: NDArray[Any]
+
+
+class Profiles(NamedTuple):
+    """The reefs of the chunks of a document.
+
+    starts    int (n_chunks + 1,): where the reefs of each chunk start, and the end
+    reef_ids  u8 (p,): each at most once in a chunk, below `MAX_REEFS`
+    z_scores  u16 (p,): in any unit, since only their ratios count
+    """
+
+    starts: NDArray[Any]
+    reef_ids: NDArray[Any]
+    z_scores: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """What the index stores of a document.
+
+    chunk_ids   int (n_chunks,), in the order of the text; at least one
+    sections    int (n_chunks,): key of each chunk's section; neighbours with the same key are in one section
+    headings    normal forms of the headings above each section, by its key; may lack sections without any
+    title       normal forms of the title
+    confidence  float (n_chunks,), 0..1
+    """
+
+    document_id: int
+    chunk_ids: NDArray[Any]
+    words: Words
+    title: Sequence[str]
+    sections: NDArray[Any]
+    headings: Mapping[int, Sequence[str]]
+    profiles: Profiles
+    confidence: NDArray[Any]
+
+
+class FieldArrays(NamedTuple):
+    """The sections of one field (`shoal.index.format`) with whole frequencies and positions."""
+
+    lengths: NDArray[np.int64]
+    terms: Sequence[str]
+    posting_starts: NDArray[np.int64]
+    position_starts: NDArray[np.int64]
+    ordinals: NDArray[np.uint16]
+    frequencies: NDArray[np.int64]
+    positions: NDArray[np.uint16]
+
+
+def segment_bytes(documents: Iterable[IndexedDocument], terms: Terms) -> bytes:
+    """Return the bytes of a segment; see `write_segment`."""
+    file = io.BytesIO()
+    write_segment(documents, terms, file)
+    return file.getvalue()
+
+
+def write_segment(documents: Iterable[IndexedDocument], terms: Terms, file: BinaryIO) -> int:
+    """Write a segment of some documents to a seekable file and return its number of bytes.
+
+    The order of the documents does not matter. Raises ValueError if they have more than `MAX_CHUNKS` chunks
+    together, or if two documents or chunks have the same id.
+    """
+    ordered = sorted(documents, key=lambda document: document.document_id)
+    chunk_ids = joined([document.chunk_ids for document in ordered])
+    if len(chunk_ids) > MAX_CHUNKS:
+        raise ValueError(f"a segment holds {MAX_CHUNKS} chunks, and these are {len(chunk_ids)}")
+    document_ids = np.array([document.document_id for document in ordered], dtype=np.int64)
+    if len(np.unique(chunk_ids)) < len(chunk_ids) or np.any(document_ids[1:] == document_ids[:-1]):
+        raise ValueError("two documents or chunks have the same id")
+    sizes = np.array([len(document.chunk_ids) for document in ordered], dtype=np.int64)
+    text, headings, title = (_FieldBuilder() for _ in range(3))
+    section_sizes: list[int] = []
+    for document in ordered:
+        text.add(document.words)
+        title.add_unit(document.title)
+        firsts = firsts_of_runs(np.asarray(document.sections))
+        for key in np.asarray(document.sections)[firsts].tolist():
+            headings.add_unit(document.headings.get(key, ()))
+        section_sizes += np.diff(firsts, append=len(document.chunk_ids)).tolist()
+    writer = SegmentWriter(file)
+    writer.write("chunk_ids", chunk_ids)
+    writer.write("document_ids", document_ids)
+    writer.write("document_starts", starts_of(sizes))
+    writer.write("section_starts", starts_of(np.array(section_sizes, dtype=np.int64)))
+    confidence = np.concatenate([np.empty(0), *(document.confidence for document in ordered)])
+    writer.write("confidence", np.rint(confidence * MILLIONTHS))
+    fields = {"text": text.arrays(terms), "headings": headings.arrays(terms), "title": title.arrays(terms)}
+    for name, arrays in fields.items():
+        encoded = [term.encode() for term in arrays.terms]
+        write_dictionary(writer, name, arrays.lengths, encoded, arrays.posting_starts, arrays.position_starts)
+        append_postings(writer, name, arrays.ordinals, arrays.frequencies, arrays.positions)
+    _write_reefs(writer, [document.profiles for document in ordered], sizes)
+    for name, arrays in fields.items():
+        exceptions = Exceptions()
+        exceptions.add(arrays.frequencies, arrays.positions)
+        exceptions.write(writer, name)
+    return writer.finish()
+
+
+class Exceptions:
+    """Collects the frequencies and positions of a field that do not fit into a byte."""
+
+    def __init__(self) -> None:
+        self._n_postings = self._n_positions = 0
+        self._arrays: dict[str, list[NDArray[Any]]] = {
+            name: [] for name in ("long_places", "long_frequencies", "far_places", "far_pages")
+        }
+
+    def add(self, frequencies: NDArray[np.int64], positions: NDArray[Any]) -> None:
+        """Add the next postings and their positions."""
+        long = np.flatnonzero(frequencies >= LONG)
+        far = np.flatnonzero(positions >= PAGE)
+        self._arrays["long_places"].append(long + self._n_postings)
+        self._arrays["long_frequencies"].append(frequencies[long])
+        self._arrays["far_places"].append(far + self._n_positions)
+        self._arrays["far_pages"].append(positions[far] // PAGE)
+        self._n_postings += len(frequencies)
+        self._n_positions += len(positions)
+
+    def write(self, writer: SegmentWriter, field: str) -> None:
+        """Write the sections of the exceptions."""
+        for name, arrays in self._arrays.items():
+            writer.write(f"{field}.{name}", joined(arrays))
+
+
+def write_dictionary(
+    writer: SegmentWriter,
+    name: str,
+    lengths: NDArray[np.int64],
+    terms: Sequence[bytes],
+    posting_starts: NDArray[np.int64],
+    position_starts: NDArray[np.int64],
+) -> None:
+    """Write the sections of a field that come before its postings, and declare those of the postings."""
+    writer.write(f"{name}.lengths", lengths)
+    writer.write(f"{name}.terms", np.frombuffer(b"".join(terms), dtype=np.uint8))
+    writer.write(f"{name}.term_starts", starts_of(np.array(list(map(len, terms)), dtype=np.int64)))
+    writer.write(f"{name}.posting_starts", posting_starts)
+    writer.write(f"{name}.position_starts", position_starts)
+    writer.declare(f"{name}.ordinals", int(posting_starts[-1]))
+    writer.declare(f"{name}.frequencies", int(posting_starts[-1]))
+    writer.declare(f"{name}.positions", int(position_starts[-1]))
+
+
+def append_postings(
+    writer: SegmentWriter,
+    name: str,
+    ordinals: NDArray[Any],
+    frequencies: NDArray[np.int64],
+    positions: NDArray[Any],
+) -> None:
+    """Write the next postings of a field."""
+    writer.append(f"{name}.ordinals", ordinals)
+    writer.append(f"{name}.frequencies", np.minimum(frequencies, LONG))
+    writer.append(f"{name}.positions", positions & (PAGE - 1))
+
+
+class _FieldBuilder:
+    """Collects the words of a field, unit by unit."""
+
+    def __init__(self) -> None:
+        # Gives the next number to a new form.
+        self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        self._words: list[NDArray[np.int32]] = []
+        self._lengths: list[NDArray[np.int64]] = []
+
+    def add(self, words: Words) -> None:
+        """Add the chunks of a document as units."""
+        self._words.append(self._numbered(words.forms)[words.ids])
+        self._lengths.append(np.diff(words.starts))
+
+    def add_unit(self, forms: Sequence[str]) -> None:
+        """Add one unit of these words."""
+        self._words.append(self._numbered(forms))
+        self._lengths.append(np.array([len(forms)]))
+
+    def arrays(self, terms: Terms) -> FieldArrays:
+        """Return the postings of all units."""
+        names, ids, lengths = self._ranked_terms(terms)
+        # Term, unit and position in one number each: sorting them sorts everything.
+        keys = ids.astype(np.int64)
+        keys <<= _TERM_BITS
+        keys |= _places(lengths)
+        keys.sort()
+        places = keys.astype(np.uint32)  # without the terms
+        keys >>= _UNIT_BITS
+        firsts = firsts_of_runs(keys)
+        keys >>= _TERM_BITS - _UNIT_BITS
+        return FieldArrays(
+            lengths=lengths,
+            terms=names,
+            posting_starts=starts_of(np.bincount(keys[firsts], minlength=len(names))),
+            position_starts=starts_of(np.bincount(keys, minlength=len(names))),
+            ordinals=(places[firsts] >> _UNIT_BITS).astype(np.uint16),
+            frequencies=np.diff(firsts, append=len(keys)),
+            positions=places.astype(np.uint16),
+        )
+
+    def _numbered(self, forms: Sequence[str]) -> NDArray[np.int32]:
+        return np.fromiter(map(self._numbers.__getitem__, forms), dtype=np.int32, count=len(forms))
+
+    def _ranked_terms(self, terms: Terms) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
+        """(all terms in order, the place of each occurrence's term among them, number of terms of each
+        unit)."""
+        words = np.concatenate([np.empty(0, dtype=np.int32), *self._words])
+        lengths = joined(self._lengths)
+        term_lists = terms.of_forms(list(self._numbers))
+        # A stream may have forms that occur outside its chunks only.
+        is_used = np.bincount(words, minlength=len(term_lists)) > 0
+        names = sorted({term for i in np.flatnonzero(is_used).tolist() for term in term_lists[i]})
+        ranks = dict(zip(names, range(len(names)), strict=True))
+        flat = np.array([ranks.get(term, 0) for terms_of in term_lists for term in terms_of], dtype=np.int32)
+        counts_of = np.fromiter(map(len, term_lists), dtype=np.int64, count=len(term_lists))
+        if (counts_of == 1).all():
+            return names, flat[words], lengths
+        counts = counts_of[words]
+        ids = flat[expand(starts_of(counts_of)[words], counts)]
+        return names, ids, np.diff(starts_of(counts)[starts_of(lengths)])
+
+
+def _places(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Unit and position of each occurrence in one number."""
+    starts = starts_of(lengths)
+    units = np.arange(len(lengths)) << _UNIT_BITS
+    if lengths.max(initial=0) <= BEYOND:
+        places: NDArray[np.int64] = np.arange(int(starts[-1])) + np.repeat(units - starts[:-1], lengths)
+        return places
+    positions = np.arange(int(starts[-1])) - np.repeat(starts[:-1], lengths)
+    places = np.repeat(units, lengths)
+    places |= np.minimum(positions, BEYOND)
+    return places
+
+
+def _write_reefs(writer: SegmentWriter, profiles: Sequence[Profiles], sizes: NDArray[np.int64]) -> None:
+    counts = joined([np.diff(profile.starts) for profile in profiles])
+    reef_ids = joined([profile.reef_ids for profile in profiles])
+    if len(reef_ids) and int(reef_ids.max()) >= MAX_REEFS:
+        raise ValueError(f"reef ids must be below {MAX_REEFS}")
+    weights = reef_weights(joined([profile.z_scores for profile in profiles]), starts_of(counts))
+    keys = reef_ids << _TERM_BITS
+    keys |= np.repeat(np.arange(int(sizes.sum())) << _UNIT_BITS, counts)
+    keys |= weights
+    keys.sort()
+    writer.write("reef_starts", starts_of(np.bincount(keys >> _TERM_BITS)))
+    writer.write("reef_ordinals", (keys >> _UNIT_BITS) & _POSITION_MASK)
+    writer.write("reef_weights", keys & _POSITION_MASK)

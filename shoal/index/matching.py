@@ -1,0 +1,201 @@
+"""Matching: which chunks contain a term, how often, and in which fields.
+
+A term is one stem, or several side by side (a phrase). Positions decide phrases: exactly, in each field.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.index.index import Index, Masks, Part, Place
+from shoal.index.ragged import expand, firsts_of_runs
+from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
+
+TEXT, HEADINGS, TITLE = "text", "headings", "title"
+EVERYWHERE = frozenset({TEXT, HEADINGS, TITLE})
+
+_MAX_FREQUENCY = 255
+_NO_BYTES = np.empty(0, dtype=np.uint8)
+_NO_POSTINGS = Postings(np.empty(0, dtype=np.uint16), _NO_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTerm:
+    """Stems side by side (`shoal.index.terms`), in some fields."""
+
+    stems: tuple[str, ...]
+    fields: frozenset[str] = EVERYWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class PartMatches:
+    """The chunks of a segment that contain a term, deleted ones included.
+
+    ordinals   u16 (m,), ascending
+    text       u8 (m,): occurrences in the chunk's text, at most 255
+    headings   u8 (m,): in the headings above it; empty if there are none in the segment
+    title      u8 (m,): in the title of its document; likewise
+    """
+
+    ordinals: NDArray[np.uint16]
+    text: NDArray[np.uint8]
+    headings: NDArray[np.uint8]
+    title: NDArray[np.uint8]
+
+
+_NO_MATCHES = PartMatches(_NO_POSTINGS.ordinals, _NO_BYTES, _NO_BYTES, _NO_BYTES)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The matches of a term in each part of an index."""
+
+    index: Index
+    parts: Sequence[PartMatches]
+
+    @functools.cached_property
+    def n_chunks(self) -> int:
+        """The number of live chunks that contain the term."""
+        return sum(
+            _count_live(part, matches) for part, matches in zip(self.index.parts, self.parts, strict=True)
+        )
+
+    def mask(self) -> Masks:
+        """Return the mask of the live chunks that contain the term."""
+        masks = []
+        for part, matches in zip(self.index.parts, self.parts, strict=True):
+            mask = np.zeros(part.segment.n_chunks, dtype=np.bool_)
+            mask[matches.ordinals] = True
+            if part.live_chunks is not None:
+                mask &= part.live_chunks
+            masks.append(mask)
+        return masks
+
+    def placed_mask(self) -> Masks:
+        """Return the mask of the live chunks with the term in headings or title."""
+        masks = []
+        for part, matches in zip(self.index.parts, self.parts, strict=True):
+            mask = np.zeros(part.segment.n_chunks, dtype=np.bool_)
+            for column in (matches.headings, matches.title):
+                if len(column):
+                    mask[matches.ordinals[column > 0]] = True
+            if part.live_chunks is not None:
+                mask &= part.live_chunks
+            masks.append(mask)
+        return masks
+
+    def contains(self, place: Place) -> bool:
+        """Return whether a chunk contains the term."""
+        ordinals = self.parts[place.part].ordinals
+        at = int(np.searchsorted(ordinals, place.ordinal))
+        return at < len(ordinals) and int(ordinals[at]) == place.ordinal
+
+    def first_chunks(self, limit: int) -> NDArray[np.int64]:
+        """Return the ids of some live chunks that contain the term, at most `limit`."""
+        found: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+        for part, matches in zip(self.index.parts, self.parts, strict=True):
+            ordinals = matches.ordinals
+            if part.live_chunks is not None:
+                ordinals = ordinals[part.live_chunks[ordinals]]
+            found.append(part.segment.chunk_ids[ordinals[:limit]])
+        return np.concatenate(found)[:limit]
+
+
+def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
+    """Return the matches of each term."""
+    return [
+        Matches(index, [_matches(part.segment, encoded, term.fields) for part in index.parts])
+        for term in terms
+        for encoded in [[stem.encode() for stem in term.stems]]
+    ]
+
+
+def any_of(index: Index, terms: Iterable[IndexTerm]) -> Masks:
+    """Return the mask of the live chunks that contain any of the terms."""
+    masks = [np.zeros(part.segment.n_chunks, dtype=np.bool_) for part in index.parts]
+    for matches in find(index, terms):
+        for mask, other in zip(masks, matches.mask(), strict=True):
+            np.logical_or(mask, other, out=mask)
+    return masks
+
+
+def all_of(index: Index, terms: Iterable[IndexTerm]) -> Masks:
+    """Return the mask of the live chunks that contain all of the terms."""
+    masks = index.live()
+    for matches in find(index, terms):
+        for mask, other in zip(masks, matches.mask(), strict=True):
+            np.logical_and(mask, other, out=mask)
+    return masks
+
+
+def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -> PartMatches:
+    text, headings, title = (
+        _postings(field, stems) if name in fields else _NO_POSTINGS
+        for name, field in ((TEXT, segment.text), (HEADINGS, segment.headings), (TITLE, segment.title))
+    )
+    if not len(headings.ordinals) and not len(title.ordinals):
+        return PartMatches(text.ordinals, text.frequencies, _NO_BYTES, _NO_BYTES)
+    n = segment.n_chunks
+    columns = np.zeros((3, n), dtype=np.uint8)
+    columns[0][text.ordinals] = text.frequencies
+    _spread(columns[1], headings, segment.section_starts)
+    _spread(columns[2], title, segment.document_starts)
+    ordinals = np.flatnonzero(columns.any(axis=0))
+    return PartMatches(
+        ordinals.astype(np.uint16),
+        columns[0][ordinals],
+        columns[1][ordinals] if len(headings.ordinals) else _NO_BYTES,
+        columns[2][ordinals] if len(title.ordinals) else _NO_BYTES,
+    )
+
+
+def _spread(column: NDArray[np.uint8], postings: Postings, starts: NDArray[np.uint32]) -> None:
+    """Write the frequency in each unit to all chunks of the unit."""
+    firsts = starts[:-1][postings.ordinals].astype(np.int64)
+    counts = starts[1:][postings.ordinals].astype(np.int64) - firsts
+    column[expand(firsts, counts)] = np.repeat(postings.frequencies, counts)
+
+
+def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
+    numbers = [field.number(stem) for stem in stems]
+    if not numbers or NO_TERM in numbers:
+        return _NO_POSTINGS
+    if len(numbers) == 1:
+        return field.postings(numbers[0])
+    return _phrase_postings(field, numbers)
+
+
+def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
+    """The units where the terms are side by side, in order."""
+    among = np.ones(len(field.lengths), dtype=np.bool_)
+    for number in set(numbers):
+        contains = np.zeros(len(among), dtype=np.bool_)
+        contains[field.postings(number).ordinals] = True
+        among &= contains
+    if not among.any():
+        return _NO_POSTINGS
+    occurrences = {number: field.occurrences(number, among) for number in set(numbers)}
+    offsets = sorted(range(len(numbers)), key=lambda i: len(occurrences[numbers[i]]))
+    # Where the phrase would start, by its rarest term; the others must be at their distance.
+    starts = occurrences[numbers[offsets[0]]] - offsets[0]
+    for offset in offsets[1:]:
+        others = occurrences[numbers[offset]]
+        if not len(starts) or not len(others):
+            return _NO_POSTINGS
+        places = np.minimum(np.searchsorted(others, starts + offset), len(others) - 1)
+        starts = starts[others[places] == starts + offset]
+    units = starts >> POSITION_BITS
+    firsts = firsts_of_runs(units)
+    counts = np.minimum(np.diff(firsts, append=len(units)), _MAX_FREQUENCY)
+    return Postings(units[firsts].astype(np.uint16), counts.astype(np.uint8))
+
+
+def _count_live(part: Part, matches: PartMatches) -> int:
+    if part.live_chunks is None:
+        return len(matches.ordinals)
+    return int(np.count_nonzero(part.live_chunks[matches.ordinals]))

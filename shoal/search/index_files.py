@@ -1,0 +1,96 @@
+"""The files of the index: a folder beside the database with a file for each segment.
+
+A file is complete and on the disk before a row names it, and its name is never used again. A file without a
+row is left over from a crash or a merge, and is removed once no reader can need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from shoal.errors import DamagedIndexError, DatabaseUnavailableError
+from shoal.index.segment import Segment
+from shoal.storage.database import Database
+
+SUFFIX = ".segment"
+UNFINISHED = ".unfinished"
+KEPT_SECONDS = 600.0
+"""How long the file of a merged segment stays: longer than any read of an older state."""
+
+
+class IndexFiles:
+    """The segments of a library as files."""
+
+    def __init__(self, database: Database) -> None:
+        self.folder = Path(f"{database.path}-index")
+
+    def write(self, write: Callable[[BinaryIO], object]) -> str:
+        """Write a new file with what `write` puts into it; return its name.
+
+        Raises DatabaseUnavailableError.
+        """
+        name = f"{uuid.uuid4().hex}{SUFFIX}"
+        path = self.folder / name
+        unfinished = path.with_suffix(UNFINISHED)
+        try:
+            self.folder.mkdir(exist_ok=True)
+            try:
+                with unfinished.open("w+b") as file:
+                    write(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.rename(path)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise DatabaseUnavailableError(f"the index cannot be written: {error.strerror}") from error
+        return name
+
+    def open(self, name: str, *, verify: bool = False) -> Segment:
+        """Open a segment as a map of its file. Raises DamagedIndexError."""
+        try:
+            with (self.folder / name).open("rb") as file:
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise DamagedIndexError(f"its file {name} cannot be read") from error
+        return Segment(content, verify=verify)
+
+    def retire(self, names: Iterable[str]) -> None:
+        """Note that files have lost their rows just now."""
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.utime(self.folder / name)
+
+    def remove_others(self, names: Iterable[str]) -> None:
+        """Remove files that have had no row for KEPT_SECONDS; `names` are those with one."""
+        kept = set(names)
+        oldest = time.time() - KEPT_SECONDS
+        with contextlib.suppress(OSError):
+            for path in self.folder.iterdir():
+                if path.suffix in (SUFFIX, UNFINISHED) and path.name not in kept:
+                    with contextlib.suppress(OSError):
+                        if path.stat().st_mtime < oldest:
+                            path.unlink()
+
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        with contextlib.suppress(OSError):
+            return sum(path.stat().st_size for path in self.folder.iterdir())
+        return 0
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,213 @@
+"""The index of a library as of a snapshot: its segments, and in memory what is in no segment yet.
+
+A search sees exactly the documents of its snapshot. Documents that changed after their segment was written
+are hidden in it; their new state is read from the database and indexed in memory, until a segment holds it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import DamagedIndexError
+from shoal.index.building import segment_bytes
+from shoal.index.index import Index, Place
+from shoal.index.matching import IndexTerm, find
+from shoal.index.ragged import starts_of
+from shoal.index.segment import Segment
+from shoal.search.index_files import IndexFiles
+from shoal.search.indexing import outdated_documents, read_documents, update_index
+from shoal.search.query_language import TERMS, stems_of, tokens_of
+from shoal.storage import index_tables
+from shoal.storage.database import Database, Snapshot
+from shoal.storage.index_tables import Changes, OpenChange, SegmentRow
+
+MAX_CHUNKS_IN_MEMORY = 2_000
+"""Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a
+segment first, unless another process is doing that."""
+
+Ints = NDArray[np.int64]
+Value = TypeVar("Value", bound=np.generic)
+NOTHING: Any = np.empty(0, dtype=np.bool_)
+
+
+class LibraryIndex:
+    """The index of one state of the library. Chunks of all segments have one numbering: their places.
+
+    chunk_ids      i64 (n,): the chunk at each place
+    document_ids   i64 (n,): and its document
+    n_missing      documents that are in no segment and were too many to be indexed in memory
+    """
+
+    def __init__(self, index: Index, n_missing: int = 0) -> None:
+        self.index = index
+        self.n_missing = n_missing
+        segments = [part.segment for part in index.parts]
+        self.chunk_ids: Ints = _joined([segment.chunk_ids for segment in segments])
+        self.document_ids: Ints = _joined([segment.document_ids[segment.document_of] for segment in segments])
+        self._starts = starts_of(np.array([segment.n_chunks for segment in segments], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.chunk_ids)
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that a search can find."""
+        return self.index.totals.n_chunks
+
+    @functools.cached_property
+    def is_live(self) -> NDArray[np.bool_]:
+        """Whether the chunk at each place is up to date, (n,)."""
+        return self.joined(self.index.live())
+
+    def joined(self, arrays: Sequence[NDArray[Value]]) -> NDArray[Value]:
+        """Join arrays with one element per chunk of each segment into one with an element per place."""
+        if len(arrays) == 1:
+            return arrays[0]
+        return np.concatenate(arrays) if arrays else NOTHING
+
+    def place_of(self, chunk_id: int) -> int | None:
+        """Return the place of a chunk, or None."""
+        found = self.index.place_of(chunk_id)
+        return None if found is None else int(self._starts[found.part]) + found.ordinal
+
+    def part_and_ordinal(self, place: int) -> Place:
+        """Return the segment of a place, and the ordinal there."""
+        part = int(np.searchsorted(self._starts, place, side="right")) - 1
+        return Place(part, place - int(self._starts[part]))
+
+    def count_by_document(self, text: str) -> dict[int, int]:
+        """Count the chunks that contain the words of a text side by side, in any inflection, by document id,
+        most first."""
+        (found,) = find(self.index, [IndexTerm(stems_of(tokens_of(text)))])
+        ids, counts = np.unique(self.document_ids[self.joined(found.mask())], return_counts=True)
+        order = np.lexsort((ids, -counts))
+        return dict(zip(ids[order].tolist(), counts[order].tolist(), strict=True))
+
+    def places_of_document(self, document_id: int) -> Ints:
+        """Return the places of the chunks of a document."""
+        places = np.flatnonzero(self.document_ids == document_id)
+        return places[self.is_live[places]]
+
+
+class _InMemory(NamedTuple):
+    """Documents indexed in memory at a revision."""
+
+    revision: int
+    segment: Segment
+
+
+class IndexCache:
+    """The index of the newest state that this process has searched. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._files = IndexFiles(database)
+        self._lock = threading.Lock()
+        self._revision = 0
+        self._cached: LibraryIndex | None = None
+        self._open: dict[str, Segment] = {}
+        self._in_memory: tuple[_InMemory, ...] = ()
+
+    def prepare(self) -> None:
+        """Write what is missing from the index, if that is too much for memory, or build a damaged one anew.
+
+        Raises StorageError.
+        """
+        with self._database.snapshot() as snapshot:
+            if index_tables.revision(snapshot) == self._revision:
+                return
+            n_open = sum(change.n_chunks for change in index_tables.open_changes(snapshot))
+            is_usable = n_open <= MAX_CHUNKS_IN_MEMORY
+            try:
+                for row in index_tables.segments(snapshot):
+                    self._segment(row)
+            except DamagedIndexError:
+                is_usable = False
+        if not is_usable:
+            update_index(self._database)
+
+    def load(self) -> None:
+        """Open the index, so that the first search need not."""
+        self.prepare()
+        with self._database.snapshot(limited=False) as snapshot:
+            self.of(snapshot)
+
+    def size(self) -> int:
+        """Return the bytes of the index on the disk."""
+        return self._files.size()
+
+    def of(self, snapshot: Snapshot) -> LibraryIndex:
+        """Return the index as of this snapshot. Raises DamagedIndexError."""
+        revision = index_tables.revision(snapshot)
+        cached = self._cached
+        if cached is not None and self._revision == revision:
+            return cached
+        with self._lock:
+            if self._cached is None or self._revision != revision:
+                index = self._read(snapshot, revision)
+                if revision < self._revision:
+                    return index
+                self._revision, self._cached = revision, index
+            return self._cached
+
+    def _read(self, snapshot: Snapshot, revision: int) -> LibraryIndex:
+        rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
+        parts = [
+            (segment, outdated_documents(segment, row.revision, changes).tolist())
+            for row in rows
+            for segment in (self._segment(row),)
+        ]
+        is_open = ~changes.is_indexed
+        n_missing = 0
+        if is_open.any():
+            n_missing = self._index_in_memory(snapshot, revision, changes)
+            opened = changes.document_ids[is_open]
+            for in_memory in self._in_memory:
+                documents = in_memory.segment.document_ids
+                hidden = np.union1d(
+                    np.setdiff1d(documents, opened),
+                    outdated_documents(in_memory.segment, in_memory.revision, changes),
+                )
+                parts.append((in_memory.segment, hidden.tolist()))
+        else:
+            self._in_memory = ()
+        kept = {row.file_name for row in rows}
+        self._open = {name: segment for name, segment in self._open.items() if name in kept}
+        return LibraryIndex(Index(parts), n_missing)
+
+    def _index_in_memory(self, snapshot: Snapshot, revision: int, changes: Changes) -> int:
+        """Index the open changes that are not in memory yet; return how many documents were too many."""
+        due = self._not_in_memory(index_tables.open_changes(snapshot))
+        chosen: list[int] = []
+        n_chunks = sum(in_memory.segment.n_chunks for in_memory in self._in_memory)
+        for change in due:
+            n_chunks += change.n_chunks
+            if chosen and n_chunks > 2 * MAX_CHUNKS_IN_MEMORY:
+                break
+            chosen.append(change.document_id)
+        if chosen:
+            segment = Segment(segment_bytes(read_documents(snapshot, chosen), TERMS))
+            self._in_memory = (*self._in_memory, _InMemory(revision, segment))
+        return len(due) - len(chosen)
+
+    def _not_in_memory(self, opened: Iterable[OpenChange]) -> list[OpenChange]:
+        held: dict[int, int] = {}
+        for in_memory in self._in_memory:
+            held.update(dict.fromkeys(in_memory.segment.document_ids.tolist(), in_memory.revision))
+        return [change for change in opened if held.get(change.document_id, -1) < change.revision]
+
+    def _segment(self, row: SegmentRow) -> Segment:
+        segment = self._open.get(row.file_name)
+        if segment is None:
+            segment = self._open[row.file_name] = self._files.open(row.file_name)
+        return segment
+
+
+def _joined(arrays: Sequence[Ints]) -> Ints:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int64)

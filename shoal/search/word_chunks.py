@@ -1,0 +1,55 @@
+"""The best chunks of the library for a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.index import lexical
+from shoal.index.lexical import WeightedTerm
+from shoal.index.matching import TEXT, IndexTerm, find
+from shoal.search.library_index import LibraryIndex
+from shoal.search.ordering import Order
+from shoal.search.query_language import stems_of, tokens_of
+from shoal.storage.database import Snapshot, listed
+
+CHUNKS = """
+    SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,
+           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_id END,
+           CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_name END, c.text
+    FROM chunks c
+    JOIN documents d ON d.id = c.document_id
+    WHERE c.id IN ({ids})
+    ORDER BY c.document_id, c.chunk_index
+"""
+_IN_TEXT = frozenset({TEXT})
+"""A title or heading stands above many chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordChunk:
+    """A chunk that contains a word, with its whole text. The reef is that of its first label."""
+
+    chunk_id: int
+    chunk_index: int
+    document_id: int
+    document_title: str
+    start_line: int
+    end_line: int
+    top_reef_id: int | None
+    top_reef_name: str | None
+    text: str
+
+
+def find_word_chunks(
+    snapshot: Snapshot, library: LibraryIndex, word: str, limit: int, *, label_threshold: float
+) -> tuple[WordChunk, ...]:
+    """List the best chunks by BM25 for a word or compound in any inflection, in library order."""
+    term = IndexTerm(stems_of(tokens_of(word)), _IN_TEXT)
+    terms = [WeightedTerm(found) for found in find(library.index, [term])]
+    scores = library.joined(lexical.scores(library.index, terms))
+    order = Order(library.chunk_ids, library.document_ids, scores.astype(np.float64), scores > 0)
+    ids, parameters = listed("id", library.chunk_ids[order.first(limit, None)].tolist())
+    parameters["label_threshold"] = label_threshold
+    return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS.format(ids=ids), parameters))

@@ -1,0 +1,166 @@
+"""The rows of the search index: segments, and documents that changed after they were indexed.
+
+A revision counts the changes of the library. Every transaction that changes what a search could find notes
+the documents with a new revision. A segment holds its documents as they were at its own revision, so a
+document in it is outdated if it changed later. Segments are immutable: an outdated document is hidden until a
+merge leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.storage.database import Snapshot, Transaction, listed
+
+REVISION = "SELECT revision FROM index_state"
+NEXT_REVISION = "UPDATE index_state SET revision = revision + 1 RETURNING revision"
+NOTE_CHANGE = """
+    INSERT INTO changed_documents (document_id, revision, is_indexed) VALUES (?, ?, ?)
+    ON CONFLICT (document_id) DO UPDATE SET revision = excluded.revision, is_indexed = excluded.is_indexed
+"""
+SEGMENTS = """
+    SELECT id, revision, n_documents, n_chunks, n_bytes, file_name FROM index_segments ORDER BY id
+"""
+CHANGES = "SELECT document_id, revision, is_indexed FROM changed_documents ORDER BY document_id"
+OPEN_CHANGES = """
+    SELECT o.document_id, o.revision, d.n_chunks, d.n_bytes
+    FROM changed_documents o JOIN documents d ON d.id = o.document_id
+    WHERE o.is_indexed = 0 ORDER BY o.document_id LIMIT :limit
+"""
+COUNT_OPEN = "SELECT COUNT(*) FROM changed_documents WHERE is_indexed = 0"
+IS_ANY_OPEN = "SELECT EXISTS (SELECT 1 FROM changed_documents WHERE is_indexed = 0)"
+INSERT_SEGMENT = """
+    INSERT INTO index_segments (revision, n_documents, n_chunks, n_bytes, file_name)
+    VALUES (:revision, :n_documents, :n_chunks, :n_bytes, :file_name)
+"""
+CLOSE_CHANGE = "UPDATE changed_documents SET is_indexed = 1 WHERE document_id = ? AND revision = ?"
+FORGET_CHANGE = "DELETE FROM changed_documents WHERE document_id = ? AND revision = ? AND is_indexed = 1"
+DELETE_SEGMENTS = "DELETE FROM index_segments WHERE id IN ({ids})"
+COUNT_AMONG = "SELECT COUNT(*) FROM index_segments WHERE id IN ({ids})"
+START_AGAIN = (
+    "DELETE FROM index_segments",
+    "DELETE FROM changed_documents",
+    """INSERT INTO changed_documents (document_id, revision, is_indexed)
+        SELECT id, {revision}, 0 FROM documents""",
+)
+
+ALL = -1
+
+
+class SegmentRow(NamedTuple):
+    """A segment: the revision of its documents, its size, and its file in the folder of the index."""
+
+    id: int
+    revision: int
+    n_documents: int
+    n_chunks: int
+    n_bytes: int
+    file_name: str
+
+
+class OpenChange(NamedTuple):
+    """A document whose newest state is in no segment."""
+
+    document_id: int
+    revision: int
+    n_chunks: int
+    n_bytes: int
+
+
+class Changes(NamedTuple):
+    """The documents that changed after they were first indexed, and those in no segment.
+
+    document_ids  i64 (n,), ascending
+    revisions     i64 (n,): of the last change
+    is_indexed    bool (n,): a segment holds the new state, or the document was deleted
+    """
+
+    document_ids: NDArray[np.int64]
+    revisions: NDArray[np.int64]
+    is_indexed: NDArray[np.bool_]
+
+
+def revision(snapshot: Snapshot) -> int:
+    """Read the revision of the library: equal revisions mean equal segments and changes."""
+    number: int = snapshot.value(REVISION)
+    return number
+
+
+def note_changes(transaction: Transaction, document_ids: Iterable[int], *, deleted: bool = False) -> None:
+    """Note that what searches find of these documents has changed."""
+    number = transaction.value(NEXT_REVISION)
+    transaction.write_many(NOTE_CHANGE, [(document_id, number, int(deleted)) for document_id in document_ids])
+
+
+def segments(snapshot: Snapshot) -> list[SegmentRow]:
+    """Read all segments, oldest first."""
+    return [SegmentRow(*row) for row in snapshot.tuples(SEGMENTS)]
+
+
+def changes(snapshot: Snapshot) -> Changes:
+    """Read all noted changes."""
+    rows = np.array(list(snapshot.tuples(CHANGES)), dtype=np.int64).reshape(-1, 3)
+    return Changes(rows[:, 0], rows[:, 1], rows[:, 2] == 1)
+
+
+def open_changes(snapshot: Snapshot, limit: int = ALL) -> list[OpenChange]:
+    """Read the first changes, by document, whose new state is in no segment."""
+    return [OpenChange(*row) for row in snapshot.tuples(OPEN_CHANGES, {"limit": limit})]
+
+
+def count_open(snapshot: Snapshot) -> int:
+    """Count the documents that are to be indexed."""
+    number: int = snapshot.value(COUNT_OPEN)
+    return number
+
+
+def is_any_open(snapshot: Snapshot) -> bool:
+    """Whether any document is to be indexed."""
+    return bool(snapshot.value(IS_ANY_OPEN))
+
+
+def add_segment(
+    transaction: Transaction, *, revision: int, n_documents: int, n_chunks: int, n_bytes: int, file_name: str
+) -> None:
+    """Write the row of a segment, whose file is complete."""
+    row = {
+        "revision": revision,
+        "n_documents": n_documents,
+        "n_chunks": n_chunks,
+        "n_bytes": n_bytes,
+        "file_name": file_name,
+    }
+    transaction.execute(INSERT_SEGMENT, row)
+    transaction.value(NEXT_REVISION)
+
+
+def close_changes(transaction: Transaction, changes: Iterable[OpenChange]) -> None:
+    """Mark documents as indexed, unless they changed again."""
+    transaction.write_many(CLOSE_CHANGE, [(change.document_id, change.revision) for change in changes])
+
+
+def forget_changes(transaction: Transaction, changes: Iterable[tuple[int, int]]) -> None:
+    """Remove changes, given as document and revision, that no segment needs any more."""
+    transaction.write_many(FORGET_CHANGE, list(changes))
+
+
+def delete_segments(transaction: Transaction, ids: Sequence[int]) -> bool:
+    """Delete at most IDS_PER_STATEMENT segments; False, having deleted nothing, if any of them is gone
+    already."""
+    names, parameters = listed("id", ids)
+    if transaction.value(COUNT_AMONG.format(ids=names), parameters) != len(ids):
+        return False
+    transaction.execute(DELETE_SEGMENTS.format(ids=names), parameters)
+    transaction.value(NEXT_REVISION)
+    return True
+
+
+def start_again(transaction: Transaction) -> None:
+    """Delete all segments, so that all documents are indexed again."""
+    number = transaction.value(NEXT_REVISION)
+    for statement in START_AGAIN:
+        transaction.execute(statement.format(revision=number))

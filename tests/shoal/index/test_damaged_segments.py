@@ -1,0 +1,149 @@
+"""Damaged bytes give a DamagedIndexError, and hostile texts a segment of a size in proportion to the text."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex
+
+from shoal.errors import DamagedIndexError
+from shoal.index import kernels
+from shoal.index.building import segment_bytes
+from shoal.index.index import Index
+from shoal.index.lexical import Bm25, WeightedTerm, scores
+from shoal.index.matching import IndexTerm, find
+from shoal.index.merging import merge_segments
+from shoal.index.overlaps import overlaps
+from shoal.index.segment import Segment
+
+
+def document(*texts: str, title: str = "Bees", document_id: int = 1) -> ModelDocument:
+    chunks = [ModelChunk(100 * document_id + i, 0, text, {3: 700, 5: 90}) for i, text in enumerate(texts)]
+    return ModelDocument(document_id, title, {0: "of the sea"}, chunks)
+
+
+def built(*documents: ModelDocument) -> bytes:
+    return segment_bytes([each.indexed() for each in documents], TERMS)
+
+
+SMALL = built(document("the bee and the plant", "a plant by the sea"), document("the sea", document_id=2))
+
+
+def use(data: bytes, *, verify: bool = False) -> None:
+    """Search a segment and merge it."""
+    segment = Segment(data, verify=verify)
+    index = Index([(segment, [2])])
+    terms = [IndexTerm(("the",)), IndexTerm(("the", "plant")), IndexTerm(("sea",))]
+    scores(index, [WeightedTerm(matches) for matches in find(index, terms)], Bm25())
+    overlaps(index, {3: 1.0, 5: 2.0})
+    merge_segments([(segment, [])], io.BytesIO())
+
+
+@pytest.mark.parametrize("n_kept", range(0, len(SMALL), 7))
+def test_a_cut_segment_is_refused(n_kept: int) -> None:
+    with pytest.raises(DamagedIndexError):
+        Segment(SMALL[:n_kept])
+
+
+@given(st.integers(0, len(SMALL) - 1), st.integers(1, 255))
+@settings(deadline=None)
+def test_a_changed_byte_is_found_or_harmless(place: int, change: int) -> None:
+    damaged = bytearray(SMALL)
+    damaged[place] ^= change
+    # Without `verify`, damage may go unnoticed or look like a document that is in two segments.
+    with contextlib.suppress(DamagedIndexError, ValueError):
+        use(bytes(damaged))
+    try:
+        Segment(bytes(damaged), verify=True)
+    except DamagedIndexError:
+        return
+    # Only the padding between sections has no checksum.
+    assert SMALL[place] == 0
+
+
+def test_a_segment_of_another_format_is_refused() -> None:
+    with pytest.raises(DamagedIndexError, match="format 99"):
+        Segment(SMALL[:8] + (99).to_bytes(4, "little") + SMALL[12:])
+
+
+def test_bytes_at_an_odd_address_are_read() -> None:
+    use(memoryview(b"x" + SMALL)[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
+def test_an_ordinal_out_of_range_is_refused_by_the_kernels(kernel: str) -> None:
+    if kernel == "compiled" and not kernels.use_compiled():
+        pytest.skip("numba is not installed")
+    try:
+        ordinals, frequencies = np.array([0, 9], dtype=np.uint16), np.ones(2, dtype=np.uint8)
+        totals, nothing = np.zeros(3, dtype=np.int64), np.empty(0, dtype=np.uint8)
+        ones = np.ones(3, dtype=np.float32)
+        lengths, formula = kernels.Factors(ones, ones, ones), kernels.Formula(1, 1)
+        active = kernels.active()
+        assert not active.add_overlaps(totals, ordinals, ordinals, 1)
+        assert not active.add_impacts(totals, ordinals, frequencies, nothing, nothing, lengths, formula)
+    finally:
+        kernels.use_numpy()
+
+
+HOSTILE = {
+    "one word many times": document("bee " * 200_000),
+    "many different words": document(" ".join(f"w{i}" for i in range(70_000))),
+    "nothing": document("", "..."),
+    "a long title": document("bee", title="sea bee " * 5_000),
+    "a word without end": document("x" * 1_000_000, "́" * 10_000),
+    "apostrophes": document("a'" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_have_the_scores_of_the_model(name: str) -> None:
+    hostile = HOSTILE[name]
+    data = built(hostile, document("the bee", document_id=2))
+    assert len(data) < 8 * (len(hostile.title) + sum(len(chunk.text) for chunk in hostile.chunks)) + 10_000
+    file = io.BytesIO()
+    merge_segments([(Segment(data, verify=True), [])], file)
+    assert file.getvalue() == data
+    index, model = Index([(Segment(data), [])]), ModelIndex([hostile, document("the bee", document_id=2)])
+    for term in (IndexTerm(("bee",)), IndexTerm(("w1",)), IndexTerm(("a",))):
+        (part,) = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
+        assert {
+            int(chunk_id): int(score)
+            for chunk_id, score in zip(index.parts[0].segment.chunk_ids, part, strict=True)
+            if score
+        } == model.impacts(term, 1.0, Bm25())
+
+
+def test_phrases_are_found_as_far_as_positions_go() -> None:
+    text = "bee " * 65_000 + "the sea " + "bee " * 10_000 + "the plant"
+    index = Index([(Segment(built(document(text))), [])])
+    plant = TERMS.of_text("plant")[0]
+    sea, beyond = find(index, [IndexTerm(("the", "sea")), IndexTerm(("the", plant))])
+    assert (sea.n_chunks, beyond.n_chunks) == (1, 0)
+    assert find(index, [IndexTerm((plant,))])[0].n_chunks == 1
+
+
+def test_building_is_linear_in_the_text() -> None:
+    def seconds(n: int) -> float:
+        indexed = document(*("sea plant bee " * 100,) * n).indexed()
+        started = time.process_time()
+        segment_bytes([indexed], TERMS)
+        return time.process_time() - started
+
+    assert min(seconds(800) for _ in range(3)) < 8 * max(0.005, min(seconds(200) for _ in range(3)))
+
+
+def test_more_chunks_than_a_segment_holds_are_refused() -> None:
+    with pytest.raises(ValueError, match="65536"):
+        built(document(*("",) * 65_537))
+
+
+def test_a_document_that_is_live_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="two segments"):
+        merge_segments([(Segment(SMALL), []), (Segment(SMALL), [2])], io.BytesIO())

@@ -1,0 +1,211 @@
+"""Segments, merges and deletions give the numbers of the plain model, however the documents are split."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex
+
+from shoal.index import kernels
+from shoal.index.building import segment_bytes
+from shoal.index.index import Index
+from shoal.index.lexical import Bm25, FieldWeights, WeightedTerm, impact, scores
+from shoal.index.matching import EVERYWHERE, IndexTerm, all_of, any_of, find
+from shoal.index.merging import merge_segments
+from shoal.index.overlaps import contributions, overlaps
+from shoal.index.segment import Segment
+
+WORDS = ["plant", "plants", "bee", "Bées", "don't", "the", "U.S.", "sea"]
+STEMS = sorted({stem for word in WORDS for stem in TERMS.of_text(word)})
+
+texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+reefs = st.dictionaries(st.integers(0, 6), st.integers(1, 4000), max_size=4)
+weights = st.sampled_from([0.5, 1.0, 1.5, 2.0])
+index_terms = st.builds(
+    IndexTerm,
+    st.lists(st.sampled_from(STEMS), min_size=1, max_size=3).map(tuple),
+    st.sampled_from([EVERYWHERE, frozenset({"title"}), frozenset({"text", "headings"})]),
+)
+
+
+@st.composite
+def libraries(draw: st.DrawFn) -> list[ModelDocument]:
+    documents: list[ModelDocument] = []
+    # A replaced document has old ids among new ones.
+    ids = iter(draw(st.permutations(range(1, 25))))
+    for number in range(draw(st.integers(0, 6))):
+        chunks = [
+            ModelChunk(next(ids), section, draw(texts), draw(reefs))
+            for section in sorted(draw(st.lists(st.integers(0, 2), min_size=1, max_size=4)))
+        ]
+        headings = draw(st.dictionaries(st.integers(0, 2), texts))
+        documents.append(ModelDocument(10 + number, draw(texts), headings, chunks))
+    return documents
+
+
+def merged(sources: Sequence[tuple[bytes, Sequence[int]]]) -> bytes:
+    file = io.BytesIO()
+    merge_segments([(Segment(data), deleted) for data, deleted in sources], file)
+    return file.getvalue()
+
+
+def built(documents: Sequence[ModelDocument]) -> bytes:
+    return segment_bytes([document.indexed() for document in documents], TERMS)
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def kernel(request: pytest.FixtureRequest):
+    if request.param == "compiled" and not kernels.use_compiled():
+        pytest.skip("numba is not installed")
+    yield
+    kernels.use_numpy()
+
+
+@given(st.data(), libraries())
+@settings(deadline=None, max_examples=50)
+def test_merged_bytes_equal_those_built_at_once(data: st.DataObject, documents: list[ModelDocument]) -> None:
+    n_segments = data.draw(st.integers(1, 4))
+    home = [data.draw(st.integers(0, n_segments - 1)) for _ in documents]
+    deleted = [document.document_id for document in documents if data.draw(st.booleans())]
+    sources = [
+        (built([document for document, at in zip(documents, home, strict=True) if at == number]), deleted)
+        for number in range(n_segments)
+    ]
+    rest = [document for document in documents if document.document_id not in deleted]
+    assert merged(sources) == built(rest)
+
+
+@pytest.mark.usefixtures("kernel")
+class TestSearch:
+    @given(st.data(), libraries(), st.lists(index_terms, min_size=1, max_size=4, unique=True))
+    @settings(deadline=None, max_examples=50)
+    def test_scores_are_those_of_the_model(
+        self, data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
+    ) -> None:
+        index, model = draw_index(data, documents)
+        bm25 = Bm25(
+            data.draw(st.sampled_from([0.9, 1.2])),
+            data.draw(st.sampled_from([0.0, 0.4, 1.0])),
+            FieldWeights(data.draw(weights), data.draw(weights), data.draw(weights)),
+            data.draw(st.sampled_from([0.25, 0.5])),
+        )
+        term_weights = [data.draw(weights) for _ in terms]
+        with_context = [data.draw(st.booleans()) for _ in terms]
+        weighted = list(map(WeightedTerm, find(index, terms), term_weights, with_context))
+        own = [model.impacts(term, weight, bm25) for term, weight in zip(terms, term_weights, strict=True)]
+        of_blocks = [
+            model.block_impacts(term, weight, bm25) if has_context else {}
+            for term, weight, has_context in zip(terms, term_weights, with_context, strict=True)
+        ]
+        assert [match.matches.n_chunks for match in weighted] == list(map(len, own))
+        totals = by_chunk(index, scores(index, weighted, bm25))
+        for chunk_id in model.fields:
+            expected = [
+                impacts.get(chunk_id, 0) + blocks.get(chunk_id, 0)
+                for impacts, blocks in zip(own, of_blocks, strict=True)
+            ]
+            is_match = any(chunk_id in impacts for impacts in own)
+            assert totals.get(chunk_id, 0) == (sum(expected) if is_match else 0)
+            place = index.place_of(chunk_id)
+            assert place is not None
+            assert [impact(index, term, bm25, place) for term in weighted] == expected
+
+    @given(st.data(), libraries(), st.dictionaries(st.integers(0, 8), st.floats(0.1, 50), max_size=5))
+    @settings(deadline=None, max_examples=50)
+    def test_overlaps_are_those_of_the_model(
+        self, data: st.DataObject, documents: list[ModelDocument], query_z: dict[int, float]
+    ) -> None:
+        index, model = draw_index(data, documents)
+        results = overlaps(index, query_z)
+        sums = by_chunk(index, [part.overlaps for part in results])
+        shared = by_chunk(index, [part.n_shared for part in results])
+        expected = model.contributions(query_z)
+        for chunk_id, total in sums.items():
+            assert total == sum(expected.get(chunk_id, {}).values())
+            assert shared[chunk_id] == len(expected.get(chunk_id, {}))
+        for chunk_id, parts in expected.items():
+            place = index.place_of(chunk_id)
+            assert place is not None
+            assert contributions(index, query_z, place) == parts
+
+
+@given(st.data(), libraries(), st.lists(index_terms, max_size=3))
+@settings(deadline=None, max_examples=50)
+def test_masks_are_those_of_the_model(
+    data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
+) -> None:
+    index, model = draw_index(data, documents)
+    matches = [set(model.frequencies(term)) for term in terms]
+    union: set[int] = set().union(*matches)
+    assert chunks_in(index, any_of(index, terms)) == union
+    assert chunks_in(index, all_of(index, terms)) == set(model.fields).intersection(*matches)
+    for match, expected in zip(find(index, terms), matches, strict=True):
+        assert set(match.first_chunks(100).tolist()) == expected
+        assert len(match.first_chunks(2)) == min(2, len(expected))
+
+
+@given(st.data(), libraries())
+@settings(deadline=None, max_examples=50)
+def test_chunks_and_documents_are_found(data: st.DataObject, documents: list[ModelDocument]) -> None:
+    index, model = draw_index(data, documents)
+    assert index.totals.n_chunks == len(model.fields)
+    assert chunks_in(index, index.live()) == set(model.fields)
+    for document in documents:
+        chunk_ids = [chunk.chunk_id for chunk in document.chunks]
+        is_live = chunk_ids[0] in model.fields
+        found = index.chunks_of(document.document_id)
+        assert (found is not None) == is_live
+        assert chunks_in(index, index.of_documents([document.document_id])) == set(
+            chunk_ids if is_live else []
+        )
+        if found is not None:
+            part, ordinals = found
+            assert index.chunk_ids(part, ordinals).tolist() == chunk_ids
+            assert set(index.document_ids(part, ordinals).tolist()) == {document.document_id}
+        else:
+            assert index.place_of(chunk_ids[0]) is None
+
+
+def draw_index(data: st.DataObject, documents: list[ModelDocument]) -> tuple[Index, ModelIndex]:
+    """The documents in several segments, some of them merged, with some documents deleted and some replaced
+    by a copy in another segment."""
+    n_segments = data.draw(st.integers(1, 3))
+    contents: list[list[ModelDocument]] = [[] for _ in range(n_segments)]
+    deleted: list[list[int]] = [[] for _ in range(n_segments)]
+    live = []
+    for document in documents:
+        home = data.draw(st.integers(0, n_segments - 1))
+        contents[home].append(document)
+        fate = data.draw(st.sampled_from(["live", "deleted", "moved"]))
+        if fate != "live":
+            deleted[home].append(document.document_id)
+        if fate == "moved" and home + 1 < n_segments:
+            contents[home + 1].append(document)
+        if fate == "live" or (fate == "moved" and home + 1 < n_segments):
+            live.append(document)
+    sources = list(zip(map(built, contents), deleted, strict=True))
+    n_merged = data.draw(st.integers(0, n_segments))
+    if n_merged:
+        sources = [(merged(sources[:n_merged]), []), *sources[n_merged:]]
+    return Index([(Segment(content), gone) for content, gone in sources]), ModelIndex(live)
+
+
+def by_chunk(index: Index, values: Sequence) -> dict[int, int]:
+    return {
+        int(chunk_id): int(value)
+        for part, part_values in zip(index.parts, values, strict=True)
+        for chunk_id, value in zip(part.segment.chunk_ids, part_values, strict=True)
+        if value or part.live_chunks is None or part.live_chunks[part.segment.chunk_ids == chunk_id].all()
+    }
+
+
+def chunks_in(index: Index, masks: Sequence) -> set[int]:
+    return {
+        int(chunk_id)
+        for part, mask in zip(index.parts, masks, strict=True)
+        for chunk_id in part.segment.chunk_ids[mask]
+    }
