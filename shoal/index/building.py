@@ -200,12 +200,17 @@ class _FieldBuilder:
     def __init__(self) -> None:
         # Gives the next number to a new form.
         self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        # Documents that were read together share their forms.
+        self._forms: Sequence[str] = ()
+        self._numbers_of_forms = np.empty(0, dtype=np.int32)
         self._words: list[NDArray[np.int32]] = []
         self._lengths: list[NDArray[np.int64]] = []
 
     def add(self, words: Words) -> None:
         """Add the chunks of a document as units."""
-        self._words.append(self._numbered(words.forms)[words.ids])
+        if words.forms is not self._forms:
+            self._forms, self._numbers_of_forms = words.forms, self._numbered(words.forms)
+        self._words.append(self._numbers_of_forms[words.ids])
         self._lengths.append(np.diff(words.starts))
 
     def add_unit(self, forms: Sequence[str]) -> None:

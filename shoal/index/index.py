@@ -126,6 +126,11 @@ class Index:
                 return Place(number, ordinal)
         return None
 
+    def places_of(self, chunk_ids: Sequence[int]) -> NDArray[np.int64]:
+        """Return part and ordinal of chunks, i64 (n, 2); -1 for a chunk that is not live."""
+        places = (self.place_of(chunk_id) or Place(-1, -1) for chunk_id in chunk_ids)
+        return np.array(list(places), dtype=np.int64).reshape(-1, 2)
+
     def chunks_of(self, document_id: int) -> tuple[int, range] | None:
         """Return the part and the ordinals of a live document's chunks, or None."""
         for number, part in enumerate(self.parts):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.index import Index, Masks, Part, Place
+from shoal.index.index import Index, Masks, Part
 from shoal.index.ragged import expand, firsts_of_runs
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
 
@@ -89,11 +89,14 @@ class Matches:
             masks.append(mask)
         return masks
 
-    def contains(self, place: Place) -> bool:
-        """Return whether a chunk contains the term."""
-        ordinals = self.parts[place.part].ordinals
-        at = int(np.searchsorted(ordinals, place.ordinal))
-        return at < len(ordinals) and int(ordinals[at]) == place.ordinal
+    def are_in(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each chunk contains the term, given its part and ordinal (`Index.places_of`)."""
+        contains = np.zeros(len(places), dtype=np.bool_)
+        for number in np.unique(places[:, 0]):
+            if number >= 0:
+                is_here = places[:, 0] == number
+                contains[is_here] = np.isin(places[is_here, 1], self.parts[number].ordinals)
+        return contains
 
     def first_chunks(self, limit: int) -> NDArray[np.int64]:
         """Return the ids of some live chunks that contain the term, at most `limit`."""

@@ -35,7 +35,10 @@ STEEPNESS = 3
 """Feedback chunks are weighted by this power of their BM25, so a far better match gets nearly all of the
 weight."""
 MAX_REEFS = 60
-"""Strongest reefs of the moved profile that are kept."""
+"""Strongest reefs of the moved profile that are kept in mode `reef`."""
+MAX_REEFS_WITH_WORDS = 20
+"""The same in a hybrid search, where the others cost three times the time and are worth 0.001 in nDCG@10
+(benchmarks/lexical_ranking.py)."""
 
 DOCUMENTS = """
     SELECT c.id, c.document_id, d.title
@@ -60,6 +63,7 @@ def apply_feedback(
     lexical_scores: NDArray[np.int64],
     *,
     share: float,
+    max_reefs: int,
     other_data_than: str | None,
 ) -> Feedback:
     """Move a query's profile towards that of its feedback chunks, scaled to `share` times the query's own
@@ -86,7 +90,7 @@ def apply_feedback(
     )
     return Feedback(
         tuple(sorted(feedback_chunks, key=lambda chunk: (-chunk.share, chunk.chunk_id))),
-        adapt(own, profile, names, share=share),
+        adapt(own, profile, names, share=share, max_reefs=max_reefs),
     )
 
 
@@ -110,7 +114,12 @@ def choose(
 
 
 def adapt(
-    own: Sequence[QueryReef], feedback: Mapping[int, float], names: Mapping[int, str], *, share: float
+    own: Sequence[QueryReef],
+    feedback: Mapping[int, float],
+    names: Mapping[int, str],
+    *,
+    share: float,
+    max_reefs: int = MAX_REEFS,
 ) -> tuple[QueryReef, ...]:
     """Add `share` times a profile's length in the direction of the feedback; z-scores have six digits."""
     own_z = {reef.reef_id: reef.z_score for reef in own}
@@ -125,7 +134,7 @@ def adapt(
         for reef_id, value in z.items()
     )
     return tuple(
-        sorted((r for r in rounded if r.z_score > 0), key=lambda r: (-r.z_score, r.reef_id))[:MAX_REEFS]
+        sorted((r for r in rounded if r.z_score > 0), key=lambda r: (-r.z_score, r.reef_id))[:max_reefs]
     )
 
 

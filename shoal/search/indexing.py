@@ -10,7 +10,7 @@ import functools
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,8 @@ from shoal.storage.profiles import Profiles as StoredProfiles
 DOCUMENTS_TOGETHER = 4_096
 BYTES_TOGETHER = 16 << 20
 """Documents that become one segment, at most: 16 MB of text take 300 MB while they are sorted."""
+CHARS_TOGETHER = 1 << 20
+"""Characters of texts that are tokenized at once, about: one by one, short texts take five times as long."""
 MERGED_TOGETHER = 8
 """Segments of about the same size that are merged into one, so each posting is written about four times."""
 SMALLEST_LEVEL = 4_096
@@ -42,7 +44,7 @@ MAX_OUTDATED = 0.25
 
 CHUNKS_OF = """
     SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text
-    FROM chunks c WHERE c.document_id IN ({ids}) ORDER BY c.document_id, c.id
+    FROM chunks c WHERE c.document_id IN ({ids}) ORDER BY c.document_id, c.chunk_index
 """
 TITLES_OF = "SELECT id, title FROM documents WHERE id IN ({ids})"
 HEADINGS_OF = "SELECT document_id, id, path FROM sections WHERE document_id IN ({ids}) AND path <> '[]'"
@@ -99,35 +101,56 @@ def read_documents(snapshot: Snapshot, document_ids: Sequence[int]) -> Iterator[
             tokens = token_list("\n".join(json.loads(path)))
             headings.setdefault(document_id, {})[section_id] = tokens
         rows = snapshot.tuples(CHUNKS_OF.format(ids=ids), parameters)
-        for document_id, of_document in itertools.groupby(rows, key=lambda row: row[1]):
-            title = token_list(titles[document_id])
-            while part := list(itertools.islice(of_document, MAX_CHUNKS)):
-                yield _document(document_id, title, headings.get(document_id, {}), part)
+        for group in _read_together(rows):
+            for part, words in zip(group, _words(group), strict=True):
+                document_id = part[0][1]
+                title = token_list(titles[document_id])
+                yield _document(part, words, title, headings.get(document_id, {}))
+
+
+def _read_together(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[list[tuple[Any, ...]]]]:
+    """The chunks by document, or part of a long one, in groups of about CHARS_TOGETHER characters."""
+    group: list[list[tuple[Any, ...]]] = []
+    n_chars = 0
+    for _, of_document in itertools.groupby(rows, key=lambda row: row[1]):
+        while part := list(itertools.islice(of_document, MAX_CHUNKS)):
+            group.append(part)
+            n_chars += sum(len(row[-1]) for row in part)
+            if n_chars >= CHARS_TOGETHER:
+                yield group
+                group, n_chars = [], 0
+    if group:
+        yield group
+
+
+def _words(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[Words]:
+    """Yield the words of the chunks of each part, read as one text with line ends between the chunks."""
+    texts = [row[-1] for part in parts for row in part]
+    stream = tokenise("\n".join(texts))
+    ends = np.cumsum([len(text) + 1 for text in texts])
+    starts = np.concatenate([[0], np.searchsorted(stream.starts, ends)])
+    first = 0
+    for part in parts:
+        own = starts[first : first + len(part) + 1]
+        yield Words(stream.forms, stream.ids[own[0] : own[-1]], own - own[0])
+        first += len(part)
 
 
 def _document(
-    document_id: int, title: Sequence[str], headings: dict[int, list[str]], rows: Sequence[tuple[Any, ...]]
+    rows: Sequence[tuple[Any, ...]], words: Words, title: Sequence[str], headings: dict[int, list[str]]
 ) -> IndexedDocument:
-    chunk_ids, _, sections, confidence, packed, texts = zip(*rows, strict=True)
+    chunk_ids, document_ids, sections, confidence, packed, _ = zip(*rows, strict=True)
     profiles = StoredProfiles.of(packed)
     return IndexedDocument(
-        document_id=document_id,
+        document_id=document_ids[0],
         chunk_ids=np.array(chunk_ids, dtype=np.int64),
-        words=_words(texts),
+        words=words,
         title=title,
         sections=np.array(sections, dtype=np.int64),
         headings=headings,
         profiles=Profiles(profiles.bounds, profiles.reef_ids, profiles.records["z_score"]),
         confidence=np.array(confidence, dtype=np.float64),
     )
-
-
-def _words(texts: Sequence[str]) -> Words:
-    """The words of several texts, read as one text with line ends between them."""
-    ends = np.cumsum([len(text) + 1 for text in texts])
-    stream = tokenise("\n".join(texts))
-    starts = np.concatenate([[0], np.searchsorted(stream.starts, ends)])
-    return Words(stream.forms, stream.ids, starts)
 
 
 def _check_files(database: Database, files: IndexFiles) -> None:

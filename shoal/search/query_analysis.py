@@ -14,7 +14,7 @@ from shoal.index.matching import Matches
 from shoal.learning.scorers import scorer_for
 from shoal.models import QueryInfo, QueryReef, SearchMode
 from shoal.scorer import Scorer
-from shoal.search.feedback import Feedback, apply_feedback
+from shoal.search.feedback import MAX_REEFS, MAX_REEFS_WITH_WORDS, Feedback, apply_feedback
 from shoal.search.fusion import LOW_TRUST, PRESETS, Weights, choose_weights, trust
 from shoal.search.lexical_ranking import find_matches, score_chunks
 from shoal.search.library_index import LibraryIndex
@@ -115,6 +115,7 @@ def analyze_query(
             parsed,
             lexical_scores,
             share=share,
+            max_reefs=MAX_REEFS if request.mode is SearchMode.reef else MAX_REEFS_WITH_WORDS,
             other_data_than=other_data,
         )
     return AnalyzedQuery(

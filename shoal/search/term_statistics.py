@@ -47,8 +47,9 @@ class TermStatistics:
         if not self.counts or not chunk_ids:
             return {}
         coverage = np.zeros(len(chunk_ids))
+        places = library.index.places_of(chunk_ids)
         for term, found in matches.items():
-            coverage += self.weights[term] * np.array(are_in(library, found, chunk_ids))
+            coverage += self.weights[term] * found.are_in(places)
         # Rounding errors may lift sums slightly above 1.
         return dict(zip(chunk_ids, np.minimum(coverage.round(6), 1.0).tolist(), strict=True))
 
@@ -61,9 +62,3 @@ def find_term_statistics(library: LibraryIndex, matches: Mapping[Term, Matches])
     if not matches:
         return NO_STATISTICS
     return TermStatistics(library.n_chunks, {term: found.n_chunks for term, found in matches.items()})
-
-
-def are_in(library: LibraryIndex, found: Matches, chunk_ids: Sequence[int]) -> list[bool]:
-    """Return whether each of some chunks is among the matches of a term."""
-    places = [library.index.place_of(chunk_id) for chunk_id in chunk_ids]
-    return [place is not None and found.contains(place) for place in places]

@@ -42,7 +42,6 @@ from shoal.search.results import (
     title_and_headings,
 )
 from shoal.search.searching import answer_and_inspect, milliseconds_since, rank_for, with_filter_warnings
-from shoal.search.term_statistics import are_in
 from shoal.settings import Settings
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import tags_of
@@ -340,11 +339,11 @@ def _is_of_other_data(snapshot: Snapshot, analyzed_query: AnalyzedQuery, chunk: 
 
 def _terms_of(library: LibraryIndex, terms: Sequence[Term], chunk_id: int, *, are_held: bool) -> str:
     """Those of the terms that a chunk contains, or those that it does not contain, joined by commas."""
-    matches = find_matches(library, terms)
+    places = library.index.places_of([chunk_id])
     return ", ".join(
         format_term(term)
-        for term, found in matches.items()
-        if are_in(library, found, [chunk_id])[0] == are_held
+        for term, found in find_matches(library, terms).items()
+        if bool(found.are_in(places)[0]) == are_held
     )
 
 
