@@ -109,11 +109,8 @@ class Engine:
     def start(self) -> None:
         """Load what the first search needs, so that a service is ready before it answers. A second call is
         cheap."""
-        from shoal.index.kernels import use_compiled
-
-        assert self.scorer.n_reefs
+        _ = self.scorer
         self._library.index.load()
-        use_compiled()
 
     def limit_reads(self, seconds: float) -> None:
         """Stop reads that take longer than `seconds`, with ReadTimeoutError; 0 removes the limit."""

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from shoal.errors import ShoalError
+from shoal.index.kernels import use_compiled
 from shoal.service import log_setup
 from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
@@ -143,8 +144,9 @@ def _prepare_database(settings: Settings) -> None:
 
 
 def _warm(service: Service) -> None:
-    """Load the scorer before the first search. /ready reports a failure."""
+    """Load scorer and index before the first search, and compile the ranking. /ready reports a failure."""
     try:
         service.engine.start()
     except Exception as error:
-        structlog.get_logger("shoal.api").error("the scorer cannot be loaded", exc_info=error)
+        structlog.get_logger("shoal.api").error("the scorer or the index cannot be loaded", exc_info=error)
+    use_compiled()

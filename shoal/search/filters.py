@@ -38,6 +38,9 @@ CURRENT_DATA = "current data"
 """Name, among the filters, of the condition on lagoon's data, which the user does not set."""
 OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
 
+ELIGIBLE_DOCUMENTS = "SELECT eligible.id FROM documents eligible WHERE "
+DOCUMENT_OF_CHUNK, DOCUMENT_ITSELF = "c.document_id", "eligible.id"
+
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
 """Names, among the filters, of the conditions that the query itself sets."""
 
@@ -73,8 +76,16 @@ class CompiledFilters:
                 is_met &= library.joined(found.mask())
         for found in find_matches(library, self.excluded).values():
             is_met &= ~library.joined(found.mask())
-        if self.by_filter:
-            is_met &= np.isin(library.chunk_ids, packed_ids(snapshot, self.eligible, self.parameters))
+        of_documents = [c for c in self.by_filter.values() if c.startswith(DOCUMENT_OF_CHUNK)]
+        of_chunks = {n: c for n, c in self.by_filter.items() if not c.startswith(DOCUMENT_OF_CHUNK)}
+        if of_documents:
+            # Reads documents instead of their many chunks.
+            conditions = (DOCUMENT_ITSELF + c.removeprefix(DOCUMENT_OF_CHUNK) for c in of_documents)
+            ids = packed_ids(snapshot, ELIGIBLE_DOCUMENTS + " AND ".join(conditions), self.parameters)
+            is_met &= library.joined(library.index.of_documents(ids))
+        if of_chunks:
+            eligible = CompiledFilters(of_chunks, {}).eligible
+            is_met &= np.isin(library.chunk_ids, packed_ids(snapshot, eligible, self.parameters))
         return is_met
 
     def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> CompiledFilters:

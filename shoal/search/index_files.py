@@ -30,6 +30,7 @@ class IndexFiles:
 
     def __init__(self, database: Database) -> None:
         self.folder = Path(f"{database.path}-index")
+        self._open: dict[str, Segment] = {}
 
     def write(self, write: Callable[[BinaryIO], object]) -> str:
         """Write a new file with what `write` puts into it; return its name.
@@ -56,13 +57,21 @@ class IndexFiles:
         return name
 
     def open(self, name: str, *, verify: bool = False) -> Segment:
-        """Open a segment as a map of its file. Raises DamagedIndexError."""
+        """Open a segment as a map of its file, which stays open. Raises DamagedIndexError."""
+        if name in self._open and not verify:
+            return self._open[name]
         try:
             with (self.folder / name).open("rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise DamagedIndexError(f"its file {name} cannot be read") from error
-        return Segment(content, verify=verify)
+        segment = self._open[name] = Segment(content, verify=verify)
+        return segment
+
+    def close_others(self, names: Iterable[str]) -> None:
+        """Forget the open segments that are not named."""
+        kept = set(names)
+        self._open = {name: segment for name, segment in self._open.items() if name in kept}
 
     def retire(self, names: Iterable[str]) -> None:
         """Note that files have lost their rows just now."""

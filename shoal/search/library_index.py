@@ -25,7 +25,7 @@ from shoal.search.indexing import outdated_documents, read_documents, update_ind
 from shoal.search.query_language import TERMS, stems_of, tokens_of
 from shoal.storage import index_tables
 from shoal.storage.database import Database, Snapshot
-from shoal.storage.index_tables import Changes, OpenChange, SegmentRow
+from shoal.storage.index_tables import Changes, OpenChange
 
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a
@@ -111,7 +111,6 @@ class IndexCache:
         self._lock = threading.Lock()
         self._revision = 0
         self._cached: LibraryIndex | None = None
-        self._open: dict[str, Segment] = {}
         self._in_memory: tuple[_InMemory, ...] = ()
 
     def prepare(self) -> None:
@@ -126,7 +125,7 @@ class IndexCache:
             is_usable = n_open <= MAX_CHUNKS_IN_MEMORY
             try:
                 for row in index_tables.segments(snapshot):
-                    self._segment(row)
+                    self._files.open(row.file_name)
             except DamagedIndexError:
                 is_usable = False
         if not is_usable:
@@ -161,7 +160,7 @@ class IndexCache:
         parts = [
             (segment, outdated_documents(segment, row.revision, changes).tolist())
             for row in rows
-            for segment in (self._segment(row),)
+            for segment in (self._files.open(row.file_name),)
         ]
         is_open = ~changes.is_indexed
         n_missing = 0
@@ -177,8 +176,7 @@ class IndexCache:
                 parts.append((in_memory.segment, hidden.tolist()))
         else:
             self._in_memory = ()
-        kept = {row.file_name for row in rows}
-        self._open = {name: segment for name, segment in self._open.items() if name in kept}
+        self._files.close_others(row.file_name for row in rows)
         return LibraryIndex(Index(parts), n_missing)
 
     def _index_in_memory(self, snapshot: Snapshot, revision: int, changes: Changes) -> int:
@@ -201,12 +199,6 @@ class IndexCache:
         for in_memory in self._in_memory:
             held.update(dict.fromkeys(in_memory.segment.document_ids.tolist(), in_memory.revision))
         return [change for change in opened if held.get(change.document_id, -1) < change.revision]
-
-    def _segment(self, row: SegmentRow) -> Segment:
-        segment = self._open.get(row.file_name)
-        if segment is None:
-            segment = self._open[row.file_name] = self._files.open(row.file_name)
-        return segment
 
 
 def _joined(arrays: Sequence[Ints]) -> Ints:

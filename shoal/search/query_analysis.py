@@ -104,6 +104,9 @@ def analyze_query(
         passages = "passage was" if n == 1 else "passages were"
         found = "not found" if request.mode is SearchMode.reef else "found by words only, and without labels"
         warnings.append(f"{n:,} {passages} scored with other scorer data: {found}, until a rescore")
+    if library.n_missing:
+        documents = "document was" if library.n_missing == 1 else "documents were"
+        warnings.append(f"{library.n_missing:,} {documents} stored just now: not searched yet")
     lexical_scores, feedback = None, None
     share = settings.feedback_weight if settings.learning else 0.0
     if by_reefs and profile.reefs and share:
