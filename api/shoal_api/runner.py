@@ -10,6 +10,7 @@ import errno
 import logging
 import signal
 import socket
+import threading
 import sys
 import tempfile
 from typing import Any
@@ -144,9 +145,10 @@ def _prepare_database(settings: Settings) -> None:
 
 
 def _warm(service: Service) -> None:
-    """Load scorer and index before the first search, and compile the ranking. /ready reports a failure."""
+    """Load scorer and index before the first search. /ready reports a failure."""
     try:
         service.engine.start()
     except Exception as error:
         structlog.get_logger("shoal.api").error("the scorer or the index cannot be loaded", exc_info=error)
-    use_compiled()
+    # Compiling takes seconds; searches use numpy meanwhile.
+    threading.Thread(target=use_compiled, name="compile", daemon=True).start()
