@@ -10,9 +10,9 @@ import errno
 import logging
 import signal
 import socket
-import threading
 import sys
 import tempfile
+import threading
 from typing import Any
 
 import structlog
