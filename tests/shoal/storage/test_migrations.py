@@ -20,10 +20,11 @@ from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.settings import Settings
-from shoal.storage import evidence, migrate, observations, vocabulary_queries
+from shoal.storage import evidence, migrate, observations, totals, vocabulary_queries
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
+from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import EvidenceRow
 
 
@@ -312,6 +313,18 @@ def test_profiles_are_converted_after_interruptions_and_changes(
         ids = transaction.rows("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
     assert [row[0] for row in ids] == [40], "ids are never reused"
     migrate.check(empty)
+
+
+def test_totals_of_a_migrated_library_follow_its_writes(empty: Database) -> None:
+    library_of_0009(empty, 9)
+    migrate.upgrade(empty)
+    labelled = {i + 1: 1 for i in range(1, 10) if i % 3}
+    with empty.write() as transaction:
+        assert chunks_by_reef(transaction, 0.75) == labelled
+        transaction.execute("DELETE FROM chunks WHERE id = 1")
+        transaction.execute("UPDATE chunks SET top_reef_id = 3 WHERE id = 4")
+        assert chunks_by_reef(transaction, 0.75) == {3: 2, 6: 1, 8: 1, 9: 1}
+        assert totals.wrong_totals(transaction) == []
 
 
 def test_a_migration_without_enough_free_space_is_refused(
