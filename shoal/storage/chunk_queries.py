@@ -29,6 +29,7 @@ _STORED = """
 """
 CHUNKS_OF = f"{_STORED} WHERE c.document_id = :document_id ORDER BY c.chunk_index LIMIT :limit OFFSET :offset"
 GET_CHUNK = f"{_STORED} WHERE c.id = :chunk_id"
+PACKED_PROFILES = "SELECT profile FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 PROFILES_OF = "SELECT id, data_checksum, profile FROM chunks WHERE id IN ({ids}) ORDER BY id"
 NEIGHBOURS = """
     SELECT id, chunk_index, text, start_char, end_char, start_line, end_line
@@ -101,6 +102,11 @@ class StoredProfiles:
             self.chunk_ids[i]: labels
             for i, labels in _labels(self.profiles, self.reefs, label_threshold).items()
         }
+
+
+def packed_profiles(snapshot: Snapshot, document_id: int) -> list[bytes]:
+    """Read the profiles of a document's chunks as they are stored, in order."""
+    return [row[0] for row in snapshot.tuples(PACKED_PROFILES, {"document_id": document_id})]
 
 
 def profiles_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> StoredProfiles:
@@ -211,7 +217,6 @@ def _chunk(
         awaits_rescore=data_checksum not in (None, row["data_checksum"]),
         vocabulary_version=row["vocabulary_version"],
         data_checksum=row["data_checksum"],
-        profile=row["profile"],
         reefs=reefs,
         islands=islands,
     )

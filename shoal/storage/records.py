@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from shoal.models import ContextChunk, DocFormat, IslandScore, Label, LeftOut, ReefScore
@@ -77,7 +77,7 @@ class StoredChunk:
 
     `labels`: the reefs that it is about, most probable first; `top_reef_*` are those of the first.
     `awaits_rescore`: whether it was scored with other data of lagoon, so that labels may be missing. `reefs`
-    are ordered by z-score; `profile` holds them all as stored.
+    are ordered by z-score.
     """
 
     id: int
@@ -101,7 +101,6 @@ class StoredChunk:
     awaits_rescore: bool
     vocabulary_version: int
     data_checksum: str
-    profile: bytes = field(repr=False)
     reefs: tuple[ReefScore, ...]
     islands: tuple[IslandScore, ...]
 

@@ -14,7 +14,7 @@ from shoal.learning.scorers import Vocabularies
 from shoal.models import Chunk, ItemStatus, ScoredDocument
 from shoal.settings import Settings
 from shoal.storage import document_writer
-from shoal.storage.chunk_queries import get_chunks
+from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.records import StoredChunk
@@ -82,6 +82,7 @@ class Rescoring(ItemHandler):
                 if not any(_is_stale(chunk, base.data_checksum, version) for chunk in stored):
                     return None
                 draft = get_draft(snapshot, document_id)
+                profiles = packed_profiles(snapshot, document_id)
             except NotFoundError:
                 return None
         cuts = [chunk.start_char for chunk in stored]
@@ -99,8 +100,8 @@ class Rescoring(ItemHandler):
                 "this version of Shoal splits the text differently; delete the document and ingest it again"
             )
         due = [
-            (old.id, new, _is_other(new, old))
-            for new, old in zip(scored.chunks, stored, strict=True)
+            (old.id, new, new.profile != profile or _is_other(new, old))
+            for new, old, profile in zip(scored.chunks, stored, profiles, strict=True)
             if _is_stale(old, base.data_checksum, version)
         ]
         return Rescored(scored, due)
@@ -127,10 +128,9 @@ def _same_spans(new: Sequence[Chunk], old: Sequence[StoredChunk]) -> bool:
 
 
 def _is_other(new: Chunk, old: StoredChunk) -> bool:
-    return (new.confidence, new.coverage, new.matched_words, new.arch_scores, new.profile) != (
+    return (new.confidence, new.coverage, new.matched_words, new.arch_scores) != (
         old.confidence,
         old.coverage,
         old.matched_words,
         old.arch_scores,
-        old.profile,
     )

@@ -39,7 +39,7 @@ from shoal.learning.scorers import Vocabularies
 from shoal.models import DocFormat
 from shoal.settings import Settings
 from shoal.storage import document_writer, migrate
-from shoal.storage.chunk_queries import get_chunks
+from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
 
 FIRE, LAW, SEA = about("fire", "zorblat"), about("law", "quendle"), about("sea", "mirthog")
@@ -144,13 +144,14 @@ def test_wave_is_scored_with_its_own_vocabulary_version(database: Database, sett
     with database.snapshot() as snapshot:
         document_id = snapshot.value("SELECT document_id FROM job_items WHERE job_id = 2")
         chunks = get_chunks(snapshot, document_id).chunks
+        profiles = packed_profiles(snapshot, document_id)
         assert {chunk.vocabulary_version for chunk in chunks} == {2}
         assert snapshot.value("SELECT MAX(version) FROM vocabulary_versions") > 2
     [given] = drafts([FIRE], settings)
     expected = score_document(given, query_scorer, settings).chunks
-    assert [chunk.profile for chunk in chunks] == [chunk.profile for chunk in expected]
+    assert profiles == [chunk.profile for chunk in expected]
     newest = score_document(given, Vocabularies(database, scorer()).at(4), settings).chunks
-    assert [chunk.profile for chunk in chunks] != [chunk.profile for chunk in newest]
+    assert profiles != [chunk.profile for chunk in newest]
 
 
 def test_later_plural_is_evidence_for_its_singular(database: Database, settings: Settings) -> None:
