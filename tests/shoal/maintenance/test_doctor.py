@@ -226,7 +226,7 @@ REPAIRABLE: dict[str, tuple[str, ...]] = {
     "totals": (
         "UPDATE library_totals SET n_chunks = n_chunks + 1",
         "DELETE FROM tag_totals",
-        "UPDATE reef_totals SET percent = percent + 1",
+        "UPDATE reef_totals SET n_chunks = n_chunks + 1",
     ),
 }
 

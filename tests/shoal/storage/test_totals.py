@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -66,9 +67,8 @@ def write_something(transaction: Transaction, kind: str, rng: random.Random, n: 
     elif kind == "rescore":
         pairs = zip(chunk_ids, scored.chunks, strict=False)
         rescored = [(chunk_id, chunk, True) for chunk_id, chunk in pairs]
-        document_writer.rescore_chunks(
-            transaction, document_id, rescored, vocabulary_version=n + 1, data_checksum=CHECKSUM
-        )
+        newer = dataclasses.replace(scored, vocabulary_version=n + 1)
+        document_writer.rescore_chunks(transaction, document_id, newer, rescored)
     elif kind == "tags":
         document_writer.set_tags(transaction, document_id, scored.draft.tags, now=NOW)
     elif kind == "delete":
