@@ -92,7 +92,8 @@ def main() -> int:
             ),
         }
         best = lexical_ranking.match_scores(snapshot, terms).chunk_ids[:10].tolist()
-        ids, cited = listed("id", best)
+        ids, listed_ids = listed("id", best)
+        cited = {**listed_ids, "data_checksum": engine.scorer.data_checksum}
         tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
         statements: dict[str, tuple[str, Mapping[str, Any]]] = {
             "every match by words": (lexical_ranking.MATCHES, by_words),
@@ -103,10 +104,7 @@ def main() -> int:
             ),
             "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
             "ten citations": (results.CITE.format(ids=ids), cited),
-            "their profiles": (
-                results.PROFILES.format(ids=ids),
-                {**cited, "data_checksum": engine.scorer.data_checksum},
-            ),
+            "their profiles": (results.PROFILES.format(ids=ids), cited),
         }
         report: dict[str, Any] = {"chunks": complete.state.n_chunks, "query": options.query}
         report["statements"] = {
