@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
+import apispec
 import flask
 import flask_smorest
 import marshmallow as ma
@@ -185,19 +187,46 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
 
 
 class Api(flask_smorest.Api):  # type: ignore[misc]
-    """API that describes errors as problem details; `problems` handles them."""
+    """API that describes errors as problem details; `problems` handles them.
+
+    The OpenAPI document is built when it is first read: it takes half of the time to build an application.
+    """
 
     ERROR_SCHEMA = ProblemSchema
+
+    def __init__(self, app: flask.Flask) -> None:
+        self._building = threading.RLock()
+        self._undocumented: list[Blueprint] = []
+        super().__init__(app)
+
+    def register_blueprint(self, blueprint: Blueprint) -> None:
+        """Register the routes of a blueprint, and its operations for the document."""
+        self._app.extensions["flask-smorest"]["blp_name_to_api"][blueprint.name] = self
+        self._app.register_blueprint(blueprint)
+        self._undocumented.append(blueprint)
+
+    @property
+    def spec(self) -> apispec.APISpec:
+        with self._building:
+            # Building reads this property again, in the same thread.
+            blueprints, self._undocumented = self._undocumented, []
+            for blueprint in blueprints:
+                blueprint.register_views_in_doc(
+                    self, self._app, self._spec, name=blueprint.name, parameters=None
+                )
+                self._spec.tag({"name": blueprint.name, "description": blueprint.description})
+            return self._spec
+
+    @spec.setter
+    def spec(self, spec: apispec.APISpec) -> None:
+        self._spec = spec
 
     def _register_error_handlers(self) -> None:
         pass
 
     def _register_responses(self) -> None:
-        for status in http.HTTPStatus:
-            if status >= 400:
-                self._register_problem(status.name, FAILURES.get(status, status.phrase))
-            elif status >= 200:
-                self.spec.components.response(status.name, {"description": status.phrase}, lazy=True)
+        for status, description in FAILURES.items():
+            self._register_problem(http.HTTPStatus(status).name, description)
         self._register_problem("DEFAULT_ERROR", OTHER_FAILURES)
 
     def _register_problem(self, name: str, description: str) -> None:
