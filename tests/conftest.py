@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from shoal.settings import Settings
 from shoal.storage import migrate
 from shoal.storage.database import Database
 
+# The tests start some three hundred Python processes. Without bytecode, each would compile the project anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # The result of a check must depend only on the change: the same examples every time, however slow the
 # machine. The long run searches for new examples.
 given_settings.register_profile(
@@ -22,6 +28,12 @@ given_settings.register_profile(
 )
 given_settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 given_settings.load_profile("searching" if os.environ.get("SHOAL_TEST_LONG") else "steady")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from visiting the imported modules and collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

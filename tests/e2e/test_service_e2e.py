@@ -26,6 +26,8 @@ from running_service import (
 )
 from waiting import DEADLINE_SECONDS, until
 
+from shoal.cli.app import run
+
 SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
 
 
@@ -42,9 +44,10 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.kill()
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    running = Service(tmp_path)
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with the default settings, shared by tests that leave it running."""
+    running = Service(tmp_path_factory.mktemp("service"))
     yield running
     running.stop()
 
@@ -60,7 +63,9 @@ def texts(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_upload_search_stop_with_either_broker(broker: str, tmp_path: Path, texts: Path) -> None:
+def test_upload_search_stop_with_either_broker(
+    broker: str, tmp_path: Path, texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     service = Service(tmp_path, SHOAL_BROKER_URL=broker, SHOAL_WORKERS="2")
     try:
         until(lambda: len(descendants(service.process.pid)) >= 5)  # API with one child, worker with two
@@ -82,7 +87,7 @@ def test_upload_search_stop_with_either_broker(broker: str, tmp_path: Path, text
         assert repeated.returncode == 0, repeated.stderr
         assert "0 stored, 3 duplicates, 0 failed" in repeated.stdout
 
-        jobs = json.loads(shoal("jobs", "--server", service.url, "--json").stdout)
+        jobs = json.loads(output_of(capsys, "jobs", "--server", service.url, "--json"))
         assert [entry["status"] for entry in jobs["jobs"]] == ["succeeded", "succeeded"]
         started = descendants(service.process.pid)
     finally:
@@ -90,6 +95,15 @@ def test_upload_search_stop_with_either_broker(broker: str, tmp_path: Path, text
     assert code == 0
     until(lambda: not any(is_alive(pid) for pid in started))
     assert not service.is_ready()
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command in this process, which is faster than `shoal` for a command that is no part of the test."""
+    capsys.readouterr()
+    code = run([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    return printed.out
 
 
 TOPICS = {
@@ -143,15 +157,21 @@ def test_concurrent_searches_see_whole_documents_or_none(service: Service) -> No
             reader.join()
     n_chunks = {document["title"]: document["n_chunks"] for document in documents}
     assert errors == []
-    assert set(n_chunks) == set(TOPICS)
-    assert sum(n_chunks.values()) <= 100, "all chunks fit in one response"
-    assert seen.keys() == n_chunks.keys()
+    assert n_chunks.keys() >= TOPICS.keys()
+    assert sum(n_chunks[title] for title in TOPICS) <= 100, "all chunks fit in one response"
+    assert seen.keys() == TOPICS.keys()
     for title, counts in seen.items():
         assert n_chunks[title] in counts
         assert counts <= {0, n_chunks[title]}
 
 
-def test_bad_file_is_reported_and_the_rest_is_stored(service: Service, texts: Path, tmp_path: Path) -> None:
+def test_bad_file_is_reported_and_the_rest_is_stored(
+    service: Service,
+    texts: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (texts / "broken.md").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(400))
     missing = tmp_path / "missing.txt"
     result = shoal("upload", texts, missing, "--server", service.url, "--wait")
@@ -159,27 +179,30 @@ def test_bad_file_is_reported_and_the_rest_is_stored(service: Service, texts: Pa
     assert f"failed: {missing}: no such file or directory" in result.stderr
     assert "broken.md: " in result.stderr
     assert "partial: 3 stored, 0 duplicates, 1 failed" in result.stdout
-    (job,) = json.loads(shoal("jobs", "--server", service.url, "--json").stdout)["jobs"]
-    items = json.loads(
-        shoal("jobs", job["id"], "--status", "failed", "--server", service.url, "--json").stdout
-    )["items"]
-    assert [Path(item["source_path"]).name for item in items] == ["broken.md"]
-    assert "broken.md" in shoal("jobs", job["id"], "--server", service.url).stdout
+    monkeypatch.setenv("COLUMNS", "300")  # So that no path is wrapped.
+    server = ("--server", service.url)
+    job = json.loads(output_of(capsys, "jobs", *server, "--json"))["jobs"][0]
+    failed = output_of(capsys, "jobs", job["id"], "--status", "failed", *server, "--json")
+    assert [Path(item["source_path"]).name for item in json.loads(failed)["items"]] == ["broken.md"]
+    assert "broken.md" in output_of(capsys, "jobs", job["id"], *server)
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("module", ["shoal_worker", "shoal_api"])
-def test_killed_child_process_is_restarted(service: Service, texts: Path, module: str) -> None:
-    killed = service.child(module)
-    assert killed is not None
-    orphans = descendants(killed)
-    os.kill(killed, signal.SIGKILL)
-    until(lambda: service.child(module) not in (None, killed))
-    until(service.is_ready)
-    until(lambda: not any(is_alive(pid) for pid in orphans))
-    result = shoal("upload", texts, "--server", service.url, "--wait")
-    assert result.returncode == 0, result.stderr
-    assert "was killed by SIGKILL; restart in" in service.log.read_text()
+def test_killed_child_processes_are_restarted(
+    service: Service, texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("shoal_worker", "shoal_api"):
+        killed = service.child(module)
+        assert killed is not None
+        orphans = descendants(killed)
+        os.kill(killed, signal.SIGKILL)
+        until(lambda module=module, killed=killed: service.child(module) not in (None, killed))
+        until(service.is_ready)
+        until(lambda orphans=orphans: not any(is_alive(pid) for pid in orphans))
+        (texts / "juries.md").write_text(f"The judge asks the jury about the {module}.")
+        printed = output_of(capsys, "upload", texts / "juries.md", "--server", service.url, "--wait")
+        assert "1 stored" in printed
+    assert service.log.read_text().count("was killed by SIGKILL; restart in") == 2
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
