@@ -39,4 +39,5 @@ def assert_not_quadratic(small: Callable[[], object], large: Callable[[], object
     """Assert that `large`, with FACTOR times the input of `small`, does not take quadratic time."""
     # A lower bound, because a clock with a resolution of milliseconds may measure 0 for the small input.
     baseline = max(seconds(small), 1e-4)
-    assert seconds(large, 2) < LIMIT * baseline
+    # A second run only after a first one that was disturbed.
+    assert any(seconds(large, 1) < LIMIT * baseline for _ in range(2))

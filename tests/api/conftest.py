@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import flask
+import jinja2
 import pytest
 from fake_scorer import FakeScorer
 from flask.testing import FlaskClient
@@ -17,6 +18,15 @@ from surface import API, VOLCANO, Store, Worker
 from shoal.engine import Engine
 from shoal.settings import Settings
 from shoal_api import create_app
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Share compiled templates, which every new application would compile again."""
+    cache = jinja2.FileSystemBytecodeCache(str(tmp_path_factory.mktemp("templates")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flask.Flask, "jinja_options", {"bytecode_cache": cache})
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -88,21 +88,39 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServ
     server.kill()
 
 
-@pytest.fixture(params=list(TRIALS))
+@pytest.fixture(scope="module", params=list(TRIALS))
 def trial(request: pytest.FixtureRequest) -> Trial:
     if request.param == "long" and not LONG:
         pytest.skip("takes minutes: SHOAL_TEST_LONG=1")
     return TRIALS[request.param]
 
 
+@pytest.fixture(scope="module")
+def texts(trial: Trial) -> list[Text]:
+    return trial.library()
+
+
+@pytest.fixture(scope="module")
+def expected(
+    trial: Trial, texts: list[Text], tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[str, str]]:
+    """The line hashes of a library that this process ingests without kills."""
+    path = tmp_path_factory.mktemp("undisturbed") / "shoal.db"
+    with Engine(settings=Settings(database_url=f"sqlite:///{path}", wave_bytes=trial.wave_bytes)) as engine:
+        engine.ingest_many(texts)
+        return line_hashes(engine.maintenance.export(canonical=True))
+
+
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
 def test_upload_completes_exactly_once_despite_kills(
-    trial: Trial, broker: RedisServer | None, tmp_path: Path
+    trial: Trial,
+    texts: list[Text],
+    expected: list[tuple[str, str]],
+    broker: RedisServer | None,
+    tmp_path: Path,
 ) -> None:
-    texts = trial.library()
-    expected = ingest_undisturbed(texts, trial, tmp_path / "undisturbed.db")
     environment = {
         "SHOAL_BROKER_URL": broker.url if broker else "filesystem://",
         "SHOAL_WORKERS": "2",
@@ -149,13 +167,6 @@ def chosen_kills(havoc: Havoc, trial: Trial, rng: random.Random) -> list[str]:
 def line_hashes(lines: Iterable[str]) -> list[tuple[str, str]]:
     """The beginning and the SHA-256 of each line; a long export does not fit in memory."""
     return [(line[:80], hashlib.sha256(line.encode()).hexdigest()) for line in lines]
-
-
-def ingest_undisturbed(texts: list[Text], trial: Trial, path: Path) -> list[tuple[str, str]]:
-    """The line hashes of a library that this process ingests without kills."""
-    with Engine(settings=Settings(database_url=f"sqlite:///{path}", wave_bytes=trial.wave_bytes)) as engine:
-        engine.ingest_many(texts)
-        return line_hashes(engine.maintenance.export(canonical=True))
 
 
 def get_json(url: str) -> dict[str, object] | None:

@@ -14,7 +14,7 @@ from regex_fragments import Hostile, hostile_texts
 from shoal.integrations import quotations
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
-TEXTS = 10_000 if LONG else 1_200
+TEXTS = 10_000 if LONG else 600
 REPETITIONS = 2_000 if LONG else 500
 CHARS = 3_000
 """Minimum length of a text: on shorter texts a quadratic pattern may be too fast to be noticed."""

@@ -37,22 +37,21 @@ CONTENTS = [
 ]
 
 
+LEARNING = Settings(
+    learning=True, wave_bytes=8_000, batch_items=4, reconcile_seconds=0.5, min_occurrences_long=2
+)
+
+
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return dataclasses.replace(
-        settings,
-        learning=True,
-        wave_bytes=8_000,
-        batch_items=4,
-        reconcile_seconds=0.5,
-        min_occurrences_long=2,
-    )
+    return dataclasses.replace(LEARNING, database_url=settings.database_url)
 
 
-def reference(settings: Settings, path: Path) -> list[str]:
-    """Return the library as built by the engine in this process."""
-    own = dataclasses.replace(settings, database_url=f"sqlite:///{path}")
-    with Engine(settings=own) as engine:
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The library as built by the engine in this process."""
+    path = tmp_path_factory.mktemp("reference") / "shoal.db"
+    with Engine(settings=dataclasses.replace(LEARNING, database_url=f"sqlite:///{path}")) as engine:
         engine.ingest_many(
             {"title": f"document {i}", "content": content, "format": "markdown"}
             for i, content in enumerate(CONTENTS)
@@ -68,7 +67,7 @@ def test_workers_build_the_same_library_as_the_engine(
     database: Database,
     broker_settings: Settings,
     start_worker: StartWorker,
-    tmp_path: Path,
+    reference: list[str],
     n_workers: int,
 ) -> None:
     for _ in range(n_workers):
@@ -78,7 +77,7 @@ def test_workers_build_the_same_library_as_the_engine(
     job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed, job.progress.duplicate) == (JobStatus.partial, 1, 2)
     assert count(database, "SELECT COUNT(*) FROM waves") > 3
-    assert list(export(database, canonical=True)) == reference(broker_settings, tmp_path / "reference.db")
+    assert list(export(database, canonical=True)) == reference
     # A deletion and a rescore leave no stale chunks.
     delete_id = submit_delete(database, broker_settings, list(range(1, 31)))
     wait_for_job(database, delete_id)
@@ -92,7 +91,11 @@ def test_workers_build_the_same_library_as_the_engine(
 @pytest.mark.slow
 @pytest.mark.chaos
 def test_worker_killed_while_learning_leaves_the_same_library(
-    database: Database, settings: Settings, start_worker: StartWorker, tmp_path: Path
+    database: Database,
+    settings: Settings,
+    start_worker: StartWorker,
+    reference: list[str],
+    tmp_path: Path,
 ) -> None:
     job_id = upload(database, settings, CONTENTS)
     for n in (1, 20, 45):
@@ -105,7 +108,7 @@ def test_worker_killed_while_learning_leaves_the_same_library(
     start_worker(settings, COMMAND)
     job = wait_for_job(database, job_id)
     assert (job.status, job.progress.failed) == (JobStatus.partial, 1)
-    assert list(export(database, canonical=True)) == reference(settings, tmp_path / "reference.db")
+    assert list(export(database, canonical=True)) == reference
     assert count(database, "SELECT COUNT(*) FROM learning WHERE learner IS NOT NULL") == 0
     unreal = "SELECT COUNT(*) FROM word_evidence WHERE revision > (SELECT revision FROM learning)"
     assert count(database, unreal) == 0

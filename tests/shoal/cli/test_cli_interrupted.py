@@ -81,7 +81,7 @@ def test_ctrl_c_reports_stored_files_and_a_second_run_stores_the_rest(
     process = start(program, **STEPS)
     until(lambda: n_stored(database) > 1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("interrupted")]
     assert (match := re.search(rf"of {N_FILES} .*files? (\d+) (?:is|are) stored.*running it again", line))
@@ -89,7 +89,7 @@ def test_ctrl_c_reports_stored_files_and_a_second_run_stores_the_rest(
     assert 0 <= n_stored(database) - int(match[1]) <= (command == "ingest")
     assert 1 < n_stored(database) < N_FILES
     assert "Traceback" not in errors
-    again = subprocess.run(program, capture_output=True, text=True, timeout=120)
+    again = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
     assert again.returncode == 0
     assert n_stored(database) == N_FILES
 
@@ -102,7 +102,7 @@ def test_ctrl_c_while_waiting_for_a_job_says_that_it_continues(folder: Path) -> 
         process = start(program)
         until(lambda: len(server.requests) > 1)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=DEADLINE_SECONDS)
     expected = (
         f"interrupted: job 7 continues: `shoal jobs 7 --server {server.url}` shows it, "
         f"`shoal jobs 7 --cancel --server {server.url}` cancels it\n"
@@ -136,13 +136,16 @@ def test_ctrl_c_during_an_upload_says_whether_it_may_be_accepted(
             while not request.readline().endswith(last_line):
                 pass
             process.send_signal(signal.SIGINT)
-            _, error = process.communicate(timeout=60)
+            _, error = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, expected
     assert error.startswith(expected)
 
 
 def test_ctrl_c_while_the_program_starts_prints_no_traceback() -> None:
     process = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT_IMPORT], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", INTERRUPTED_AT_IMPORT],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
     )
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")

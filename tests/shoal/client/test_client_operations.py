@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from fake_scorer import FakeScorer
 from live_service import LiveService, live
-from waiting import until
+from waiting import DEADLINE_SECONDS, until
 
 from shoal.client import (
     AsyncClient,
@@ -320,7 +320,7 @@ def test_client_waits_for_a_restarting_service(service: LiveService, notes: list
         job = client.upload(notes[:2])
         seen_once = threading.Event()
         following = pool.submit(client.wait_for_job, job, seen=lambda _job: seen_once.set())
-        seen_once.wait(60)
+        assert seen_once.wait(DEADLINE_SECONDS)
         service.stop()
         uploading = pool.submit(client.upload, notes[2:3])
         service.work()

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from job_parts import assert_consistent, claim_now, draft, rows, run_job, statuses, upload, value
+from waiting import DEADLINE_SECONDS
 
 from shoal.errors import (
     DiskFullError,
@@ -241,8 +242,8 @@ def test_wait_returns_at_once_on_a_change_and_at_the_timeout(database: Database,
     assert time.monotonic() - started >= 0.2
     worker = threading.Timer(0.1, run_job, (database, settings))
     worker.start()
-    ended = queries.wait_for_end(database, job_id, 20)
+    ended = queries.wait_for_end(database, job_id, DEADLINE_SECONDS)
     worker.join()
     assert ended.status is JobStatus.succeeded
     assert ended.revision > job.revision
-    assert queries.wait_for_change(database, job_id, job.revision, 20) == ended
+    assert queries.wait_for_change(database, job_id, job.revision, DEADLINE_SECONDS) == ended
