@@ -30,10 +30,14 @@ given_settings.register_profile("searching", deadline=None, suppress_health_chec
 given_settings.load_profile("searching" if os.environ.get("SHOAL_TEST_LONG") else "steady")
 
 
-def pytest_collection_finish() -> None:
-    """Keep the garbage collector from visiting the imported modules and collected tests again and again."""
-    gc.collect()
+# Imports and collected tests stay until the end, so the garbage collector need not visit them.
+gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
