@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as given_settings
 
@@ -20,6 +21,14 @@ from shoal.storage.database import Database
 # The tests start some three hundred Python processes. Without bytecode, each would compile the project anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The default is a traceback with the values of all variables, which takes up to three seconds to draw.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 # The result of a check must depend only on the change: the same examples every time, however slow the
 # machine. The long run searches for new examples.
