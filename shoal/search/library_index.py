@@ -6,6 +6,7 @@ are hidden in it; their new state is read from the database and indexed in memor
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DamagedIndexError
+from shoal.errors import DamagedIndexError, ReadOnlyDatabaseError
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index, Place
 from shoal.index.matching import IndexTerm, find
@@ -129,7 +130,9 @@ class IndexCache:
             except DamagedIndexError:
                 is_usable = False
         if not is_usable:
-            update_index(self._database)
+            # A library that cannot be written is searched as far as memory allows.
+            with contextlib.suppress(ReadOnlyDatabaseError):
+                update_index(self._database)
 
     def load(self) -> None:
         """Open the index, so that the first search need not."""

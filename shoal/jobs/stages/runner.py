@@ -103,6 +103,8 @@ def _index(database: Database) -> None:
         update_index(database)
     except StorageError as error:
         log.warning("index not updated: %s", error)
+    except Exception:
+        log.exception("index not updated")
 
 
 class _Run:
