@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,7 +26,6 @@ from shoal.search.indexing import outdated_documents, read_documents, update_ind
 from shoal.search.query_language import TERMS, stems_of, tokens_of
 from shoal.storage import index_tables
 from shoal.storage.database import Database, Snapshot
-from shoal.storage.index_tables import Changes, OpenChange
 
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a
@@ -152,56 +151,59 @@ class IndexCache:
             return cached
         with self._lock:
             if self._cached is None or self._revision != revision:
-                index = self._read(snapshot, revision)
+                index, in_memory = self._read(snapshot, revision)
                 if revision < self._revision:
                     return index
-                self._revision, self._cached = revision, index
+                self._revision, self._cached, self._in_memory = revision, index, in_memory
             return self._cached
 
-    def _read(self, snapshot: Snapshot, revision: int) -> LibraryIndex:
+    def _read(self, snapshot: Snapshot, revision: int) -> tuple[LibraryIndex, tuple[_InMemory, ...]]:
+        """The index as of a snapshot, and what of it is in memory alone."""
         rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
         parts = [
             (segment, outdated_documents(segment, row.revision, changes).tolist())
             for row in rows
             for segment in (self._files.open(row.file_name),)
         ]
-        is_open = ~changes.is_indexed
-        n_missing = 0
-        if is_open.any():
-            n_missing = self._index_in_memory(snapshot, revision, changes)
-            opened = changes.document_ids[is_open]
-            for in_memory in self._in_memory:
-                documents = in_memory.segment.document_ids
-                hidden = np.union1d(
-                    np.setdiff1d(documents, opened),
-                    outdated_documents(in_memory.segment, in_memory.revision, changes),
-                )
-                parts.append((in_memory.segment, hidden.tolist()))
-        else:
-            self._in_memory = ()
         self._files.close_others(row.file_name for row in rows)
-        return LibraryIndex(Index(parts), n_missing)
+        opened = changes.document_ids[~changes.is_indexed]
+        if not len(opened):
+            return LibraryIndex(Index(parts)), ()
+        # A snapshot may be older than what another search has put into memory.
+        former = [each for each in self._in_memory if each.revision <= revision]
+        in_memory, n_missing = _index_in_memory(snapshot, revision, former)
+        kept = []
+        for each in in_memory:
+            documents = each.segment.document_ids
+            closed = np.setdiff1d(documents, opened)
+            hidden = np.union1d(closed, outdated_documents(each.segment, each.revision, changes))
+            if len(hidden) < len(np.unique(documents)):
+                kept.append(each)
+                parts.append((each.segment, hidden.tolist()))
+        return LibraryIndex(Index(parts), n_missing), tuple(kept)
 
-    def _index_in_memory(self, snapshot: Snapshot, revision: int, changes: Changes) -> int:
-        """Index the open changes that are not in memory yet; return how many documents were too many."""
-        due = self._not_in_memory(index_tables.open_changes(snapshot))
-        chosen: list[int] = []
-        n_chunks = sum(in_memory.segment.n_chunks for in_memory in self._in_memory)
-        for change in due:
-            n_chunks += change.n_chunks
-            if chosen and n_chunks > 2 * MAX_CHUNKS_IN_MEMORY:
-                break
-            chosen.append(change.document_id)
-        if chosen:
-            segment = Segment(segment_bytes(read_documents(snapshot, chosen), TERMS))
-            self._in_memory = (*self._in_memory, _InMemory(revision, segment))
-        return len(due) - len(chosen)
 
-    def _not_in_memory(self, opened: Iterable[OpenChange]) -> list[OpenChange]:
-        held: dict[int, int] = {}
-        for in_memory in self._in_memory:
-            held.update(dict.fromkeys(in_memory.segment.document_ids.tolist(), in_memory.revision))
-        return [change for change in opened if held.get(change.document_id, -1) < change.revision]
+def _index_in_memory(
+    snapshot: Snapshot, revision: int, former: Sequence[_InMemory]
+) -> tuple[list[_InMemory], int]:
+    """Index the open changes that are not in memory yet; return all that is in memory then, and how many
+    documents were too many."""
+    held: dict[int, int] = {}
+    for each in former:
+        held.update(dict.fromkeys(each.segment.document_ids.tolist(), each.revision))
+    opened = index_tables.open_changes(snapshot)
+    due = [change for change in opened if held.get(change.document_id, -1) < change.revision]
+    chosen: list[int] = []
+    n_chunks = sum(each.segment.n_chunks for each in former)
+    for change in due:
+        n_chunks += change.n_chunks
+        if chosen and n_chunks > 2 * MAX_CHUNKS_IN_MEMORY:
+            break
+        chosen.append(change.document_id)
+    if not chosen:
+        return list(former), len(due)
+    segment = Segment(segment_bytes(read_documents(snapshot, chosen), TERMS))
+    return [*former, _InMemory(revision, segment)], len(due) - len(chosen)
 
 
 def _joined(arrays: Sequence[Ints]) -> Ints:
