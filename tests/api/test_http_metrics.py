@@ -178,12 +178,11 @@ def test_stale_chunks_are_counted(client: FlaskClient, store: Store, engine: Eng
     assert samples["shoal_stale_chunks"] == samples["shoal_chunks"] > 0
 
 
-def test_postings_in_memory_are_measured(client: FlaskClient, store: Store, engine: Engine) -> None:
+def test_files_of_the_index_are_measured(client: FlaskClient, store: Store, engine: Engine) -> None:
+    assert scrape(client)["shoal_index_bytes"] == 0
     store(VOLCANO)
-    engine.start()
-    samples = scrape(client)
-    assert samples["shoal_postings_chunks"] == samples["shoal_chunks"]
-    assert samples["shoal_postings_bytes"] > 0
+    files = engine.database.path.with_name(f"{engine.database.path.name}-index").iterdir()
+    assert scrape(client)["shoal_index_bytes"] == sum(path.stat().st_size for path in files) > 0
 
 
 def test_unavailable_database_removes_only_its_own_metrics(client: FlaskClient, engine: Engine) -> None:

@@ -56,8 +56,8 @@ is there, as 0.
 
 HEAD = "| metric | kind | labels | meaning |\n|---|---|---|---|\n"
 
-OF_PROCESS = ("shoal_http_", "shoal_search_", "shoal_postings_")
-"""Prefixes of the metrics that the process counts or keeps in its memory."""
+OF_PROCESS = ("shoal_http_", "shoal_search_")
+"""Prefixes of the metrics that the process counts."""
 OF_ENUMS = {"mode", "stage"}
 """Labels with a fixed set of values. `status` has one too, except for HTTP responses."""
 

@@ -41,7 +41,7 @@ use them; `top_reef_id` and `top_reef_name` are the most probable reef, however 
 TABLES = """
     SELECT name, sql FROM sqlite_master
     WHERE type IN ('table', 'view') AND sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
-      AND name NOT GLOB 'chunk_fts_*' AND name <> 'alembic_version'
+      AND name <> 'alembic_version'
     ORDER BY rowid
 """
 ADDED = re.compile(r"^( *)(\w+ .*?), (\w+ (?:INTEGER|REAL|TEXT)\b.*?)(,?)( *--.*)?$")
