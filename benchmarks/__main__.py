@@ -49,7 +49,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Cost of learning during ingestion", _script("two_passes", texts[0])
     yield "Maintenance of a library", _script("operation", texts[0])
     yield "Search from a cold start", _script("cold_start", database)
-    yield "Plans and costs of a search's queries", _script("search_plans", database)
+    yield "Costs and plans of the steps of a search", _script("search_plans", database)
     yield "Filters on metadata in a large library", _module("metadata_filter")
     yield "Bulk upload, embedded broker, 1 worker", _script("ingest_service", texts[0])
     redis = os.environ.get("SHOAL_TEST_REDIS_URL", DEFAULT_REDIS)

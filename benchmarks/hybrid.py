@@ -6,7 +6,7 @@ Collections are ingested into temporary databases (with --keep into databases th
 are ranked by their best chunks. Parts:
 
     modes      lexical, reef and hybrid with the defaults
-    lexical    column weights, and BM25 of the whole document as an additional signal
+    lexical    weights of the title and of the block of chunks
     feedback_profile  the query's own profile compared with its profile after pseudo-relevance feedback, by
                       reefs alone
     blend      all combinations of profile, trust factor, reef weight and field boost: the best by mean gain
@@ -25,7 +25,6 @@ import itertools
 import json
 import math
 import os
-import sqlite3
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +33,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.judged_library import COLUMNS, Doubles, JudgedLibrary, at, of_best
+from benchmarks.judged_library import Doubles, JudgedLibrary, at, of_best
 from benchmarks.word_contexts import ContextOptions, WordContext, adapt, max_informative_chunks
+from shoal.index.lexical import BM25, UNIT
 from shoal.search.feedback import MAX_REEFS, N_FEEDBACK_CHUNKS, STEEPNESS, choose
 from shoal.search.fusion import HALF_TRUST_Z, PRESETS, RRF_K, parts
 from shoal.search.query_language import Term, stems_of, tokens_of
@@ -75,12 +75,12 @@ class Blend(NamedTuple):
 def feedback_profiles(library: JudgedLibrary, kept: FeedbackOptions) -> Doubles:
     """(q, reefs): profiles after feedback as in `shoal.search.feedback`."""
     profiles = []
-    for query, own in zip(library.queries, library.own, strict=True):
-        matches = library.matches(query.terms)
-        if not own.any() or not len(matches.chunk_ids):
+    scores = np.round(library.lexical() * UNIT).astype(np.int64)
+    for own, row in zip(library.own, scores, strict=True):
+        if not own.any() or not row.any():
             profiles.append(own)
             continue
-        shares = choose(matches, n=kept.n, steepness=kept.steepness)
+        shares = choose(library.chunk_ids, row, n=kept.n, steepness=kept.steepness)
         places = np.searchsorted(library.chunk_ids, list(shares))
         profiles.append(
             _strongest(own + kept.share * _scaled(list(shares.values()) @ library.weights[places], own))
@@ -95,8 +95,8 @@ def word_context_profiles(library: JudgedLibrary, share: float) -> Doubles:
     profiles = []
     for query, own in zip(library.queries, library.own, strict=True):
         words = []
-        for term in query.terms:
-            holding = np.searchsorted(library.chunk_ids, library.matches([term]).chunk_ids)
+        for term in query.parsed.terms:
+            holding = library.holding(term)
             if 0 < len(holding) <= max_informative_chunks(n_chunks, options):
                 words.append(WordContext(term.text, len(holding), library.weights[holding].mean(axis=0)))
         profiles.append(adapt(own, words, average, n_chunks, options).profile)
@@ -155,38 +155,13 @@ def modes_part(libraries: Sequence[JudgedLibrary]) -> None:
 
 def lexical_part(libraries: Sequence[JudgedLibrary]) -> None:
     for title in (0.0, 1.0, 2.0, 3.0, 5.0):
-        columns = (title, *COLUMNS[1:])
-        show(f"title counts {title:g}", [library.ndcg(library.lexical(columns)) for library in libraries])
+        bm25 = BM25._replace(weights=BM25.weights._replace(title=title))
+        show(f"title counts {title:g}", [library.ndcg(library.lexical(bm25)) for library in libraries])
     base = [library.ndcg(library.lexical()) for library in libraries]
-    document_scores = [_whole_documents(library) for library in libraries]
-    for share in (0.1, 0.3, 0.5, 1.0):
-        helped = [
-            library.ndcg(library.lexical() + share * of_document)
-            for library, of_document in zip(libraries, document_scores, strict=True)
-        ]
-        show(f"and {share:g} of the whole document's BM25", helped, base)
-
-
-def _whole_documents(library: JudgedLibrary) -> Doubles:
-    """(q, c): BM25 of a chunk's whole document, for chunks with a match."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute(
-        "CREATE VIRTUAL TABLE t USING fts5(title, text, tokenize = 'porter unicode61 remove_diacritics 2')"
-    )
-    with library.engine.database.snapshot() as snapshot:
-        rows = snapshot.tuples("SELECT title, content FROM documents ORDER BY id")
-        connection.executemany(
-            "INSERT INTO t (rowid, title, text) VALUES (?, ?, ?)", ((i, *row) for i, row in enumerate(rows))
-        )
-    scores = np.zeros((len(library.queries), len(library.starts)))
-    for row, query in zip(scores, library.queries, strict=True):
-        expression = " OR ".join(f'"{term.text}"' for term in query.terms)
-        if expression:
-            for number, score in connection.execute(
-                "SELECT rowid, -bm25(t, 2.0, 1.0) FROM t WHERE t MATCH ?", (expression,)
-            ):
-                row[number] = score
-    return np.where(library.lexical() > 0, scores[:, library.document], 0.0)
+    for share in (0.0, 0.25, 0.75, 1.0):
+        bm25 = BM25._replace(context=share)
+        helped = [library.ndcg(library.lexical(bm25)) for library in libraries]
+        show(f"the block of chunks counts {share:g}", helped, base)
 
 
 def feedback_profile_part(libraries: Sequence[JudgedLibrary]) -> None:
@@ -350,7 +325,7 @@ def feedback_part(libraries: Sequence[JudgedLibrary]) -> None:
         )
         defaults.append(library.ndcg(default_blend(library, of_best(lexical), reef)))
         for name, terms in _feedback(library, lexical).items():
-            added = library.lexical(terms=terms)
+            added = library.by_terms(terms)
             for weight in FEEDBACK_WEIGHTS:
                 expanded, label = lexical + weight * added, f"{name}, weight {weight:g}"
                 rows[f"lexical, {label}"].append(library.ndcg(expanded))
@@ -376,7 +351,7 @@ def _feedback(library: JudgedLibrary, lexical: Doubles) -> Mapping[str, list[tup
         "of 5 of 10 by reefs": [],
     }
     for i, query in enumerate(library.queries):
-        own = {stem for term in query.terms for stem in stems_of(term.tokens)}
+        own = {stem for term in query.parsed.terms for stem in stems_of(term.tokens)}
         order = np.argsort(-lexical[i], kind="stable")[:10]
         order = order[lexical[i][order] > 0]
         most_similar = order[np.argsort(-overlap[i][order], kind="stable")[:5]]

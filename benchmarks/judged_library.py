@@ -18,38 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import DocFormat, Engine
+from shoal.index import lexical as bm25f
+from shoal.index.lexical import BM25, UNIT, Bm25, WeightedTerm
 from shoal.learning.scorers import scorer_for
-from shoal.search import reef_ranking
 from shoal.search.field_boost import field_boosts
 from shoal.search.filters import CompiledFilters
-from shoal.search.lexical_ranking import (
-    HEADINGS_WEIGHT,
-    MATCHES,
-    TEXT_WEIGHT,
-    TITLE_WEIGHT,
-    UNIT,
-    Matches,
-    any_of,
-)
-from shoal.search.query_language import Term, parse_query
+from shoal.search.lexical_ranking import find_matches, weighted_terms
+from shoal.search.library_index import IndexCache
+from shoal.search.query_language import ParsedQuery, Term, parse_query
 from shoal.search.query_profile import make_profile
-from shoal.search.term_statistics import find_term_statistics
-from shoal.storage.packed_columns import packed_columns
 from shoal.storage.profiles import MILLIONTHS, batches
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Columns = tuple[float, float, float]
-COLUMNS: Columns = (TITLE_WEIGHT, HEADINGS_WEIGHT, TEXT_WEIGHT)
 DEPTH = 10
+
+PROFILES = "SELECT id, document_id, profile FROM chunks ORDER BY id"
 
 
 class Query(NamedTuple):
-    """Terms of the lexical signal; strength, number of known words and lead of the strongest reef of the
-    profile."""
+    """The parsed query; strength, number of known words and lead of the strongest reef of the profile."""
 
-    text: str
-    terms: tuple[Term, ...]
+    parsed: ParsedQuery
     strength: float
     known_words: int
     lead: float
@@ -77,7 +67,10 @@ class JudgedLibrary:
         for document in documents:
             ids_of_text[document["content"]].append(document["source_path"])
         same = {document_id: ids for ids in ids_of_text.values() for document_id in ids}
+        index_cache = IndexCache(self.engine.database)
+        index_cache.prepare()
         with self.engine.database.snapshot() as snapshot:
+            self.index = index_cache.of(snapshot)
             rows = snapshot.rows(
                 "SELECT c.id, c.document_id, d.source_path FROM chunks c"
                 " JOIN documents d ON d.id = c.document_id ORDER BY c.document_id, c.id"
@@ -86,8 +79,10 @@ class JudgedLibrary:
             assert (np.diff(self.chunk_ids) > 0).all(), "the chunks of a document must be consecutive"
             numbers, self.document = np.unique([row[1] for row in rows], return_inverse=True)
             self.starts = np.searchsorted(self.document, np.arange(len(numbers)))
+            live = np.flatnonzero(self.index.is_live)
+            self._places = live[np.argsort(self.index.chunk_ids[live])]
             self.weights = np.zeros((len(rows), self.engine.scorer.n_reefs))
-            for chunk_ids, _, profiles in batches(snapshot.tuples(reef_ranking.PROFILES)):
+            for chunk_ids, _, profiles in batches(snapshot.tuples(PROFILES)):
                 places = np.searchsorted(self.chunk_ids, chunk_ids)[profiles.chunks]
                 self.weights[places, profiles.reef_ids] = profiles.weights / MILLIONTHS
             self.own = np.zeros((len(self.texts), self.engine.scorer.n_reefs))
@@ -108,33 +103,51 @@ class JudgedLibrary:
             reefs_per_query=self.engine.settings.reefs_per_query,
         )
         demands = CompiledFilters({}, {}).and_of_query(parsed, with_required=True)
-        self.demanded[number] = demands.met_by(snapshot, self.chunk_ids)
+        self.demanded[number] = demands.met_by(snapshot, self.index)[self._places]
         for reef in profile.reefs:
             self.own[number, reef.reef_id] = reef.z_score
-        return Query(text, parsed.terms, profile.strength, profile.matched_words, profile.info.confidence)
+        return Query(parsed, profile.strength, profile.matched_words, profile.info.confidence)
 
-    def lexical(self, columns: Columns = COLUMNS, terms: Sequence[Sequence[Term]] | None = None) -> Doubles:
-        """(q, c): BM25 of the queries' terms, or of `terms`."""
-        scores = np.zeros((len(self.queries), len(self.chunk_ids)))
-        terms_of_queries = [query.terms for query in self.queries] if terms is None else terms
-        for row, query_terms in zip(scores, terms_of_queries, strict=True):
-            matches = self.matches(query_terms, columns)
-            row[np.searchsorted(self.chunk_ids, matches.chunk_ids)] = matches.scores / UNIT
-        return scores * self.demanded
+    def lexical(self, bm25: Bm25 = BM25) -> Doubles:
+        """(q, c): scores of the queries as in `shoal.search.lexical_ranking`, with given constants."""
+        return self._scores(
+            [
+                weighted_terms(self.index, query.parsed, find_matches(self.index, query.parsed.terms))
+                for query in self.queries
+            ],
+            bm25,
+        )
 
-    def matches(self, terms: Sequence[Term], columns: Columns = COLUMNS) -> Matches:
-        """Like `shoal.search.lexical_ranking.match_scores`, with given column weights."""
-        if not terms:
-            return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
-        parameters = {"expression": any_of(terms), "weights": f"bm25({', '.join(map(str, columns))})"}
-        with self.engine.database.snapshot() as snapshot:
-            return Matches(*packed_columns(snapshot, MATCHES, parameters))
+    def by_terms(self, terms: Sequence[Sequence[Term]]) -> Doubles:
+        """(q, c): scores of other terms than those of the queries."""
+        return self._scores(
+            [
+                [
+                    WeightedTerm(found, has_context=True)
+                    for found in find_matches(self.index, of_query).values()
+                    if found.n_chunks
+                ]
+                for of_query in terms
+            ],
+            BM25,
+        )
+
+    def _scores(self, weighted: Iterable[Sequence[WeightedTerm]], bm25: Bm25) -> Doubles:
+        rows = [
+            self.index.joined(bm25f.scores(self.index.index, terms, bm25))[self._places] for terms in weighted
+        ]
+        return np.stack(rows) / UNIT * self.demanded
+
+    def holding(self, term: Term) -> Ints:
+        """Numbers of the chunks that contain a term, ascending."""
+        (found,) = find_matches(self.index, [term]).values()
+        return np.flatnonzero(self.index.joined(found.mask())[self._places])
 
     def field_boost(self) -> Doubles:
         """(q, c): field boost of every chunk."""
         with self.engine.database.snapshot() as snapshot:
             boosts = [
-                field_boosts(snapshot, find_term_statistics(snapshot, query.terms), self.chunk_ids)
+                field_boosts(snapshot, self.index, find_matches(self.index, query.parsed.terms))[self._places]
                 for query in self.queries
             ]
         return np.stack(boosts) * self.demanded

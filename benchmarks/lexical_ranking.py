@@ -41,7 +41,6 @@ from benchmarks.judged_library import DEPTH, Doubles, Ints, JudgedLibrary, of_be
 from lagoon.tokens import STOP_WORDS
 from shoal import DocFormat, Engine
 from shoal.search.feedback import MAX_REEFS, choose
-from shoal.search.lexical_ranking import Matches
 from shoal.search.query_language import folded, tokens_of
 from shoal.settings import Settings
 
@@ -246,10 +245,9 @@ def feedback_profiles(library: JudgedLibrary, scores: Doubles, max_reefs: int) -
     share = Settings().feedback_weight
     profiles = []
     for own, row in zip(library.own, np.round(scores * 1e9).astype(np.int64), strict=True):
-        found = np.flatnonzero(row)
         moved = own.copy()
-        if len(found) and own.any():
-            shares = choose(Matches(found, row[found]))
+        if row.any() and own.any():
+            shares = choose(np.arange(len(row)), row)
             mean = np.array(list(shares.values())) @ library.weights[list(shares)]
             moved += share * np.linalg.norm(own) * mean / max(float(np.linalg.norm(mean)), 1e-9)
         moved[np.argsort(-moved, kind="stable")[max_reefs:]] = 0.0
@@ -275,7 +273,7 @@ def show_choices(label: str, results: Mapping[Choice, Sequence[float]], default:
 
 def formula_part(libraries: Sequence[JudgedLibrary]) -> None:
     indexes = [index_of(library) for library in libraries]
-    show("FTS5", [library.ndcg(library.lexical()) for library in libraries])
+    show("a search", [library.ndcg(library.lexical()) for library in libraries])
     default = Formula()
     changes = [
         default,

@@ -47,7 +47,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 class FullText:
-    """Whole documents in an FTS5 table with shoal's tokenizer."""
+    """Whole documents in an FTS5 table of SQLite: BM25 that depends on nothing measured here."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._connection = sqlite3.connect(":memory:")

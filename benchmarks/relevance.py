@@ -141,8 +141,9 @@ class Results:
         return weights
 
 
-def first_results(engine: Engine, query: str) -> list[tuple[str, Evidence, float]]:
+def first_results(library: JudgedLibrary, query: str) -> list[tuple[str, Evidence, float]]:
     """Source path, evidence and score of the first results of a query."""
+    engine = library.engine
     query = query[: engine.settings.max_query_chars]
     results = engine.search(query, top_k=TOP).results
     heads = read_words(["\n".join([result.document_title, *result.section_path]) for result in results])
@@ -150,9 +151,8 @@ def first_results(engine: Engine, query: str) -> list[tuple[str, Evidence, float
     ids = [result.chunk_id for result in results]
     coverage = {result.chunk_id: result.term_coverage or 0.0 for result in results}
     with engine.database.snapshot() as snapshot:
-        analyzed_query = analyze_query(
-            snapshot, engine.scorer, engine.settings, make_request(query, settings=engine.settings)
-        )
+        request = make_request(query, settings=engine.settings)
+        analyzed_query = analyze_query(snapshot, library.index, engine.scorer, engine.settings, request)
         evidence = find_evidence(
             snapshot, analyzed_query, ids, coverage, texts, heads, engine.scorer.data_checksum
         )
@@ -177,7 +177,7 @@ def collect(folders: Sequence[Path], databases: Path) -> Results:
         copies = {path: paths for paths in same.values() for path in paths}
         for name, (_, texts, judged) in read.items():
             for text, answers in zip(texts, judged, strict=True):
-                for rank, (path, evidence, score) in enumerate(first_results(library.engine, text)):
+                for rank, (path, evidence, score) in enumerate(first_results(library, text)):
                     is_relevant = name == folder.name and not copies[path].isdisjoint(answers)
                     values = [0.0 if value is None else value for value in evidence]
                     rows.append(([*values, score], rank, is_relevant, folder.name, name))
