@@ -1,4 +1,4 @@
-"""Small generated libraries, as hypothesis strategies, and their ranking by reefs."""
+"""Small generated libraries, as hypothesis strategies, and their rankings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from fake_scorer import FakeScorer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
-from shoal.search.postings import Postings
 
-from shoal.models import DocFormat, QueryInfo, QueryReef, SearchFilters, SearchMode, TagsMatch
+from shoal.models import DocFormat, QueryInfo, QueryReef, ScoredDocument, SearchFilters, SearchMode, TagsMatch
 from shoal.search.filters import CompiledFilters
+from shoal.search.fusion import Weights
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import IndexCache, LibraryIndex
 from shoal.search.query_analysis import ONE_SIGNAL, AnalyzedQuery
-from shoal.search.query_language import ParsedQuery
+from shoal.search.query_language import parse_query
 from shoal.search.query_profile import QueryProfile
 from shoal.search.ranking import Ranked, rank
 from shoal.search.request import Fusion
@@ -34,6 +36,7 @@ SCORER = SimpleNamespace(
     data_checksum=CHECKSUM,
 )
 NO_FILTERS = CompiledFilters({}, {})
+EQUAL_WEIGHTS = Weights(0.475, 0.475, 0.05)
 Library = Sequence[tuple[Any, ...]]
 
 # Few distinct values make equal scores common.
@@ -52,7 +55,7 @@ chunk_facts = st.tuples(
     texts,
 )
 document_facts = st.tuples(
-    st.lists(chunk_facts, min_size=1, max_size=5),
+    st.lists(chunk_facts, min_size=1, max_size=12),
     st.sets(st.sampled_from(["red", "green", "blue"])),
     st.sampled_from([0.2, 0.6, 1.0]),
     st.sampled_from(list(DocFormat)),
@@ -83,45 +86,91 @@ def metadata_of(i: int) -> dict[str, Any]:
     return {"turn": i % 3, "even": i % 2 == 0, "inside": {"turn": 0}}
 
 
-def rank_by_reefs(
+def index_of(database: Database, snapshot: Snapshot) -> LibraryIndex:
+    """The index as of a snapshot, of a process that has not searched yet."""
+    return IndexCache(database).of(snapshot)
+
+
+def first_chunks(
     snapshot: Snapshot,
-    query: Sequence[QueryReef],
-    compiled_filters: CompiledFilters,
-    loaded: Postings | None,
+    library: LibraryIndex,
+    text: str,
+    reefs: Sequence[QueryReef],
+    compiled_filters: CompiledFilters = NO_FILTERS,
     *,
-    n: int,
-    max_per_document: int | None,
+    mode: SearchMode = SearchMode.hybrid,
+    weights: Weights | None = None,
+    fusion: Fusion = Fusion.blend,
+    n: int = 1000,
+    max_per_document: int | None = None,
 ) -> list[Ranked]:
-    """The first `n` chunks by the reef signal, from postings in memory or, without them, in SQL."""
-    reefs = tuple(query)
+    """The first `n` chunks for a query of this text and this profile."""
+    parsed = parse_query(text, max_words=64)
     profile = QueryProfile(
-        reefs, QueryInfo(None, 0.0, 1.0, reefs, ()), matched_words=1, topic=FakeScorer().score("")
+        tuple(reefs),
+        QueryInfo(None, 0.0, 1.0, tuple(reefs), ()),
+        matched_words=1,
+        topic=FakeScorer().score(""),
     )
     analyzed_query = AnalyzedQuery(
-        ParsedQuery("", (), (), ()), profile, None, ONE_SIGNAL[SearchMode.reef], None, ()
+        parsed,
+        profile,
+        FakeScorer(),
+        weights or ONE_SIGNAL.get(mode) or EQUAL_WEIGHTS,
+        None,
+        (),
+        find_matches(library, parsed.terms),
     )
-    ranking = rank(
-        snapshot, analyzed_query, compiled_filters, loaded, mode=SearchMode.reef, fusion=Fusion.blend
-    )
+    with_query = compiled_filters.and_of_query(parsed, with_required=mode is not SearchMode.reef)
+    ranking = rank(snapshot, library, analyzed_query, with_query, mode=mode, fusion=fusion)
     return ranking.first(n, max_per_document)
 
 
-def fill(database: Database, library: Library) -> None:
+def rank_by_reefs(
+    snapshot: Snapshot,
+    library: LibraryIndex,
+    query: Sequence[QueryReef],
+    compiled_filters: CompiledFilters = NO_FILTERS,
+    *,
+    n: int = 1000,
+    max_per_document: int | None = None,
+) -> list[Ranked]:
+    """The first `n` chunks by the reef signal."""
+    return first_chunks(
+        snapshot,
+        library,
+        "",
+        query,
+        compiled_filters,
+        mode=SearchMode.reef,
+        n=n,
+        max_per_document=max_per_document,
+    )
+
+
+def fill(database: Database, library: Library, *, first: int = 0) -> None:
+    """Store a library, whose documents are numbered from `first`."""
     with database.write() as transaction:
-        for i, (chunks, tags, coverage, form, title) in enumerate(library):
-            scored = make_scored(
-                [f"text {i} {j} {chunk[3]}" for j, chunk in enumerate(chunks)],
-                [chunk[0] for chunk in chunks],
-                confidence=[chunk[1] for chunk in chunks],
-                archs=[chunk[2] for chunk in chunks],
-                title=f"title {title}",
-                tags=tuple(tags),
-                coverage=coverage,
-                format=form,
-                source_path=f"{i % 3}.md",
-                metadata=metadata_of(i),
-            )
-            document_writer.insert_document(transaction, scored, now=timestamp())
+        for i, facts in enumerate(library, start=first):
+            document_writer.insert_document(transaction, scored_document(i, facts), now=timestamp())
+
+
+def scored_document(i: int, facts: tuple[Any, ...]) -> ScoredDocument:
+    """Document number `i` of a library."""
+    chunks, tags, coverage, form, title = facts
+    return make_scored(
+        [f"text {i} {j} {chunk[3]}" for j, chunk in enumerate(chunks)],
+        [chunk[0] for chunk in chunks],
+        confidence=[chunk[1] for chunk in chunks],
+        archs=[chunk[2] for chunk in chunks],
+        title=f"title {title}",
+        heading=f"{WORDS[i % len(WORDS)]} {title}",
+        tags=tuple(tags),
+        coverage=coverage,
+        format=form,
+        source_path=f"{i % 3}.md",
+        metadata=metadata_of(i),
+    )
 
 
 @functools.cache

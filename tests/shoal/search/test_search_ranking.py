@@ -1,13 +1,11 @@
-"""The ranking by reefs equals the overlap of profiles, computed here by brute force from the stored rows."""
+"""Rankings equal those of the plain model, and the ranking by reefs the overlap of the stored profiles."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
-import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +13,12 @@ from generated_libraries import (
     MANY,
     NO_FILTERS,
     SCORER,
+    WORDS,
     Library,
     fill,
     filters,
+    first_chunks,
+    index_of,
     libraries,
     open_library,
     queries,
@@ -25,49 +26,27 @@ from generated_libraries import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from ranking_model import ModelRanking
 from scored_documents import CHECKSUM, make_scored
 
-from shoal.models import DocFormat, QueryReef, SearchFilters, TagsMatch
-from shoal.search import field_boost, lexical_ranking, ordering, postings, ranking, reef_ranking, results
-from shoal.search.filters import CompiledFilters, compile_filters
+from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode, TagsMatch
+from shoal.search import field_boost, ordering, reef_ranking, results
+from shoal.search.filters import compile_filters
+from shoal.search.fusion import Weights
+from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
+from shoal.search.request import Fusion
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
 
-Rank = Callable[..., list[Ranked]]
-
-
-def from_profiles(
-    snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
-) -> list[Ranked]:
-    return rank_by_reefs(snapshot, query, compiled_filters, None, **limits)
-
-
-def in_memory(
-    snapshot: Snapshot, query: Sequence[QueryReef], compiled_filters: CompiledFilters, **limits: int | None
-) -> list[Ranked]:
-    cache = postings.PostingsCache()
-    cache.load(snapshot)
-    loaded = cache.of(snapshot)
-    assert loaded is not None
-    return rank_by_reefs(snapshot, query, compiled_filters, loaded, **limits)
-
-
-BOTH = pytest.mark.parametrize("rank", [from_profiles, in_memory])
-
-
-def exact_overlaps(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[int, int, int]]:
-    """(chunk, overlap, number of shared reefs) of each chunk that shares a reef: the definition."""
-    query_z = {reef.reef_id: round(reef.z_score * 1_000_000) for reef in query}
-    found = []
-    for chunk_id, profile in snapshot.rows("SELECT id, profile FROM chunks ORDER BY id"):
-        steps = {reef_id: z for reef_id, z, *_ in struct.iter_unpack("<BHHBB", profile)}
-        norm = math.sqrt(sum(z * z for z in steps.values()))
-        shared = [round(1_000_000 * z / norm) * query_z[reef] for reef, z in steps.items() if reef in query_z]
-        if shared:
-            found.append((chunk_id, sum(shared), len(shared)))
-    return found
+pieces = st.one_of(
+    st.sampled_from([*WORDS, "Storms", "weather", "absent"]),
+    st.builds("{}{}".format, st.sampled_from(["-", "title:"]), st.sampled_from(WORDS)),
+    st.builds('{}"{} {}"'.format, st.sampled_from(["", "-"]), st.sampled_from(WORDS), st.sampled_from(WORDS)),
+)
+texts_of_queries = st.lists(pieces, max_size=4).map(" ".join)
+weights = st.sampled_from([Weights(0.475, 0.475, 0.05), Weights(0.75, 0.25, 0.0), Weights(0.0, 0.5, 0.5)])
 
 
 def brute_force(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[float, int, int, int]]:
@@ -135,16 +114,38 @@ def at_most(per_document: int | None, ranked: list[Ranked]) -> list[Ranked]:
     return kept
 
 
-@BOTH
+@MANY
+@given(
+    library=libraries,
+    n_indexed=st.integers(0, 6),
+    text=texts_of_queries,
+    reefs=queries,
+    weights=weights,
+    fusion=st.sampled_from(Fusion),
+)
+def test_rankings_are_those_of_the_model(
+    library: Library, n_indexed: int, text: str, reefs: list[QueryReef], weights: Weights, fusion: Fusion
+) -> None:
+    """Wherever the documents are: in a segment or in memory."""
+    with open_library(library[:n_indexed]) as database:
+        update_index(database)
+        fill(database, library[n_indexed:], first=n_indexed)
+        with database.snapshot() as snapshot:
+            index, model = index_of(database, snapshot), ModelRanking(snapshot)
+            for mode in SearchMode:
+                ranked = first_chunks(snapshot, index, text, reefs, mode=mode, weights=weights, fusion=fusion)
+                assert ranked == model.ranked(text, reefs, mode=mode, weights=weights, fusion=fusion)
+
+
 @MANY
 @given(library=libraries, query=queries)
 def test_ranking_is_the_overlap_of_the_stored_profiles(
-    rank: Rank,
     library: Library,
     query: list[QueryReef],
 ) -> None:
     with open_library(library) as database, database.snapshot() as snapshot:
-        ranked = rank(snapshot, query, NO_FILTERS, n=1000, max_per_document=None)
+        index = index_of(database, snapshot)
+        ranked = rank_by_reefs(snapshot, index, query)
         expected = brute_force(snapshot, query)
         assert [chunk.n_shared for chunk in sorted(ranked, key=lambda chunk: chunk.chunk_id)] == [
             chunk[3] for chunk in sorted(expected, key=lambda chunk: chunk[1])
@@ -159,7 +160,6 @@ def test_ranking_is_the_overlap_of_the_stored_profiles(
             assert chunk.score == pytest.approx(scores[chunk.chunk_id], abs=1e-4)
 
 
-@BOTH
 @MANY
 @given(
     library=libraries,
@@ -169,7 +169,6 @@ def test_ranking_is_the_overlap_of_the_stored_profiles(
     n=st.integers(1, 9),
 )
 def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
-    rank: Rank,
     library: Library,
     query: list[QueryReef],
     search_filters: SearchFilters,
@@ -177,25 +176,16 @@ def test_filtered_ranking_equals_the_ranking_with_other_chunks_removed(
     n: int,
 ) -> None:
     with open_library(library) as database, database.snapshot() as snapshot:
-        everything = rank(snapshot, query, NO_FILTERS, n=1000, max_per_document=None)
+        index = index_of(database, snapshot)
+        everything = rank_by_reefs(snapshot, index, query)
         eligible = [chunk for chunk in everything if meets(snapshot, chunk.chunk_id, search_filters)]
         compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
-        ranked = rank(snapshot, query, compiled_filters, n=n, max_per_document=limit)
+        ranked = rank_by_reefs(snapshot, index, query, compiled_filters, n=n, max_per_document=limit)
         assert ranked == at_most(limit, eligible)[:n]
 
 
-@MANY
-@given(library=libraries, query=queries)
-def test_overlaps_equal_those_summed_from_profiles(library: Library, query: list[QueryReef]) -> None:
-    with open_library(library) as database, database.snapshot() as snapshot:
-        overlaps = reef_ranking.overlaps(snapshot, query)
-        expected = exact_overlaps(snapshot, query)
-    assert list(zip(*(array.tolist() for array in overlaps), strict=True)) == expected
-
-
-@BOTH
 def test_long_document_does_not_crowd_out_the_others(
-    database: Database, monkeypatch: pytest.MonkeyPatch, rank: Rank
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best chunks all belong to one document, so the ranking has to go deeper than its first round."""
     monkeypatch.setattr(ordering, "FIRST_DEPTH", 2)
@@ -205,19 +195,17 @@ def test_long_document_does_not_crowd_out_the_others(
     short = [({1: 1.0, 2: 3.0 + i}, 1.0, flat, "") for i in range(4)]
     fill(database, [(long, set(), 1.0, DocFormat.markdown, ""), (short, set(), 1.0, DocFormat.plaintext, "")])
     with database.snapshot() as snapshot:
-        ranked = rank(snapshot, [QueryReef(1, "reef 1", 2.0)], NO_FILTERS, n=5, max_per_document=2)
+        index = index_of(database, snapshot)
+        ranked = rank_by_reefs(snapshot, index, [QueryReef(1, "reef 1", 2.0)], n=5, max_per_document=2)
     assert [(chunk.document_id, chunk.chunk_id) for chunk in ranked] == [(1, 1), (1, 2), (2, 51), (2, 52)]
 
 
-def test_filters_and_documents_are_read_by_key(database: Database) -> None:
-    """Documents are read by primary key, and filters scan no table."""
+def test_filters_scan_no_table(database: Database) -> None:
 
     def plan_of(statement: str, parameters: Mapping[str, Any]) -> list[str]:
         with database.snapshot() as snapshot:
             return [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
 
-    plan = plan_of(ranking.DOCUMENTS_OF.format(ids=":id_0, :id_1"), {"id_0": 1, "id_1": 2})
-    assert "SEARCH chunks USING INTEGER PRIMARY KEY (rowid=?)" in plan, plan
     for search_filters in (SearchFilters(tags=("red",)), SearchFilters(document_ids=(1,))):
         compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
         plan = plan_of(compiled_filters.eligible, compiled_filters.parameters)
@@ -235,9 +223,8 @@ def test_created_filters_compare_times(database: Database) -> None:
     )
     compiled_filters = compile_filters(search_filters, SCORER, label_threshold=0.5)
     with database.snapshot() as snapshot:
-        ranked = from_profiles(
-            snapshot, [QueryReef(1, "r", 1.0)], compiled_filters, n=9, max_per_document=None
-        )
+        index = index_of(database, snapshot)
+        ranked = rank_by_reefs(snapshot, index, [QueryReef(1, "r", 1.0)], compiled_filters)
     assert [chunk.document_id for chunk in ranked] == [2]
 
 
@@ -254,7 +241,7 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
         assert reef_ranking.any_other_data(snapshot, CHECKSUM)
         assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
         ours = NO_FILTERS.and_current_data(CHECKSUM)
-        ranked = from_profiles(snapshot, [QueryReef(1, "r", 1.0)], ours, n=9, max_per_document=None)
+        ranked = rank_by_reefs(snapshot, index_of(database, snapshot), [QueryReef(1, "r", 1.0)], ours)
     assert [chunk.chunk_id for chunk in ranked] == [1]
 
 
@@ -273,11 +260,6 @@ def test_search_statements_scan_no_table(database: Database) -> None:
             plan = [row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)]
             assert plan
             assert not [line for line in plan if line.startswith("SCAN") or "staleness" in line], plan
-        weights = {"expression": '"rain"', "weights": "bm25(1.0, 1.0, 1.0)"}
-        plan = [
-            row["detail"] for row in snapshot.rows(f"EXPLAIN QUERY PLAN {lexical_ranking.MATCHES}", weights)
-        ]
-        assert [line for line in plan if "VIRTUAL TABLE INDEX" in line] == plan, "the full-text index alone"
 
 
 def store(database: Database) -> None:
