@@ -1,9 +1,8 @@
 """Deadlines for reads of the database.
 
-A thread interrupts statements that run too long. SQLite checks the interrupt flag in all of its loops, those
-of the full-text index included: the worst statements end within a quarter of a second. A progress handler
-would do the same, but needs Python's interpreter lock thousands of times per search, and waits up to 5 ms for
-it when threads are busy.
+A thread interrupts statements that run too long. SQLite checks the interrupt flag in all of its loops: the
+worst statements end within a quarter of a second. A progress handler would do the same, but needs Python's
+interpreter lock thousands of times per search, and waits up to 5 ms for it when threads are busy.
 """
 
 from __future__ import annotations

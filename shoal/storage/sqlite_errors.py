@@ -19,7 +19,7 @@ PRIMARY = 0xFF
 """The bits of an extended result code that hold the primary code."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_MISMATCH}
-"""Includes `datatype mismatch` and every inconsistency that the full-text index reports."""
+"""Includes `datatype mismatch`."""
 UNREADABLE = {
     sqlite3.SQLITE_IOERR_READ,
     sqlite3.SQLITE_IOERR_SHORT_READ,

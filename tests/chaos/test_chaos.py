@@ -46,8 +46,6 @@ LEFTOVERS = {
     "documents with the same content": "SELECT COUNT(*) - COUNT(DISTINCT content_hash) FROM documents",
     "chunks at the same offset": """
         SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)""",
-    "surplus or missing entries of the full-text index": """
-        SELECT ABS((SELECT COUNT(*) FROM chunk_fts) - (SELECT COUNT(*) FROM chunks))""",
     "texts of ended items": "SELECT COUNT(*) FROM job_item_contents",
     "leases": "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL",
 }

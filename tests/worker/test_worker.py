@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from indexed_library import assert_indexed
 from running_service import REDIS_SERVER, RedisServer, descendants, kill
 from waiting import DEADLINE_SECONDS, until
 from worker_parts import HERE, ROOT, Worker, count, is_alive, upload, wait_for_job
@@ -55,7 +56,7 @@ def assert_stored_once(database: Database, n: int) -> None:
     assert count(database, "SELECT COUNT(DISTINCT document_id) FROM chunks") == n
     twice = "SELECT COUNT(*) FROM (SELECT 1 FROM chunks GROUP BY document_id, start_char HAVING COUNT(*) > 1)"
     assert count(database, twice) == 0
-    assert count(database, "SELECT COUNT(*) FROM chunks") == count(database, "SELECT COUNT(*) FROM chunk_fts")
+    assert_indexed(database)
     # Only texts of failed items, which can be retried, are kept.
     failed = count(database, "SELECT COUNT(*) FROM job_items WHERE status = 'failed'")
     assert count(database, "SELECT COUNT(*) FROM job_item_contents") == failed

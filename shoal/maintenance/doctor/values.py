@@ -15,7 +15,7 @@ from shoal.storage.database import Snapshot
 
 TABLES = """
     SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
-      AND name NOT LIKE 'chunk~_fts%' ESCAPE '~' ORDER BY rootpage
+    ORDER BY rootpage
 """
 COLUMNS = "SELECT name, type FROM pragma_table_info(:table)"
 

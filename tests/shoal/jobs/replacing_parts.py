@@ -24,12 +24,6 @@ def chunks_of(engine: Engine, document_id: int) -> dict[str, int]:
     return {chunk.text: chunk.id for chunk in engine.documents.chunks(document_id).chunks}
 
 
-def assert_indexed(engine: Engine) -> None:
-    """Check that the full text belongs exactly to the stored chunks."""
-    with engine.database.write() as transaction:
-        transaction.execute("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
-
-
 def found_chunks(engine: Engine, query: str) -> set[int]:
     return {result.chunk_id for result in engine.search(query, top_k=50, mode="reef").results}
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
+from indexed_library import assert_indexed
 from job_parts import assert_consistent, statuses
-from replacing_parts import COURT, FIRE, PLANT, TIDE, assert_indexed, chunks_of, contents, text_of
+from replacing_parts import COURT, FIRE, PLANT, TIDE, chunks_of, contents, text_of
 
 from shoal.engine import Engine
 from shoal.formats.drafts import make_draft
@@ -161,7 +162,7 @@ def test_document_replaced_during_scoring_is_scored_again(
         workers.process(batch)
         assert next(calls) == 2
         assert contents(database) == {document_id: text_of(PLANT, COURT)}
-        assert_indexed(engine)
+        assert_indexed(engine.database)
         assert chunks_of(engine, document_id)[COURT] == kept[COURT]
 
 

@@ -12,6 +12,8 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
+from indexed_library import assert_indexed, chunks_with
+from scored_documents import make_scored
 
 from shoal.errors import DiskFullError, SchemaError
 from shoal.jobs.queue import lease
@@ -19,8 +21,18 @@ from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.search.indexing import update_index
 from shoal.settings import Settings
-from shoal.storage import evidence, migrate, observations, totals, vocabulary_queries
+from shoal.storage import (
+    chunk_rows,
+    document_writer,
+    evidence,
+    index_tables,
+    migrate,
+    observations,
+    totals,
+    vocabulary_queries,
+)
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
@@ -137,7 +149,7 @@ def test_migrating_the_first_revision_keeps_content_and_open_jobs(empty: Databas
         assert get_document(snapshot, 7).tags == ("hot",)
         [chunk] = get_chunks(snapshot, 7).chunks
         assert (chunk.id, chunk.text, chunk.reefs[0].z_score) == (5, "Lava rose", 2.0)
-        assert snapshot.value("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'lava'") == 5
+    assert chunks_with(empty, "lava") == [5]
     # The item that was accepted before is processed, and the next ids follow the old ones.
     settings = Settings(database_url=empty.url)
     batch = claim(empty, lease.new_owner(), settings)
@@ -192,6 +204,31 @@ def test_migrating_packs_the_contexts_of_observations_and_sums(empty: Database) 
             EvidenceRow(2, "frob tandle", 2, 0, 1, 1, (9, 2, 2, 2, 2), (), ()),
         ]
         assert list(evidence.in_force(snapshot, ["zorblat"], 1)) == [zorblat]
+
+
+def test_documents_of_the_full_text_index_are_searchable_after_migrating(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0012")
+        # The rows of a document are the same, but nothing notes changes yet.
+        with monkeypatch.context() as older:
+            older.setattr(chunk_rows, "note_changes", lambda *_: None)
+            for text in ("Lava rose.", "Rain fell."):
+                document_writer.insert_document(transaction, make_scored([text]), now="then")
+        transaction.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')")
+        transaction.execute("INSERT INTO rescored_documents (document_id) VALUES (1)")
+    assert migrate.upgrade(empty) is True
+    with empty.snapshot() as snapshot:
+        assert [change.document_id for change in index_tables.open_changes(snapshot)] == [1, 2]
+        left = {row[0] for row in snapshot.rows("SELECT name FROM sqlite_master")}
+    assert not any(name.startswith(("chunk_fts", "chunk_texts", "rescored")) for name in left)
+    assert chunks_with(empty, "lava") == [1], "before anything is written"
+    assert update_index(empty) is True
+    with empty.snapshot() as snapshot:
+        assert not index_tables.is_any_open(snapshot)
+    assert chunks_with(empty, "rain") == [2]
+    assert_indexed(empty)
 
 
 def newest(database: Database) -> tuple[int, str | None]:

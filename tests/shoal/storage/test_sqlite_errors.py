@@ -26,10 +26,6 @@ def _damage_text(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE workers SET name = CAST(X'6c6f636b6564206469736b2066756c6cff' AS TEXT)")
 
 
-def _damage_index(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE chunk_fts_data SET block = X'ff00ff' WHERE id > 10")
-
-
 def _damage_metadata(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO workers VALUES ('{locked', 'host', 1, 1, '1', 'then', 0)")
 
@@ -38,7 +34,6 @@ def _damage_metadata(connection: sqlite3.Connection) -> None:
     ("damage", "statement"),
     [
         (_damage_text, "SELECT name FROM workers"),
-        (_damage_index, "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH 'rain'"),
         (_damage_metadata, "SELECT key FROM workers, json_each(name)"),
     ],
 )
@@ -46,9 +41,6 @@ def test_a_damaged_value_raises_damaged_database_error(
     database: Database, damage: Callable[[sqlite3.Connection], None], statement: str
 ) -> None:
     with sqlite3.connect(database.path) as connection:
-        connection.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')")
-        connection.execute("INSERT INTO chunk_fts (rowid, title, text) VALUES (1, 'rain', 'rain')")
-        connection.commit()
         damage(connection)
     connection.close()
     with pytest.raises(DamagedDatabaseError, match="shoal doctor"), database.snapshot() as snapshot:

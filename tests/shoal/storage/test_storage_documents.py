@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from indexed_library import assert_indexed, chunks_with, expected_contents
 from scored_documents import make_scored
 from waiting import until
 
 from shoal.errors import DuplicateContentError
+from shoal.index.matching import HEADINGS, TEXT
 from shoal.models import ScoredDocument
-from shoal.storage import chunk_rows, document_writer, migrate
+from shoal.search.library_index import IndexCache
+from shoal.storage import chunk_rows, document_writer, index_tables, migrate
 from shoal.storage import database as database_module
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
@@ -40,18 +44,6 @@ def counts(database: Database) -> dict[str, int]:
         return {table: snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in TABLES}
 
 
-def full_text_hits(database: Database, words: str) -> list[int]:
-    with database.snapshot() as snapshot:
-        rows = snapshot.rows("SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :words", {"words": words})
-        return [row[0] for row in rows]
-
-
-def check_full_text(database: Database) -> None:
-    """Raise unless the full-text index matches the texts of the chunks exactly."""
-    with database.write() as transaction:
-        transaction.execute("INSERT INTO chunk_fts (chunk_fts, rank) VALUES ('integrity-check', 1)")
-
-
 def test_a_document_is_read_as_it_was_written(database: Database) -> None:
     scored = make_scored(["Rain falls.", "Été: 🌧 snow."], [{7: 2.0, 3: 1.0}, {}], tags=("b", "a"))
     document_id = store(database, scored)
@@ -73,13 +65,13 @@ def test_a_document_is_read_as_it_was_written(database: Database) -> None:
     ]
 
 
-def test_full_text_finds_words_of_title_heading_and_text_in_any_form(database: Database) -> None:
+def test_words_of_title_heading_and_text_are_indexed_in_any_form(database: Database) -> None:
     store(database, make_scored(["The café was closed.", "Two dogs."], title="Orchards", heading="Naïve art"))
-    assert full_text_hits(database, "orchard") == [1, 2]
-    assert full_text_hits(database, "headings:naive") == [1, 2]
-    assert full_text_hits(database, "text:cafe") == [1]
-    assert full_text_hits(database, "dog") == [2]
-    check_full_text(database)
+    assert chunks_with(database, "orchard") == [1, 2]
+    assert chunks_with(database, "naive", HEADINGS) == [1, 2]
+    assert chunks_with(database, "cafe", TEXT) == [1]
+    assert chunks_with(database, "dog") == [2]
+    assert_indexed(database)
 
 
 def test_a_duplicate_error_names_the_stored_document(database: Database) -> None:
@@ -89,7 +81,7 @@ def test_a_duplicate_error_names_the_stored_document(database: Database) -> None
         store(database, make_scored(title="Another title"))
     assert caught.value.document_id == first
     assert counts(database) == before
-    check_full_text(database)
+    assert_indexed(database)
 
 
 def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database: Database) -> None:
@@ -102,24 +94,20 @@ def test_a_duplicate_does_not_affect_other_documents_of_the_transaction(database
 
 
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "INSERT_SECTION",
-        "INSERT_CHUNK",
-        "INDEX_TEXTS",
-    ],
+    ("module", "statement"),
+    [(chunk_rows, "INSERT_SECTION"), (chunk_rows, "INSERT_CHUNK"), (index_tables, "NOTE_CHANGE")],
 )
 def test_a_failed_write_stores_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch, statement: str
+    database: Database, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str
 ) -> None:
     store(database, make_scored(["kept"]))
     before = counts(database)
-    monkeypatch.setattr(chunk_rows, statement, "INSERT INTO nowhere VALUES (?)")
+    monkeypatch.setattr(module, statement, "INSERT INTO nowhere VALUES (?)")
     with pytest.raises(Exception, match=r"prepared|refused|placeholder|binding"):
         store(database, make_scored(["lost"], tags=("t",)))
     assert counts(database) == before
-    assert full_text_hits(database, "lost") == []
-    check_full_text(database)
+    assert chunks_with(database, "lost") == []
+    assert_indexed(database)
 
 
 @pytest.mark.parametrize("rows_per_statement", [(1,), (2,), (5, 2), (6,), (6, 3), (12, 5), (100,)])
@@ -150,14 +138,15 @@ def test_documents_stored_together_equal_those_stored_one_by_one(
     ids_one_by_one = [store(database, scored) for scored in documents]
     with other.write() as transaction:
         assert document_writer.insert_documents(transaction, documents, now=NOW) == ids_one_by_one
-    for table in (*TABLES, "chunk_texts"):
+    for table in TABLES:
         with database.snapshot() as expected, other.snapshot() as actual:
             all_rows = f"SELECT * FROM {table}"
             assert sorted(actual.tuples(all_rows), key=repr) == sorted(expected.tuples(all_rows), key=repr), (
                 table
             )
-    assert full_text_hits(other, "fog") == full_text_hits(database, "fog") != []
-    check_full_text(other)
+    with database.snapshot() as expected, other.snapshot() as actual:
+        assert expected_contents(actual) == expected_contents(expected)
+    assert_indexed(other)
     other.close()
 
 
@@ -167,14 +156,15 @@ def test_a_reader_sees_a_document_whole_or_not_at_all(database: Database) -> Non
     complete_states = {(0, 0, 0, 0), (1, 40, 80, 40)}
     states: set[tuple[int, ...]] = set()
     done = threading.Event()
+    index = IndexCache(database)
 
     def read() -> None:
         tables = ("documents", "chunks", "chunk_reefs")
         while not done.is_set():
             with database.snapshot() as snapshot:
                 n_rows = [snapshot.value(f"SELECT COUNT(*) FROM {table}") for table in tables]
-                hits = snapshot.value("SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH 'word*'")
-            states.add((*n_rows, hits))
+                n_indexed = index.of(snapshot).n_chunks
+            states.add((*n_rows, n_indexed))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
@@ -199,9 +189,9 @@ def test_deleting_removes_all_rows_of_a_document_and_no_others(database: Databas
     with database.write() as transaction:
         assert document_writer.delete_document(transaction, gone) is True
     assert counts(database) == before
-    assert full_text_hits(database, "gone") == []
-    assert len(full_text_hits(database, "kept")) == 2
-    check_full_text(database)
+    assert chunks_with(database, "gone") == []
+    assert len(chunks_with(database, "kept")) == 2
+    assert_indexed(database)
     with database.snapshot() as snapshot:
         assert snapshot.rows("PRAGMA foreign_key_check") == []
         assert [chunk.text for chunk in get_chunks(snapshot, kept).chunks] == ["kept rain", "kept snow"]
@@ -240,7 +230,7 @@ def test_tags_are_merged_and_replaced(database: Database) -> None:
 
 def test_deleting_does_not_scan_other_documents(database: Database) -> None:
     """Every step of a delete finds rows by a key, so that its cost does not grow with the library."""
-    steps = [document_writer.FORGET_TEXTS, document_writer.DELETE_DOCUMENT]
+    steps = [document_writer.DISCOUNT_OBSERVED, document_writer.DELETE_DOCUMENT]
     cascades = [
         "SELECT 1 FROM sections WHERE document_id = :document_id",
         "SELECT 1 FROM chunks WHERE document_id = :document_id",
@@ -251,7 +241,7 @@ def test_deleting_does_not_scan_other_documents(database: Database) -> None:
         for statement in steps + cascades:
             plan = snapshot.rows(f"EXPLAIN QUERY PLAN {statement}", {"document_id": 1})
             scans = [row[-1] for row in plan if row[-1].startswith("SCAN")]
-            assert scans in ([], ["SCAN chunk_fts"]), (statement, plan)
+            assert scans == [], (statement, plan)
 
 
 def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Database) -> None:
@@ -279,4 +269,4 @@ def test_rescoring_replaces_scores_unless_newer_ones_are_stored(database: Databa
             (ids[0], 4)
         ]
         assert snapshot.value("SELECT top_reef_id FROM chunks WHERE id = :id", {"id": ids[1]}) is None
-    check_full_text(database)
+    assert_indexed(database)
