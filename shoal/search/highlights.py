@@ -15,7 +15,7 @@ from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
 Spans = tuple[tuple[int, int], ...]
 """Starts and ends in code points, end exclusive, in order, not overlapping."""
 
-# Words as in the full-text index: runs of letters and digits with the accents on them.
+# Words as in the index: runs of letters and digits with the accents on them.
 _WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f])*")
 
 
@@ -44,7 +44,7 @@ class Words:
     """The words of texts.
 
     `in_texts`: the words of each text in order, as written; `forms`: each word without case and diacritics;
-    `stems`: the stem of each form in the full-text index.
+    `stems`: the stem of each form in the index.
     """
 
     in_texts: list[list[str]]

@@ -1,7 +1,7 @@
 """The query language: words, "exact phrases", -excluded, title:word.
 
 No text is an error. Everything outside this syntax is plain text. Only letters, digits and the marks on them
-reach the full-text index, each term in quotes.
+reach the index.
 
     words           rank; a chunk need not contain them
     "a phrase"      its words side by side, in any inflection; a chunk must contain it
@@ -35,7 +35,7 @@ MAX_PHRASES = 8
 """Most required phrases, and most excluded ones. A phrase of stop words takes as long as four plain words:
 eight required and eight excluded ones take as long as 64 frequent words."""
 MAX_PHRASE_WORDS = 32
-"""Most words of a phrase that are searched for. The full-text index reads the posting list of each word, so a
+"""Most words of a phrase that are searched for. The index reads the posting list of each word, so a
 phrase takes longer the more words it has and the more common they are. Two chunks hardly ever share 32
 consecutive words."""
 
