@@ -33,7 +33,7 @@ segment first, unless another process is doing that."""
 
 Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
-NOTHING: Any = np.empty(0, dtype=np.bool_)
+NO_MASK, NO_NUMBERS = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64)
 
 
 class LibraryIndex:
@@ -65,11 +65,12 @@ class LibraryIndex:
         """Whether the chunk at each place is up to date, (n,)."""
         return self.joined(self.index.live())
 
-    def joined(self, arrays: Sequence[NDArray[Value]]) -> NDArray[Value]:
-        """Join arrays with one element per chunk of each segment into one with an element per place."""
+    def joined(self, arrays: Sequence[NDArray[Value]], nothing: Any = NO_MASK) -> NDArray[Value]:
+        """Join arrays with one element per chunk of each segment into one with an element per place; `nothing`
+        if there is no segment."""
         if len(arrays) == 1:
             return arrays[0]
-        return np.concatenate(arrays) if arrays else NOTHING
+        return np.concatenate(arrays) if arrays else nothing
 
     def place_of(self, chunk_id: int) -> int | None:
         """Return the place of a chunk, or None."""
