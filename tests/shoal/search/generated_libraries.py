@@ -20,10 +20,10 @@ from shoal.search.filters import CompiledFilters
 from shoal.search.fusion import Weights
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import IndexCache, LibraryIndex
-from shoal.search.query_analysis import ONE_SIGNAL, AnalyzedQuery
+from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import parse_query
 from shoal.search.query_profile import QueryProfile
-from shoal.search.ranking import Ranked, rank
+from shoal.search.ranking import Ranked, Ranking, rank
 from shoal.search.request import Fusion
 from shoal.storage import document_writer, migrate
 from shoal.storage.database import Database, Snapshot
@@ -91,20 +91,18 @@ def index_of(database: Database, snapshot: Snapshot) -> LibraryIndex:
     return IndexCache(database).of(snapshot)
 
 
-def first_chunks(
+def rank_query(
     snapshot: Snapshot,
     library: LibraryIndex,
     text: str,
     reefs: Sequence[QueryReef],
     compiled_filters: CompiledFilters = NO_FILTERS,
     *,
-    mode: SearchMode = SearchMode.hybrid,
-    weights: Weights | None = None,
+    mode: SearchMode,
+    weights: Weights = EQUAL_WEIGHTS,
     fusion: Fusion = Fusion.blend,
-    n: int = 1000,
-    max_per_document: int | None = None,
-) -> list[Ranked]:
-    """The first `n` chunks for a query of this text and this profile."""
+) -> Ranking:
+    """The ranking for a query of this text and this profile."""
     parsed = parse_query(text, max_words=64)
     profile = QueryProfile(
         tuple(reefs),
@@ -116,14 +114,13 @@ def first_chunks(
         parsed,
         profile,
         FakeScorer(),
-        weights or ONE_SIGNAL.get(mode) or EQUAL_WEIGHTS,
+        weights,
         None,
         (),
         find_matches(library, parsed.terms),
     )
     with_query = compiled_filters.and_of_query(parsed, with_required=mode is not SearchMode.reef)
-    ranking = rank(snapshot, library, analyzed_query, with_query, mode=mode, fusion=fusion)
-    return ranking.first(n, max_per_document)
+    return rank(snapshot, library, analyzed_query, with_query, mode=mode, fusion=fusion)
 
 
 def rank_by_reefs(
@@ -136,16 +133,8 @@ def rank_by_reefs(
     max_per_document: int | None = None,
 ) -> list[Ranked]:
     """The first `n` chunks by the reef signal."""
-    return first_chunks(
-        snapshot,
-        library,
-        "",
-        query,
-        compiled_filters,
-        mode=SearchMode.reef,
-        n=n,
-        max_per_document=max_per_document,
-    )
+    ranking = rank_query(snapshot, library, "", query, compiled_filters, mode=SearchMode.reef)
+    return ranking.first(n, max_per_document)
 
 
 def fill(database: Database, library: Library, *, first: int = 0) -> None:

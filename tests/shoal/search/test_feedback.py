@@ -16,7 +16,6 @@ from scored_documents import make_scored
 from shoal import Engine
 from shoal.models import QueryReef, SearchResponse
 from shoal.search.feedback import MAX_REEFS, MAX_TIED, N_FEEDBACK_CHUNKS, adapt, choose
-from shoal.search.lexical_ranking import Matches
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.support.clock import timestamp
@@ -178,23 +177,23 @@ scores = st.lists(st.integers(1, 10**13) | st.sampled_from([7, 10**12]), min_siz
 @given(scores)
 def test_feedback_chunks_are_the_best_matches_whatever_their_ids(drawn: list[int]) -> None:
     ids = np.arange(1, len(drawn) + 1)
-    shares = choose(Matches(ids, np.array(drawn)))
+    shares = choose(ids, np.array(drawn))
     assert sum(shares.values()) == pytest.approx(1.0)
     by_share = sorted(((drawn[i - 1], share) for i, share in shares.items()), reverse=True)
     assert [score for score, _ in by_share] == sorted(drawn, reverse=True)[: len(by_share)]
     assert [share for _, share in by_share] == sorted(shares.values(), reverse=True)
     assert len(shares) >= min(N_FEEDBACK_CHUNKS, len(drawn))
-    reverse = choose(Matches(ids, np.array(drawn[::-1])))
+    reverse = choose(ids, np.array(drawn[::-1]))
     reversed_by_share = sorted(((drawn[::-1][i - 1], share) for i, share in reverse.items()), reverse=True)
     assert reversed_by_share == by_share
 
 
 def test_equal_matches_are_all_feedback_chunks_up_to_a_limit() -> None:
     def n_chosen(n: int) -> int:
-        return len(choose(Matches(np.arange(n), np.full(n, 5))))
+        return len(choose(np.arange(n), np.full(n, 5)))
 
     assert [n_chosen(n) for n in (1, 3, 10, 1000)] == [1, 3, 10, MAX_TIED]
-    shares = choose(Matches(np.arange(3), np.array([100, 10, 10])))
+    shares = choose(np.arange(3), np.array([100, 10, 10]))
     assert shares[0] > 0.99
 
 

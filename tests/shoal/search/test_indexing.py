@@ -17,9 +17,9 @@ from generated_libraries import (
     MANY,
     document_facts,
     fill,
-    first_chunks,
     index_of,
     open_library,
+    rank_query,
     scored_document,
 )
 from hypothesis import given
@@ -59,7 +59,7 @@ class CrashError(Exception):
 
 
 def rankings(snapshot: Snapshot, library: LibraryIndex) -> list[list[Ranked]]:
-    return [first_chunks(snapshot, library, QUERY, REEFS, mode=mode) for mode in SearchMode]
+    return [rank_query(snapshot, library, QUERY, REEFS, mode=mode).first(1000, None) for mode in SearchMode]
 
 
 def fresh_rankings(snapshot: Snapshot) -> list[list[Ranked]]:

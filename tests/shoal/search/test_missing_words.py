@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 from fake_scorer import REEF_WORDS, FakeScorer
+from generated_libraries import index_of
 from hypothesis import HealthCheck, given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
 from shoal.models import SearchMode, SearchResult
-from shoal.search import term_statistics
+from shoal.search.lexical_ranking import find_matches
 from shoal.search.query_language import parse_query
+from shoal.search.term_statistics import find_term_statistics
 from shoal.settings import Settings
 
 TEXTS = ("Rain falls on Wickham.", "Rain and storm.", "A judge and a jury.", "Lava of 1987.")
@@ -127,7 +129,8 @@ def test_term_coverage_is_the_sum_of_the_weights_of_matched_terms(engine: Engine
     query = " ".join(words)
     terms = parse_query(query, max_words=64).terms
     with engine.database.snapshot() as snapshot:
-        weights = term_statistics.find_term_statistics(snapshot, terms).weights
+        library = index_of(engine.database, snapshot)
+        weights = find_term_statistics(library, find_matches(library, terms)).weights
     by_text = {term.text: weight for term, weight in weights.items()}
     assert math.fsum(by_text.values()) == pytest.approx(1.0)
 
@@ -138,20 +141,6 @@ def test_term_coverage_is_the_sum_of_the_weights_of_matched_terms(engine: Engine
     assert [result.term_coverage for result in results] == pytest.approx(
         [expected(result) for result in results], abs=1e-5
     )
-
-
-@pytest.mark.parametrize("reads_per_lookup", [0, 100])
-def test_term_coverage_is_the_same_however_it_is_read(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, reads_per_lookup: int
-) -> None:
-    def coverage() -> list[float | None]:
-        results = engine.search("rain storm wickham lava", top_k=100).results
-        return [result.term_coverage for result in results]
-
-    expected = coverage()
-    monkeypatch.setattr(term_statistics, "READS_PER_LOOKUP", reads_per_lookup)
-    assert coverage() == expected
-    assert len(expected) == len(TEXTS) - 1
 
 
 def test_filters_change_neither_missing_terms_nor_term_coverage(engine: Engine) -> None:
