@@ -153,7 +153,7 @@ def scored_document(i: int, facts: tuple[Any, ...]) -> ScoredDocument:
         confidence=[chunk[1] for chunk in chunks],
         archs=[chunk[2] for chunk in chunks],
         title=f"title {title}",
-        heading=f"{WORDS[i % len(WORDS)]} {title}",
+        heading=f"part {title.split()[-1] if title else ''}",
         tags=tuple(tags),
         coverage=coverage,
         format=form,

@@ -153,16 +153,16 @@ def test_chunks_scored_with_other_data_are_no_feedback_chunks(engine: Engine) ->
     assert [chunk.document_title for chunk in engine.explain("state").feedback] == ["Glass"]
 
 
-def test_feedback_is_the_same_from_memory_and_from_sql(engine: Engine) -> None:
+def test_feedback_is_the_same_before_and_after_the_start(engine: Engine) -> None:
     def rankings() -> list[list[tuple[int, float]]]:
         return [
             [(result.chunk_id, result.match_score) for result in engine.search("state", mode=mode).results]
             for mode in ("hybrid", "reef")
         ]
 
-    in_sql = rankings()
+    before = rankings()
     engine.start()
-    assert rankings() == in_sql
+    assert rankings() == before
 
 
 def test_deleted_documents_give_no_feedback(engine: Engine) -> None:

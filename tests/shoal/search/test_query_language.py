@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from shoal.engine import Engine
-from shoal.index.index import Index
-from shoal.index.matching import IndexTerm, Matches, find
+from shoal.index.matching import Matches
 from shoal.models import SearchMode
-from shoal.search import lexical_ranking
+from shoal.search import filters, query_analysis
 from shoal.search.highlights import find_highlights, make_highlighter
+from shoal.search.lexical_ranking import find_matches
+from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
     MAX_PHRASES,
@@ -70,7 +71,7 @@ def shown(terms: tuple[Term, ...]) -> list[str]:
         ('"" "!!" -"" -! ""', [], [], []),
         ("NEAR(a b) AND x* ^y {z}: OR NOT col:val", ["NEAR", "b", "x", "y", "z", "col", "val"], [], []),
         ("xx\0yy\0", ["xx", "yy"], [], []),
-        ("日本語 हिन्दी", ["日本語", "हिन्दी"], [], []),
+        ("日本語 नमक", ["日本語", "नमक"], [], []),
     ],
 )
 def test_query_is_parsed_as_intended(
@@ -159,13 +160,13 @@ def test_words_beyond_a_limit_are_ignored_with_a_warning(
 ) -> None:
     n_words = 0
 
-    def counted(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
+    def counted(library: LibraryIndex, terms: Sequence[Term]) -> dict[Term, Matches]:
         nonlocal n_words
-        wanted = list(terms)
-        n_words = max(n_words, sum(len(term.stems) for term in wanted))
-        return find(index, wanted)
+        n_words = max(n_words, sum(len(term.tokens) for term in terms))
+        return find_matches(library, terms)
 
-    monkeypatch.setattr(lexical_ranking, "find", counted)
+    for module in (query_analysis, filters):
+        monkeypatch.setattr(module, "find_matches", counted)
     reply, _ = engine.search_and_explain(query, include_scores=True)
     engine.explain(query, chunk_id=1)
     assert warning in reply.warnings

@@ -86,16 +86,16 @@ def test_words_apart_do_not_match_a_phrase() -> None:
 
 
 def test_terms_matched_only_by_their_stem_name_the_words(engine: Engine) -> None:
-    terms = parse_query('experiments "general theory"', max_words=10).terms
-    other = ChunkTexts("Experience", [], "The generation of theories from experience.", [])
+    terms = parse_query('experiments "numeral theory"', max_words=10).terms
+    other = ChunkTexts("Experience", [], "The numerals of theories from experience.", [])
     both = ChunkTexts("Experience", [], "An experiment.", ["experiments"])
-    phrase = ChunkTexts("", [], "Generals, theories; generations: theory.", [])
+    phrase = ChunkTexts("", [], "Numerals, theories; numerous: theory.", [])
     of_other, of_both, of_phrase = find_matched_terms(terms, {}, [other, both, phrase])
     assert of_other == (MatchedTerm("experiments", ("title", "text"), "Experience"),)
     assert of_both == (MatchedTerm("experiments", ("title", "text")),)
-    assert of_phrase == (MatchedTerm('"general theory"', ("text",)),)
-    (only,) = find_matched_terms(terms, {}, [ChunkTexts("", [], "Generation theory.", [])])
-    assert only == (MatchedTerm('"general theory"', ("text",), "Generation theory"),)
+    assert of_phrase == (MatchedTerm('"numeral theory"', ("text",)),)
+    (only,) = find_matched_terms(terms, {}, [ChunkTexts("", [], "Numerous theory.", [])])
+    assert only == (MatchedTerm('"numeral theory"', ("text",), "Numerous theory"),)
 
 
 def test_tag_matches_in_another_case(engine: Engine) -> None:
