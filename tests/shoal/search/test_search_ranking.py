@@ -26,7 +26,7 @@ from generated_libraries import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_model import ModelRanking
+from ranking_model import ModelRanking, read_documents
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import DocFormat, QueryReef, SearchFilters, SearchMode, TagsMatch
@@ -53,14 +53,12 @@ def brute_force(snapshot: Snapshot, query: Sequence[QueryReef]) -> list[tuple[fl
     """(score, chunk, document, number of shared reefs) of each chunk that shares a reef, best first."""
     query_z = {reef.reef_id: reef.z_score for reef in query}
     ranked = []
-    for chunk_id, document_id in snapshot.rows("SELECT id, document_id FROM chunks"):
-        rows = snapshot.rows(
-            "SELECT reef_id, z_score FROM chunk_reefs WHERE chunk_id = :id", {"id": chunk_id}
-        )
-        norm = sum(z * z for _, z in rows) ** 0.5
-        shared = [z / norm * query_z[reef_id] for reef_id, z in rows if reef_id in query_z]
-        if shared:
-            ranked.append((sum(shared), chunk_id, document_id, len(shared)))
+    for document in read_documents(snapshot):
+        for chunk in document.chunks:
+            norm = sum(z * z for z in chunk.reefs.values()) ** 0.5
+            shared = [z / norm * query_z[reef_id] for reef_id, z in chunk.reefs.items() if reef_id in query_z]
+            if shared:
+                ranked.append((sum(shared), chunk.chunk_id, document.document_id, len(shared)))
     return sorted(ranked, key=lambda chunk: (-round(chunk[0], 4), chunk[1]))
 
 
