@@ -151,13 +151,13 @@ def test_ranking_is_the_overlap_of_the_stored_profiles(
             chunk[3] for chunk in sorted(expected, key=lambda chunk: chunk[1])
         ]
         assert {chunk.chunk_id for chunk in ranked} == {chunk[1] for chunk in expected}
-        # Scores that differ by more than rounding to millionths are in the right order.
+        # Scores that differ by more than rounding to whole weights are in the right order.
         scores = {chunk_id: score for score, chunk_id, _, _ in expected}
         for chunk, following in itertools.pairwise(ranked):
-            assert scores[chunk.chunk_id] >= scores[following.chunk_id] - 1e-4
+            assert scores[chunk.chunk_id] >= scores[following.chunk_id] - 1e-3
             assert (chunk.reef_raw, -chunk.chunk_id) > (following.reef_raw, -following.chunk_id), "ties by id"
         for chunk in ranked:
-            assert chunk.score == pytest.approx(scores[chunk.chunk_id], abs=1e-4)
+            assert chunk.score == pytest.approx(scores[chunk.chunk_id], abs=1e-3)
 
 
 @MANY
