@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from shoal.storage.database import Database
 
 SUFFIX = ".segment"
 UNFINISHED = ".unfinished"
+NAME = re.compile(r"[0-9a-f]{32}\.segment")
 KEPT_SECONDS = 600.0
 """How long the file of a merged segment stays: longer than any read of an older state."""
 
@@ -60,6 +62,9 @@ class IndexFiles:
         """Open a segment as a map of its file, which stays open. Raises DamagedIndexError."""
         if name in self._open and not verify:
             return self._open[name]
+        # The row may come from a foreign database, and name a file anywhere.
+        if not NAME.fullmatch(str(name)):
+            raise DamagedIndexError("its file has an invalid name")
         try:
             with (self.folder / name).open("rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -66,8 +66,10 @@ class LibraryIndex:
         return self.joined(self.index.live())
 
     def joined(self, arrays: Sequence[NDArray[Value]], nothing: Any = NO_MASK) -> NDArray[Value]:
-        """Join arrays with one element per chunk of each segment into one with an element per place; `nothing`
-        if there is no segment."""
+        """Join arrays with one element per chunk of each segment into one with an element per place.
+
+        Returns `nothing` if there is no segment.
+        """
         if len(arrays) == 1:
             return arrays[0]
         return np.concatenate(arrays) if arrays else nothing

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from shoal.storage.database import Snapshot, Transaction, listed
 
+TABLES = frozenset({"index_segments", "changed_documents", "index_state"})
+
 REVISION = "SELECT revision FROM index_state"
 NEXT_REVISION = "UPDATE index_state SET revision = revision + 1 RETURNING revision"
 NOTE_CHANGE = """
@@ -31,8 +33,10 @@ OPEN_CHANGES = """
     FROM changed_documents o JOIN documents d ON d.id = o.document_id
     WHERE o.is_indexed = 0 ORDER BY o.document_id LIMIT :limit
 """
-COUNT_OPEN = "SELECT COUNT(*) FROM changed_documents WHERE is_indexed = 0"
-IS_ANY_OPEN = "SELECT EXISTS (SELECT 1 FROM changed_documents WHERE is_indexed = 0)"
+COUNT_OPEN = """
+    SELECT COUNT(*) FROM changed_documents o JOIN documents d ON d.id = o.document_id WHERE o.is_indexed = 0
+"""
+IS_ANY_OPEN = f"SELECT EXISTS ({COUNT_OPEN.replace('COUNT(*)', '1')})"
 INSERT_SEGMENT = """
     INSERT INTO index_segments (revision, n_documents, n_chunks, n_bytes, file_name)
     VALUES (:revision, :n_documents, :n_chunks, :n_bytes, :file_name)
@@ -42,10 +46,12 @@ FORGET_CHANGE = "DELETE FROM changed_documents WHERE document_id = ? AND revisio
 DELETE_SEGMENTS = "DELETE FROM index_segments WHERE id IN ({ids})"
 COUNT_AMONG = "SELECT COUNT(*) FROM index_segments WHERE id IN ({ids})"
 START_AGAIN = (
+    "INSERT INTO index_state (id, revision) VALUES (1, 0) ON CONFLICT (id) DO NOTHING",
+    "UPDATE index_state SET revision = revision + 1",
     "DELETE FROM index_segments",
     "DELETE FROM changed_documents",
     """INSERT INTO changed_documents (document_id, revision, is_indexed)
-        SELECT id, {revision}, 0 FROM documents""",
+        SELECT d.id, s.revision, 0 FROM documents d, index_state s""",
 )
 
 ALL = -1
@@ -161,6 +167,5 @@ def delete_segments(transaction: Transaction, ids: Sequence[int]) -> bool:
 
 def start_again(transaction: Transaction) -> None:
     """Delete all segments, so that all documents are indexed again."""
-    number = transaction.value(NEXT_REVISION)
     for statement in START_AGAIN:
-        transaction.execute(statement.format(revision=number))
+        transaction.execute(statement)

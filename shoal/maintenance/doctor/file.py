@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shoal.errors import DamagedDatabaseError, SchemaError, StorageError
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, examples
-from shoal.storage import migrate
+from shoal.storage import index_tables, migrate
 from shoal.storage.schema import Part, missing_parts, tables_with_content
 
 SAVE_FIRST = "First save what can be read with `shoal backup` and `shoal export`"
@@ -181,6 +181,8 @@ def _repair_schema(context: CheckContext) -> None:
         for kind in ("table", "view", "index", "trigger"):
             for _, _, sql in (part for part in missing if part[0] == kind):
                 transaction.execute(sql)
+        if any(name in index_tables.TABLES for _, name, _ in missing):
+            index_tables.start_again(transaction)
 
 
 def _find_orphans(context: CheckContext) -> Sequence[Finding]:

@@ -14,6 +14,7 @@ from shoal.search.indexing import outdated_documents, rebuild_index, update_inde
 from shoal.storage import index_tables
 from shoal.storage.database import Snapshot
 
+HAS_REVISION = "SELECT EXISTS (SELECT revision FROM index_state)"
 ALL_CHUNKS = "SELECT id FROM chunks ORDER BY id"
 
 
@@ -33,6 +34,8 @@ def _passages(context: CheckContext) -> Sequence[Finding]:
     """Whether every passage is in the index once, unless its document waits to be indexed."""
     files = IndexFiles(context.database)
     with context.database.snapshot(limited=False) as snapshot:
+        if not snapshot.value(HAS_REVISION):
+            return [_finding("index", "the revision of the index is missing")]
         n_open = index_tables.count_open(snapshot)
         try:
             indexed = _indexed(snapshot, files)

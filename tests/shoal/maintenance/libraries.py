@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,17 +40,33 @@ def documents(n: int = len(TEXTS)) -> list[dict[str, Any]]:
 
 def make(path: Path, n: int = len(TEXTS)) -> Path:
     """Create a library with the first `n` texts."""
-    path.write_bytes(_library_bytes(n))
+    database, segments = _library_files(n)
+    path.write_bytes(database)
+    index_of(path).mkdir(exist_ok=True)
+    for name, segment in segments.items():
+        (index_of(path) / name).write_bytes(segment)
     return path
 
 
 @functools.cache
-def _library_bytes(n: int) -> bytes:
+def _library_files(n: int) -> tuple[bytes, dict[str, bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "shoal.db")
         with Engine(db_path=path, scorer=FakeScorer()) as engine:
             assert all(result.error is None for result in engine.ingest_many(documents(n)))
-        return path.read_bytes()
+        return path.read_bytes(), {file.name: file.read_bytes() for file in index_of(path).iterdir()}
+
+
+def index_of(path: Path) -> Path:
+    """The folder of the index of a library."""
+    return Path(f"{path}-index")
+
+
+def copy(path: Path, target: Path) -> Path:
+    """Copy a closed library with its index."""
+    shutil.copy(path, target)
+    shutil.copytree(index_of(path), index_of(target))
+    return target
 
 
 def exported(path: Path) -> list[str]:

@@ -14,15 +14,25 @@ from pathlib import Path
 
 import pytest
 from fake_scorer import FakeScorer
-from libraries import TEXTS, documents, exported, make, run_until_killed, titles
+from indexed_library import assert_indexed
+from libraries import TEXTS, documents, exported, index_of, make, run_until_killed, titles
 
 from shoal.cli.app import run
 from shoal.cli.files import write_file
 from shoal.engine import Engine
-from shoal.errors import BackupError, DatabaseInUseError, DiskFullError, NotFoundError, ShoalError
+from shoal.errors import (
+    BackupError,
+    DamagedIndexError,
+    DatabaseInUseError,
+    DiskFullError,
+    NotFoundError,
+    ShoalError,
+)
 from shoal.maintenance import backup
 from shoal.maintenance.backup import create_backup
 from shoal.maintenance.restore import restore
+from shoal.search.index_files import IndexFiles
+from shoal.search.indexing import update_index
 from shoal.storage import migrate
 from shoal.storage.database import Database
 
@@ -253,6 +263,56 @@ def test_restore_of_an_unusable_copy_changes_nothing(library: Path, tmp_path: Pa
         restore(library, library)
     assert exported(library) == expected
     assert not list(tmp_path.glob("*before-restore*"))
+
+
+def found(path: Path, query: str) -> list[str]:
+    """Titles of the documents that contain the words of a query, from the index of the library."""
+    with Engine(db_path=path, scorer=FakeScorer()) as engine:
+        titles = [result.document_title for result in engine.search(query, mode="lexical").results]
+        assert_indexed(engine.database)
+    return titles
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_restored_library_has_the_index_of_its_state(library: Path, tmp_path: Path, lost: bool) -> None:
+    create_backup(library, tmp_path / "copy.db")
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        engine.documents.delete(1)
+        engine.documents.replace(2, content="A judge sleeps.")
+        engine.ingest(**documents()[3])
+        engine.maintenance.rescore()
+        assert update_index(engine.database)
+    if lost:
+        shutil.rmtree(index_of(library))
+    restored = restore(library, tmp_path / "copy.db")
+    assert found(library, "volcano") == ["Fire"]
+    assert found(library, "storm") == ["Weather"]
+    assert found(library, "judge") == ["Courts"]
+    assert found(library, "pollen") == []
+    assert restored.aside is not None
+    assert found(restored.aside, "pollen") == ["Garden"]
+
+
+def test_restored_library_builds_its_index_where_none_was(library: Path, tmp_path: Path) -> None:
+    create_backup(library, tmp_path / "copy.db")
+    restore(tmp_path / "other.db", tmp_path / "copy.db")
+    assert found(tmp_path / "other.db", "volcano") == ["Fire"]
+    assert index_of(tmp_path / "other.db").is_dir()
+
+
+def test_index_of_a_restored_library_reads_no_file_outside_its_folder(library: Path, tmp_path: Path) -> None:
+    [segment] = index_of(library).iterdir()
+    elsewhere = tmp_path / segment.name
+    segment.rename(elsewhere)
+    copy = make(tmp_path / "copy.db", 3)
+    for name in (f"../{segment.name}", str(elsewhere)):
+        with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            connection.execute("UPDATE index_segments SET file_name = ?", (name,))
+        restore(library, copy)
+        with pytest.raises(DamagedIndexError, match="invalid name"):
+            IndexFiles(Database(f"sqlite:///{library}")).open(name)
+        assert found(library, "volcano") == ["Fire"]
+    assert elsewhere.is_file()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_scorer import FakeScorer
-from libraries import TEXTS, documents, make
+from indexed_library import assert_indexed
+from libraries import TEXTS, copy, documents, index_of, make
 from teaching_texts import about
 
 import lagoon
@@ -159,14 +162,15 @@ def test_older_schema_is_migrated_by_repair(settings: Settings) -> None:
     assert_healthy(settings)
 
 
-def test_missing_index_and_derived_tables_are_rebuilt(library: Path, settings: Settings) -> None:
+@pytest.mark.parametrize("table", ["index_segments", "changed_documents", "index_state"])
+def test_missing_index_and_derived_tables_are_rebuilt(library: Path, settings: Settings, table: str) -> None:
     before = content(library)
-    damage(library, "DROP INDEX idx_jobs_status", "DROP TABLE chunk_fts", "DROP TABLE reefs")
+    damage(library, "DROP INDEX idx_jobs_status", f"DROP TABLE {table}", "DROP TABLE reefs")
     assert "idx_jobs_status" in only(check(settings).findings, "schema").problem
     assert {finding.check for finding in check(settings, repair=True).repaired} == {
         "schema",
         "names",
-        "full-text",
+        "index",
     }
     assert_healthy(settings)
     assert content(library) == before
@@ -222,7 +226,10 @@ REPAIRABLE: dict[str, tuple[str, ...]] = {
     "names": ("DELETE FROM reefs WHERE reef_id = 1",),
     "names: another": ("UPDATE reefs SET reef_name = 'x', island_name = 'y'",),
     "names: ranks": ("DELETE FROM ranks WHERE rank > 9", "UPDATE all_bytes SET bytes = x'00'"),
-    "full-text": ("DELETE FROM chunk_fts_docsize WHERE id = 1",),
+    "index: a segment": ("DELETE FROM index_segments",),
+    "index: a change": ("INSERT OR REPLACE INTO changed_documents SELECT id, 99, 1 FROM documents",),
+    "index: its revision": ("DELETE FROM index_state",),
+    "index files: a name": ("UPDATE index_segments SET file_name = '../shoal.db'",),
     "totals": (
         "UPDATE library_totals SET n_chunks = n_chunks + 1",
         "DELETE FROM tag_totals",
@@ -247,21 +254,81 @@ def test_derived_data_is_rebuilt_from_the_texts(library: Path, settings: Setting
     assert search_titles(library, "volcano lava") == ["Fire"]
 
 
-def test_index_words_without_a_passage_are_removed(library: Path, settings: Settings) -> None:
+def remove_index(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def cut_a_segment(folder: Path) -> None:
+    [segment] = folder.iterdir()
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+
+def change_a_posting(folder: Path) -> None:
+    [segment] = folder.iterdir()
+    content = bytearray(segment.read_bytes())
+    at = content.rindex(next(iter(set(content[len(content) // 2 :]) - {0})))
+    content[at] ^= 0x10
+    segment.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [remove_index, cut_a_segment, change_a_posting])
+def test_missing_or_damaged_index_is_built_anew(
+    library: Path, settings: Settings, change: Callable[[Path], None]
+) -> None:
+    before = content(library)
+    change(index_of(library))
+    finding = next(finding for finding in check(settings).findings if finding.check == "index files")
+    assert finding.can_repair
+    assert finding.severity is Severity.error
+    assert "the passages are intact" in finding.meaning
+    report = check(settings, repair=True)
+    assert report.is_healthy
+    assert finding in report.repaired
+    assert_healthy(settings)
+    assert content(library) == before
+    database = Database(settings.database_url)
+    assert_indexed(database)
+    database.close()
+    assert search_titles(library, "volcano lava") == ["Fire"]
+
+
+def test_damage_inside_a_segment_is_found_only_by_the_whole_examination(
+    library: Path, settings: Settings
+) -> None:
+    change_a_posting(index_of(library))
+    assert "index files" in check(settings).looked_at
+    assert "index files" not in check(settings, quick=True).looked_at
+
+
+def test_index_of_another_state_is_built_anew(library: Path, settings: Settings) -> None:
+    """The chunks of a document were replaced by a program that notes nothing."""
     damage(
         library,
-        # Deletes words from the index that were never inserted.
-        """INSERT INTO chunk_fts (chunk_fts, rowid, title, headings, text)
-           VALUES ('delete', 1, 'Nothing', 'of', 'the kind')""",
-        "INSERT INTO chunk_fts (rowid, title, headings, text) VALUES (1, 'Other', 'words', 'indeed')",
+        "CREATE TEMP TABLE changed AS SELECT * FROM chunks WHERE document_id = 2",
+        "DELETE FROM chunks WHERE document_id = 2",
+        "UPDATE changed SET id = id + 100",
+        "INSERT INTO chunks SELECT * FROM changed",
     )
-    assert only(check(settings).findings, "full-text words").can_repair
-    assert only(check(settings, repair=True).repaired, "full-text words")
+    finding = only(check(settings).findings, "index")
+    assert "2 passages are missing from the index, and 2 of its entries have no passage" in finding.problem
+    assert finding.n == 4
+    assert only(check(settings, repair=True).repaired, "index") == finding
     assert_healthy(settings)
-    with closing(sqlite3.connect(library)) as connection:
-        hits = "SELECT COUNT(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
-        assert connection.execute(hits, ("indeed",)).fetchone()[0] == 0
-        assert connection.execute(hits, ("lava",)).fetchone()[0] == 1
+
+
+def test_documents_that_wait_to_be_indexed_are_a_note(library: Path, settings: Settings) -> None:
+    damage(
+        library,
+        "UPDATE index_state SET revision = revision + 1",
+        """INSERT OR REPLACE INTO changed_documents (document_id, revision, is_indexed)
+           SELECT d.id, s.revision, 0 FROM documents d, index_state s WHERE d.id > 2""",
+    )
+    report = check(settings)
+    finding = only(report.findings, "index")
+    assert (finding.n, finding.severity) == (2, Severity.note)
+    assert report.is_healthy
+    assert only(check(settings, repair=True).repaired, "index") == finding
+    assert_healthy(settings)
 
 
 def test_passages_of_a_rebuilt_document_keep_their_ids(library: Path, settings: Settings) -> None:
@@ -532,8 +599,7 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def learned(learned_library: Path, settings: Settings) -> Path:
-    settings.database_path.write_bytes(learned_library.read_bytes())
-    return settings.database_path
+    return copy(learned_library, settings.database_path)
 
 
 def check_with_lagoon(settings: Settings, *, repair: bool = False) -> Report:

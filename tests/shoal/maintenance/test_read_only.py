@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from libraries import copy
 from unprivileged import run_shoal
 
 from shoal.engine import Engine
@@ -32,7 +33,7 @@ def library(made: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
     """A library whose folder, or whose file and folder, are read-only."""
     folder = tmp_path / "read only"
     folder.mkdir()
-    path = Path(shutil.copy(made, folder))
+    path = copy(made, folder / "shoal.db")
     path.chmod(0o444 if "file" in request.param else 0o644)
     folder.chmod(0o555 if "folder" in request.param else 0o755)
     yield path
@@ -53,15 +54,10 @@ def test_read_only_library_can_be_checked(library: Path) -> None:
     assert result.returncode == 0
     report = json.loads(result.stdout)
     assert report["healthy"]
-    # SQLite checks a full-text index by a statement that writes.
-    assert [
-        (finding["check"], finding["severity"], finding["is_unseen"]) for finding in report["findings"]
-    ] == [("full-text words", "note", True)]
-    assert "cannot write to shoal.db" in report["findings"][0]["problem"]
-    assert len(report["looked_at"]) == 19
+    assert report["findings"] == []
     repair = run_shoal("--db", library, "doctor", "--repair")
     assert repair.returncode == 0
-    assert "19 checks: the library is whole; 1 check could not be made" in repair.stdout
+    assert f"{len(report['looked_at'])} checks: the library is whole\n" in repair.stdout
 
 
 def test_command_that_writes_names_the_obstacle(library: Path, tmp_path: Path) -> None:
