@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from libraries import copy
+from libraries import copy, index_of
 from unprivileged import run_shoal
 
 from shoal.engine import Engine
+from shoal.storage import index_tables
+from shoal.storage.database import Database
 
 TEXT = "The bees gather nectar from flowers and carry pollen home to the hive.\n"
 
@@ -58,6 +60,37 @@ def test_read_only_library_can_be_checked(library: Path) -> None:
     repair = run_shoal("--db", library, "doctor", "--repair")
     assert repair.returncode == 0
     assert f"{len(report['looked_at'])} checks: the library is whole\n" in repair.stdout
+
+
+def test_documents_that_wait_to_be_indexed_are_found_in_a_read_only_library(
+    made: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "waiting"
+    folder.mkdir()
+    path = copy(made, folder / "shoal.db")
+    database = Database(f"sqlite:///{path}")
+    with database.write() as transaction:
+        index_tables.start_again(transaction)
+    database.close()
+    shutil.rmtree(index_of(path))
+    folder.chmod(0o555)
+    result = run_shoal("--db", path, "search", "bees")
+    folder.chmod(0o755)
+    assert "document 1, passage #0" in result.stdout
+
+
+def test_search_of_a_read_only_library_without_its_index_names_the_obstacle(
+    made: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "no index"
+    folder.mkdir()
+    path = Path(shutil.copy(made, folder))
+    folder.chmod(0o555)
+    result, listed = run_shoal("--db", path, "search", "bees"), run_shoal("--db", path, "list")
+    folder.chmod(0o755)
+    assert result.returncode == 1
+    assert "cannot write to shoal.db or its folder" in result.stderr
+    assert "Bees" in listed.stdout
 
 
 def test_command_that_writes_names_the_obstacle(library: Path, tmp_path: Path) -> None:
