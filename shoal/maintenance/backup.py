@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from shoal.errors import BackupError, DiskFullError, NotFoundError
-from shoal.storage import migrate
+from shoal.storage import index_tables, migrate
 from shoal.storage.sqlite_errors import is_full
 from shoal.support.regular_files import is_regular_file
 
@@ -35,6 +35,7 @@ Watcher = Callable[[int, int], None]
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM documents"
 REVISION = "SELECT version_num FROM alembic_version"
 REVISION_FORMAT = re.compile(r"\d{4}")
+HAS_INDEX = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'index_segments'"
 COUNT_KEY_TABLES = (
     "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('alembic_version', 'documents')"
 )
@@ -71,6 +72,7 @@ def create_backup(source: Path, target: Path, *, force: bool = False, watch: Wat
                 writing.execute("PRAGMA synchronous = OFF")
                 copy_pages(reading, writing, watch)
         make_single_file(part)
+        forget_index(part)
         checked = check_copy(part)
         publish(part, target, force=force)
     return Copy(target, target.stat().st_size, checked.n_documents, checked.schema)
@@ -143,6 +145,18 @@ def make_single_file(path: Path) -> None:
     """Turn the write-ahead log off, so that the copy is one file."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+
+
+def forget_index(path: Path) -> None:
+    """Note in a copy that all documents wait to be indexed: the files of the index are not beside it."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+        # Schemas before 0013 have no index.
+        if connection.execute(HAS_INDEX).fetchone()[0]:
+            connection.execute("BEGIN")
+            (revision,) = connection.execute(index_tables.NEXT_REVISION).fetchone()
+            for statement in index_tables.START_AGAIN:
+                connection.execute(statement.format(revision=revision))
+            connection.execute("COMMIT")
 
 
 def check_target(target: Path, source: Path, *, force: bool) -> None:

@@ -104,6 +104,7 @@ def _prepare(source: Path, prepared: Path, watch: Watcher | None) -> None:
     finally:
         database.close()
     backup.make_single_file(prepared)
+    backup.forget_index(prepared)
 
 
 def _replace(path: Path, prepared: Path) -> Path | None:

@@ -30,6 +30,7 @@ from shoal.errors import (
 )
 from shoal.maintenance import backup
 from shoal.maintenance.backup import create_backup
+from shoal.maintenance.doctor import Severity
 from shoal.maintenance.restore import restore
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import update_index
@@ -72,6 +73,22 @@ def test_backup_is_one_file_with_all_data(library: Path, tmp_path: Path) -> None
     assert copy.n_bytes == (tmp_path / "copy.db").stat().st_size
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
     assert exported(tmp_path / "copy.db") == exported(library)
+
+
+def test_copy_without_the_files_of_the_index_is_whole_and_can_be_searched(
+    library: Path, tmp_path: Path
+) -> None:
+    with Engine(db_path=library, scorer=FakeScorer()) as engine:
+        before = [result.chunk_id for result in engine.search("rock", mode="lexical").results]
+    create_backup(library, tmp_path / "copy.db")
+    restore(tmp_path / "restored.db", tmp_path / "copy.db")
+    for path in (tmp_path / "copy.db", tmp_path / "restored.db"):
+        with Engine(db_path=path, scorer=FakeScorer()) as engine:
+            assert not [
+                each for each in engine.maintenance.doctor().findings if each.severity == Severity.error
+            ]
+            found = [result.chunk_id for result in engine.search("rock", mode="lexical").results]
+        assert found == before != []
 
 
 def test_backup_shows_the_moment_of_its_start_despite_writes(library: Path, tmp_path: Path) -> None:
