@@ -75,7 +75,8 @@ def main() -> int:
             matches = lexical_ranking.find_matches(library, parsed.terms)
             scores = lexical_ranking.score_chunks(library, parsed, matches)
             best = library.chunk_ids[scores.argsort()[:-11:-1]].tolist()
-            ids, cited = listed("id", best)
+            ids, listed_ids = listed("id", best)
+            cited = {**listed_ids, "data_checksum": engine.scorer.data_checksum}
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
                 "opening the index": lambda: open_index(engine.database),
@@ -91,10 +92,7 @@ def main() -> int:
             statements: dict[str, tuple[str, Mapping[str, Any]]] = {
                 "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
                 "ten citations": (results.CITE.format(ids=ids), cited),
-                "their profiles": (
-                    results.PROFILES.format(ids=ids),
-                    {**cited, "data_checksum": engine.scorer.data_checksum},
-                ),
+                "their profiles": (results.PROFILES.format(ids=ids), cited),
             }
             report = {
                 "chunks": library.n_chunks,
