@@ -15,6 +15,8 @@ _CLOSING_HASHES = re.compile(r"(?:(?<=[ \t])|\A)#+[ \t]*\Z")
 _EDIT_MARK = re.compile(r"\[(?:edit|edit source)\]", re.IGNORECASE)
 _ATTRIBUTES = re.compile(r"\{[#.:][^{}]*\}[ \t]*$")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--[^<>]*-->")
+_HUGE_NUMBER = re.compile("&#[0-9]{9}")
+"""Begins a reference to no character. Python raises ValueError for one of more than 4,300 digits."""
 _MARKS = re.compile(r"[*`~]+|(?<!\w)_+|(?<!_)_++(?!\w)")
 
 _NUMBER_WORDS = (
@@ -80,7 +82,7 @@ def plain_heading(source: str) -> str:
     if "<" in text:
         text = _TAG.sub("", text)
     text = _MARKS.sub("", text)
-    if "&" in text:
+    if "&" in text and not _HUGE_NUMBER.search(text):
         text = html.unescape(text)
     return " ".join(text.split())
 

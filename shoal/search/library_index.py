@@ -6,8 +6,8 @@ are hidden in it; their new state is read from the database and indexed in memor
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import DamagedIndexError, ReadOnlyDatabaseError
+from shoal.errors import DamagedIndexError, StorageError
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index, Place
 from shoal.index.matching import IndexTerm, find
@@ -34,6 +34,9 @@ segment first, unless another process is doing that."""
 Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
 NO_MASK, NO_NUMBERS = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64)
+
+
+log = logging.getLogger(__name__)
 
 
 class LibraryIndex:
@@ -132,9 +135,11 @@ class IndexCache:
             except DamagedIndexError:
                 is_usable = False
         if not is_usable:
-            # A library that cannot be written is searched as far as memory allows.
-            with contextlib.suppress(ReadOnlyDatabaseError):
+            try:
                 update_index(self._database)
+            except StorageError as error:
+                # A library that cannot be written is searched as far as memory allows.
+                log.warning("index not updated: %s", error)
 
     def load(self) -> None:
         """Open the index, so that the first search need not."""
