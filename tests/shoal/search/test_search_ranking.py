@@ -251,13 +251,8 @@ def test_search_statements_scan_no_table(database: Database) -> None:
         store(database)
     chunks = {"id_0": 1, "id_1": 2, "data_checksum": CHECKSUM}
     statements: dict[str, dict[str, Any]] = {
-<<<<<<< HEAD
         results.CITE.format(ids=":id_0, :id_1"): chunks,
         results.PROFILES.format(ids=":id_0, :id_1"): chunks,
-=======
-        results.CITE.format(ids=":id_0, :id_1"): {**ids, "data_checksum": CHECKSUM},
-        results.PROFILES.format(ids=":id_0, :id_1"): {**ids, "data_checksum": CHECKSUM},
->>>>>>> d1d8344 (Give the statement of citations its parameter in the test of plans)
         field_boost.TAGGED.format(tags=":tag_0"): {"tag_0": "red"},
     }
     with database.snapshot() as snapshot:
