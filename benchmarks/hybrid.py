@@ -55,6 +55,7 @@ class FeedbackOptions(NamedTuple):
     n: int = N_FEEDBACK_CHUNKS
     steepness: float = STEEPNESS
     share: float = Settings().feedback_weight
+    max_reefs: int = MAX_REEFS
 
     def __str__(self) -> str:
         return f"feedback of {self.n} chunks, steepness {self.steepness:g}, share {self.share:g}"
@@ -83,7 +84,10 @@ def feedback_profiles(library: JudgedLibrary, kept: FeedbackOptions) -> Doubles:
         shares = choose(library.chunk_ids, row, n=kept.n, steepness=kept.steepness)
         places = np.searchsorted(library.chunk_ids, list(shares))
         profiles.append(
-            _strongest(own + kept.share * _scaled(list(shares.values()) @ library.weights[places], own))
+            _strongest(
+                own + kept.share * _scaled(list(shares.values()) @ library.weights[places], own),
+                kept.max_reefs,
+            )
         )
     return np.stack(profiles)
 
@@ -108,9 +112,9 @@ def _scaled(profile: Doubles, own: Doubles) -> Doubles:
     return profile * (float(np.linalg.norm(own)) / length if length else 0.0)
 
 
-def _strongest(profile: Doubles) -> Doubles:
+def _strongest(profile: Doubles, n: int) -> Doubles:
     kept = profile.copy()
-    kept[np.argsort(-profile, kind="stable")[MAX_REEFS:]] = 0.0
+    kept[np.argsort(-profile, kind="stable")[n:]] = 0.0
     return kept
 
 

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.exact_terms import kind_of
 from benchmarks.hybrid import FeedbackOptions, default_blend, feedback_profiles
 from benchmarks.judged_library import JudgedLibrary, at, of_best
+from shoal.search.feedback import MAX_REEFS_WITH_WORDS
 
 TEXTS = {
     "a": ("Whales", "The whale feeds its calf with milk. Whales dive for squid in the deep sea."),
@@ -68,7 +69,8 @@ def test_the_signals_are_those_of_searches(library: JudgedLibrary) -> None:
 
 
 def test_the_default_is_that_of_searches(library: JudgedLibrary) -> None:
-    lexical, reef = library.lexical(), library.overlap(feedback_profiles(library, FeedbackOptions()))
+    options = FeedbackOptions(max_reefs=MAX_REEFS_WITH_WORDS)
+    lexical, reef = library.lexical(), library.overlap(feedback_profiles(library, options))
     blended = default_blend(library, of_best(lexical), of_best(reef))
     scores = searched(library, "hybrid")
     # Searches make the weights add up to 1, which changes no ranking.

@@ -54,7 +54,7 @@ def _library_files(n: int) -> tuple[bytes, dict[str, bytes]]:
         path = Path(folder, "shoal.db")
         with Engine(db_path=path, scorer=FakeScorer()) as engine:
             assert all(result.error is None for result in engine.ingest_many(documents(n)))
-        return path.read_bytes(), {file.name: file.read_bytes() for file in index_of(path).iterdir()}
+        return path.read_bytes(), {file.name: file.read_bytes() for file in index_of(path).glob("*")}
 
 
 def index_of(path: Path) -> Path:

@@ -314,7 +314,10 @@ def test_restored_library_builds_its_index_where_none_was(library: Path, tmp_pat
     create_backup(library, tmp_path / "copy.db")
     restore(tmp_path / "other.db", tmp_path / "copy.db")
     assert found(tmp_path / "other.db", "volcano") == ["Fire"]
-    assert index_of(tmp_path / "other.db").is_dir()
+    with Engine(db_path=tmp_path / "other.db", scorer=FakeScorer()) as engine:
+        assert update_index(engine.database)
+    assert list(index_of(tmp_path / "other.db").iterdir())
+    assert found(tmp_path / "other.db", "volcano") == ["Fire"]
 
 
 def test_index_of_a_restored_library_reads_no_file_outside_its_folder(library: Path, tmp_path: Path) -> None:
