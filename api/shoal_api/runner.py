@@ -12,13 +12,11 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 from typing import Any
 
 import structlog
 
 from shoal.errors import ShoalError
-from shoal.index.kernels import use_compiled
 from shoal.service import log_setup
 from shoal.service.listen_address import check_listen_address
 from shoal.settings import Settings
@@ -150,5 +148,3 @@ def _warm(service: Service) -> None:
         service.engine.start()
     except Exception as error:
         structlog.get_logger("shoal.api").error("the scorer or the index cannot be loaded", exc_info=error)
-    # Compiling takes seconds; searches use numpy meanwhile.
-    threading.Thread(target=use_compiled, name="compile", daemon=True).start()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError, StorageError
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index, Place
+from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
 from shoal.index.ragged import starts_of
 from shoal.index.segment import Segment
@@ -30,6 +31,9 @@ from shoal.storage.database import Database, Snapshot
 MAX_CHUNKS_IN_MEMORY = 2_000
 """Chunks that a search indexes in memory, which takes a tenth of a second. If more have changed, it writes a
 segment first, unless another process is doing that."""
+
+CHUNKS_TO_COMPILE = 20_000
+"""Below, numpy ranks in a few milliseconds, and the compiler would take a second and 60 MB."""
 
 Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
@@ -118,6 +122,7 @@ class IndexCache:
         self._revision = 0
         self._cached: LibraryIndex | None = None
         self._in_memory: tuple[_InMemory, ...] = ()
+        self._may_compile = False
 
     def prepare(self) -> None:
         """Write what is missing from the index, if that is too much for memory, or build a damaged one anew.
@@ -142,7 +147,9 @@ class IndexCache:
                 log.warning("index not updated: %s", error)
 
     def load(self) -> None:
-        """Open the index, so that the first search need not."""
+        """Open the index, so that the first search need not. A large one is ranked by compiled code from then
+        on."""
+        self._may_compile = True
         self.prepare()
         with self._database.snapshot(limited=False) as snapshot:
             self.of(snapshot)
@@ -163,7 +170,15 @@ class IndexCache:
                 if revision < self._revision:
                     return index
                 self._revision, self._cached, self._in_memory = revision, index, in_memory
+                self._compile(len(index))
             return self._cached
+
+    def _compile(self, n_chunks: int) -> None:
+        """Compile the ranking once, in a process that loaded the index and for a library that is worth it."""
+        if self._may_compile and n_chunks >= CHUNKS_TO_COMPILE:
+            self._may_compile = False
+            # It takes seconds; searches use numpy meanwhile.
+            threading.Thread(target=use_compiled, name="compile", daemon=True).start()
 
     def _read(self, snapshot: Snapshot, revision: int) -> tuple[LibraryIndex, tuple[_InMemory, ...]]:
         """The index as of a snapshot, and what of it is in memory alone."""
