@@ -45,9 +45,9 @@ STUCK_TWICE = stuck_at(7, 23)
 
 
 def progress(database: Database, job_id: int) -> tuple[int, int]:
-    """Return the number of ended items and of claimed items."""
-    in_hand = count(database, "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL")
-    return queries.get_job(database, job_id).progress.done, in_hand
+    """Return the number of ended items and of claimed items, which are read later: an item is not both."""
+    done = queries.get_job(database, job_id).progress.done
+    return done, count(database, "SELECT COUNT(*) FROM job_items WHERE lease_owner IS NOT NULL")
 
 
 def assert_stored_once(database: Database, n: int) -> None:
