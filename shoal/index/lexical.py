@@ -21,6 +21,7 @@ from shoal.index import kernels
 from shoal.index.index import Index, Part, Place
 from shoal.index.kernels import Factors, Formula
 from shoal.index.matching import Matches, PartMatches
+from shoal.index.ragged import firsts_of_runs
 
 SMALLEST_NORM = 1e-3
 """Only with b = 1 has an empty unit a smaller norm."""
@@ -114,7 +115,7 @@ def _in_blocks(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """The blocks that contain a term, ascending, with its frequencies in their texts and titles."""
     blocks = part.blocks.of_chunks[matches.ordinals]
-    firsts = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]]))
+    firsts = firsts_of_runs(blocks)
     text = np.add.reduceat(matches.text.astype(np.int64), firsts)
     return blocks[firsts], text, matches.title[firsts] if len(matches.title) else matches.title
 

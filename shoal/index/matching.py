@@ -6,7 +6,7 @@ A term is one stem, or several side by side (a phrase). Positions decide phrases
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +48,6 @@ class PartMatches:
     title: NDArray[np.uint8]
 
 
-_NO_MATCHES = PartMatches(_NO_POSTINGS.ordinals, _NO_BYTES, _NO_BYTES, _NO_BYTES)
-
-
 @dataclass(frozen=True)
 class Matches:
     """The matches of a term in each part of an index."""
@@ -67,23 +64,21 @@ class Matches:
 
     def mask(self) -> Masks:
         """Return the mask of the live chunks that contain the term."""
-        masks = []
-        for part, matches in zip(self.index.parts, self.parts, strict=True):
-            mask = np.zeros(part.segment.n_chunks, dtype=np.bool_)
-            mask[matches.ordinals] = True
-            if part.live_chunks is not None:
-                mask &= part.live_chunks
-            masks.append(mask)
-        return masks
+        return self._mask(lambda matches: matches.ordinals)
 
     def placed_mask(self) -> Masks:
         """Return the mask of the live chunks with the term in headings or title."""
+        return self._mask(
+            lambda matches: np.concatenate(
+                [matches.ordinals[: len(column)][column > 0] for column in (matches.headings, matches.title)]
+            )
+        )
+
+    def _mask(self, ordinals_of: Callable[[PartMatches], NDArray[np.uint16]]) -> Masks:
         masks = []
         for part, matches in zip(self.index.parts, self.parts, strict=True):
             mask = np.zeros(part.segment.n_chunks, dtype=np.bool_)
-            for column in (matches.headings, matches.title):
-                if len(column):
-                    mask[matches.ordinals[column > 0]] = True
+            mask[ordinals_of(matches)] = True
             if part.live_chunks is not None:
                 mask &= part.live_chunks
             masks.append(mask)

@@ -248,7 +248,7 @@ class Segment:
 
 
 def _splits(starts: NDArray[np.uint32], n: int, n_parts: int) -> bool:
-    """Whether `starts` splits n chunks into parts, none of which is empty."""
+    """Whether `starts` splits n chunks into parts that are not empty."""
     return (
         len(starts) == n_parts + 1
         and int(starts[0]) == 0

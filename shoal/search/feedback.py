@@ -101,7 +101,7 @@ def choose(
     n: int = N_FEEDBACK_CHUNKS,
     steepness: float = STEEPNESS,
 ) -> dict[int, float]:
-    """Choose the feedback chunks by their scores, some of which are above 0.
+    """Choose the feedback chunks by their scores; at least one score is above 0.
 
     Returns their shares by chunk id, adding up to 1.
     """

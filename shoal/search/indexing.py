@@ -10,7 +10,7 @@ import functools
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +51,8 @@ HEADINGS_OF = "SELECT document_id, id, path FROM sections WHERE document_id IN (
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[int, int], None]
-"""Called with the numbers of documents indexed and in total."""
 
-
-def update_index(database: Database, progress: Progress = lambda done, total: None) -> bool:
+def update_index(database: Database) -> bool:
     """Index all documents that changed and merge segments; False if another process is doing it.
 
     Raises StorageError; what is not indexed then stays noted.
@@ -66,12 +63,7 @@ def update_index(database: Database, progress: Progress = lambda done, total: No
             if not is_free:
                 return False
             _check_files(database, files)
-            n_done = 0
-            while n_indexed := _index_some(database, files):
-                n_done += n_indexed
-                with database.snapshot(limited=False) as snapshot:
-                    n_left = index_tables.count_open(snapshot)
-                progress(n_done, n_done + n_left)
+            while _index_some(database, files):
                 _merge(database, files)
             _merge(database, files)
             with database.snapshot(limited=False) as snapshot:
@@ -83,11 +75,11 @@ def update_index(database: Database, progress: Progress = lambda done, total: No
                 return True
 
 
-def rebuild_index(database: Database, progress: Progress = lambda done, total: None) -> None:
+def rebuild_index(database: Database) -> None:
     """Index all documents again."""
     with database.write() as transaction:
         index_tables.start_again(transaction)
-    update_index(database, progress)
+    update_index(database)
 
 
 def read_documents(snapshot: Snapshot, document_ids: Sequence[int]) -> Iterator[IndexedDocument]:
@@ -166,12 +158,15 @@ def _check_files(database: Database, files: IndexFiles) -> None:
             index_tables.start_again(transaction)
 
 
-def _index_some(database: Database, files: IndexFiles) -> int:
-    """Index some of the documents that changed; return how many."""
+def _index_some(database: Database, files: IndexFiles) -> bool:
+    """Index some of the documents that changed; False if there are none."""
     with database.snapshot(limited=False) as snapshot:
         changes = _first_changes(index_tables.open_changes(snapshot, DOCUMENTS_TOGETHER))
         if not changes:
-            return 0
+            return False
+        n_left = index_tables.count_open(snapshot) - len(changes)
+        if n_left:
+            log.info("indexing %s documents, %s are left", len(changes), n_left)
         revision = index_tables.revision(snapshot)
         documents = list(read_documents(snapshot, [change.document_id for change in changes]))
     written = []
@@ -183,7 +178,7 @@ def _index_some(database: Database, files: IndexFiles) -> int:
             _add(transaction, revision, name, segment)
         index_tables.close_changes(transaction, changes)
     _forget_changes(database, files)
-    return len(changes)
+    return True
 
 
 def _first_changes(changes: Sequence[OpenChange]) -> list[OpenChange]:
@@ -282,7 +277,7 @@ def outdated_documents(segment: Segment, revision: int, changes: Changes) -> NDA
 
 
 def _forget_changes(database: Database, files: IndexFiles) -> None:
-    """Remove the notes of changes of which no segment holds an older state."""
+    """Remove the notes of changes that no segment needs any more: none holds an older state."""
     with database.snapshot(limited=False) as snapshot:
         rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
     is_needed = ~changes.is_indexed

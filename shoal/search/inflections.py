@@ -1,9 +1,9 @@
 """Inflections: which forms are the same word, by their spelling.
 
-The index joins words by their Porter stem, which joins different words too: *experiments* and *experience*.
-In 22 books and 33 articles, 15,100 pairs of forms with one stem differ by the endings below. The dictionary
-has 5,887 of these as two words (*block* and *blocked*). It joins 539 other pairs, mostly by a wrong stem
-(*goeth* and *Goethe*), so the spelling alone decides.
+The index joins words by their stem, which joins different words too: *numeral* and *numerous*.
+In 22 books and 33 articles, 15,100 pairs of forms with one Porter stem differ by the endings below. The
+dictionary has 5,887 of these as two words (*block* and *blocked*). It joins 539 other pairs, mostly by a
+wrong stem (*goeth* and *Goethe*), so the spelling alone decides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from lagoon.stems import stem_many
 from shoal.search.query_language import stems_of
 
 # Endings of plurals, -ed and -ing, and what the base has instead.
@@ -33,19 +32,17 @@ _SHORTEST = 2
 def find_inflections(words: Iterable[str], forms: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the words that each form is an inflection of; forms of none are left out. All are folded.
 
-    The same word has a common base and the same stem, of the index or of lagoon (*sky* and *skies*).
+    The same word has a common base and the same stem.
     """
     words, forms = list(words), list(forms)
     by_stem: defaultdict[str, set[str]] = defaultdict(set)
-    for stems in (stems_of(words), stem_many(words)):
-        for word, stem in zip(words, stems, strict=True):
-            by_stem[stem].add(word)
+    for word, stem in zip(words, stems_of(words), strict=True):
+        by_stem[stem].add(word)
     inflections = {}
-    for form, stem, lemma in zip(forms, stems_of(forms), stem_many(forms), strict=True):
-        if stem in by_stem or lemma in by_stem:
+    for form, stem in zip(forms, stems_of(forms), strict=True):
+        if stem in by_stem:
             bases = base_forms(form)
-            candidates = by_stem.get(stem, set()) | by_stem.get(lemma, set())
-            same = frozenset(word for word in candidates if not bases.isdisjoint(base_forms(word)))
+            same = frozenset(word for word in by_stem[stem] if not bases.isdisjoint(base_forms(word)))
             if same:
                 inflections[form] = same
     return inflections

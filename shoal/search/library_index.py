@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError, StorageError
 from shoal.index.building import segment_bytes
-from shoal.index.index import Index, Place
+from shoal.index.index import Index
 from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
-from shoal.index.ragged import starts_of
+from shoal.index.ragged import joined, starts_of
 from shoal.index.segment import Segment
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, read_documents, update_index
@@ -39,7 +39,6 @@ Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
 NO_MASK, NO_NUMBERS = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64)
 
-
 log = logging.getLogger(__name__)
 
 
@@ -55,8 +54,8 @@ class LibraryIndex:
         self.index = index
         self.n_missing = n_missing
         segments = [part.segment for part in index.parts]
-        self.chunk_ids: Ints = _joined([segment.chunk_ids for segment in segments])
-        self.document_ids: Ints = _joined([segment.document_ids[segment.document_of] for segment in segments])
+        self.chunk_ids: Ints = joined([segment.chunk_ids for segment in segments])
+        self.document_ids: Ints = joined([segment.document_ids[segment.document_of] for segment in segments])
         self._starts = starts_of(np.array([segment.n_chunks for segment in segments], dtype=np.int64))
 
     def __len__(self) -> int:
@@ -86,11 +85,6 @@ class LibraryIndex:
         found = self.index.place_of(chunk_id)
         return None if found is None else int(self._starts[found.part]) + found.ordinal
 
-    def part_and_ordinal(self, place: int) -> Place:
-        """Return the segment of a place, and the ordinal there."""
-        part = int(np.searchsorted(self._starts, place, side="right")) - 1
-        return Place(part, place - int(self._starts[part]))
-
     def count_by_document(self, text: str) -> dict[int, int]:
         """Count the chunks that contain the words of a text side by side, in any inflection, by document id,
         most first."""
@@ -112,6 +106,17 @@ class _InMemory(NamedTuple):
     segment: Segment
 
 
+class _State(NamedTuple):
+    """A state of the library; a thread reads or replaces it as a whole."""
+
+    revision: int
+    library: LibraryIndex
+    in_memory: tuple[_InMemory, ...]
+
+
+_NO_STATE = _State(-1, LibraryIndex(Index(())), ())
+
+
 class IndexCache:
     """The index of the newest state that this process has searched. Thread-safe."""
 
@@ -119,18 +124,13 @@ class IndexCache:
         self._database = database
         self._files = IndexFiles(database)
         self._lock = threading.Lock()
-        self._revision = 0
-        self._cached: LibraryIndex | None = None
-        self._in_memory: tuple[_InMemory, ...] = ()
+        self._state = _NO_STATE
         self._may_compile = False
 
     def prepare(self) -> None:
-        """Write what is missing from the index, if that is too much for memory, or build a damaged one anew.
-
-        Raises StorageError.
-        """
+        """Write what is missing from the index, if that is too much for memory; build a damaged one anew."""
         with self._database.snapshot() as snapshot:
-            if index_tables.revision(snapshot) == self._revision:
+            if index_tables.revision(snapshot) == self._state.revision:
                 return
             n_open = sum(change.n_chunks for change in index_tables.open_changes(snapshot))
             is_usable = n_open <= MAX_CHUNKS_IN_MEMORY
@@ -161,17 +161,17 @@ class IndexCache:
     def of(self, snapshot: Snapshot) -> LibraryIndex:
         """Return the index as of this snapshot. Raises DamagedIndexError."""
         revision = index_tables.revision(snapshot)
-        cached = self._cached
-        if cached is not None and self._revision == revision:
-            return cached
+        state = self._state
+        if state.revision == revision:
+            return state.library
         with self._lock:
-            if self._cached is None or self._revision != revision:
-                index, in_memory = self._read(snapshot, revision)
-                if revision < self._revision:
-                    return index
-                self._revision, self._cached, self._in_memory = revision, index, in_memory
-                self._compile(len(index))
-            return self._cached
+            state = self._state
+            if state.revision != revision:
+                state = self._read(snapshot, revision)
+                if revision > self._state.revision:
+                    self._state = state
+                    self._compile(len(state.library))
+            return state.library
 
     def _compile(self, n_chunks: int) -> None:
         """Compile the ranking once, in a process that loaded the index and for a library that is worth it."""
@@ -180,8 +180,7 @@ class IndexCache:
             # It takes seconds; searches use numpy meanwhile.
             threading.Thread(target=use_compiled, name="compile", daemon=True).start()
 
-    def _read(self, snapshot: Snapshot, revision: int) -> tuple[LibraryIndex, tuple[_InMemory, ...]]:
-        """The index as of a snapshot, and what of it is in memory alone."""
+    def _read(self, snapshot: Snapshot, revision: int) -> _State:
         rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
         parts = [
             (segment, outdated_documents(segment, row.revision, changes).tolist())
@@ -191,9 +190,9 @@ class IndexCache:
         self._files.close_others(row.file_name for row in rows)
         opened = changes.document_ids[~changes.is_indexed]
         if not len(opened):
-            return LibraryIndex(Index(parts)), ()
+            return _State(revision, LibraryIndex(Index(parts)), ())
         # A snapshot may be older than what another search has put into memory.
-        former = [each for each in self._in_memory if each.revision <= revision]
+        former = [each for each in self._state.in_memory if each.revision <= revision]
         in_memory, n_missing = _index_in_memory(snapshot, revision, former)
         kept = []
         for each in in_memory:
@@ -203,7 +202,7 @@ class IndexCache:
             if len(hidden) < len(np.unique(documents)):
                 kept.append(each)
                 parts.append((each.segment, hidden.tolist()))
-        return LibraryIndex(Index(parts), n_missing), tuple(kept)
+        return _State(revision, LibraryIndex(Index(parts), n_missing), tuple(kept))
 
 
 def _index_in_memory(
@@ -227,7 +226,3 @@ def _index_in_memory(
         return list(former), len(due)
     segment = Segment(segment_bytes(read_documents(snapshot, chosen), TERMS))
     return [*former, _InMemory(revision, segment)], len(due) - len(chosen)
-
-
-def _joined(arrays: Sequence[Ints]) -> Ints:
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int64)
