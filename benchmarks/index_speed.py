@@ -27,6 +27,7 @@ from shoal.index.merging import merge_segments
 from shoal.index.overlaps import overlaps
 from shoal.index.segment import Segment
 from shoal.index.terms import Terms
+from shoal.search.ordering import best_places
 
 WORDS_PER_CHUNK = 120
 CHUNKS_PER_DOCUMENT = 50
@@ -140,16 +141,10 @@ def search(index: Index, words: Sequence[str], reefs: dict[int, float]) -> np.nd
     matches = find(index, [IndexTerm((word,)) for word in words])
     lexical = scores(index, [WeightedTerm(match) for match in matches], Bm25())
     by_reefs = overlaps(index, reefs)
-    best = max(int(part.max()) for part in lexical) or 1
-    best_reef = max(int(part.overlaps.max()) for part in by_reefs) or 1
-    keys, ids = [], []
-    for number, (part, reef_part) in enumerate(zip(lexical, by_reefs, strict=True)):
-        score = part * (0.6 / best)
-        score += reef_part.overlaps * (0.4 / best_reef)
-        top = np.argpartition(score, -min(N_RESULTS, len(score)))[-N_RESULTS:]
-        keys.append(score[top])
-        ids.append(index.chunk_ids(number, top))
-    return np.concatenate(ids)[np.argsort(-np.concatenate(keys))[:N_RESULTS]]
+    score = lexical * (0.6 / (int(lexical.max()) or 1))
+    score += by_reefs.overlaps * (0.4 / (int(by_reefs.overlaps.max()) or 1))
+    best = best_places(score, N_RESULTS)
+    return index.chunk_ids(best[np.argsort(-score[best])[:N_RESULTS]])
 
 
 def print_times(name: str, run: Callable, queries: Sequence) -> None:

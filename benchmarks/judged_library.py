@@ -79,8 +79,8 @@ class JudgedLibrary:
             assert (np.diff(self.chunk_ids) > 0).all(), "the chunks of a document must be consecutive"
             numbers, self.document = np.unique([row[1] for row in rows], return_inverse=True)
             self.starts = np.searchsorted(self.document, np.arange(len(numbers)))
-            live = np.flatnonzero(self.index.is_live)
-            self._places = live[np.argsort(self.index.chunk_ids[live])]
+            live = np.flatnonzero(self.index.index.live())
+            self._places = live[np.argsort(self.index.index.chunk_ids(live))]
             self.weights = np.zeros((len(rows), self.engine.scorer.n_reefs))
             for chunk_ids, _, profiles in batches(snapshot.tuples(PROFILES)):
                 places = np.searchsorted(self.chunk_ids, chunk_ids)[profiles.chunks]
@@ -133,15 +133,13 @@ class JudgedLibrary:
         )
 
     def _scores(self, weighted: Iterable[Sequence[WeightedTerm]], bm25: Bm25) -> Doubles:
-        rows = [
-            self.index.joined(bm25f.scores(self.index.index, terms, bm25))[self._places] for terms in weighted
-        ]
+        rows = [bm25f.scores(self.index.index, terms, bm25)[self._places] for terms in weighted]
         return np.stack(rows) / UNIT * self.demanded
 
     def holding(self, term: Term) -> Ints:
         """Numbers of the chunks that contain a term, ascending."""
         (found,) = find_matches(self.index, [term]).values()
-        return np.flatnonzero(self.index.joined(found.mask())[self._places])
+        return np.flatnonzero(found.mask()[self._places])
 
     def field_boost(self) -> Doubles:
         """(q, c): field boost of every chunk."""

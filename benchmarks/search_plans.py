@@ -74,7 +74,7 @@ def main() -> int:
             parsed = query.parsed
             matches = lexical_ranking.find_matches(library, parsed.terms)
             scores = lexical_ranking.score_chunks(library, parsed, matches)
-            best = library.chunk_ids[scores.argsort()[:-11:-1]].tolist()
+            best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
             ids, listed_ids = listed("id", best)
             cited = {**listed_ids, "data_checksum": engine.scorer.data_checksum}
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)

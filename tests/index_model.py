@@ -10,11 +10,11 @@ import numpy as np
 
 from lagoon.tokens import token_list
 from shoal.index.building import IndexedDocument, Profiles, Words
-from shoal.index.index import BLOCK
 from shoal.index.lexical import SMALLEST_NORM, UNIT, Bm25
 from shoal.index.matching import IndexTerm
 from shoal.index.overlaps import Z_UNIT
 from shoal.index.reef_weights import REEF_UNIT
+from shoal.index.segment import BLOCK
 from shoal.index.terms import Terms
 
 TERMS = Terms()

@@ -23,7 +23,7 @@ def chunks_with(database: Database, words: str, *fields: str) -> list[int]:
     with database.snapshot() as snapshot:
         library = IndexCache(database).of(snapshot)
     (found,) = find(library.index, [term])
-    return sorted(library.chunk_ids[library.joined(found.mask())].tolist()) if len(library) else []
+    return sorted(library.index.chunk_ids(found.mask().nonzero()[0]).tolist())
 
 
 def assert_indexed(database: Database) -> None:
@@ -44,7 +44,7 @@ def expected_contents(snapshot: Snapshot) -> Mapping[int, set[Any]]:
 def contents(index: Index) -> Mapping[int, set[Any]]:
     """What an index holds of each live chunk: its document, its terms and its reefs."""
     held: dict[int, set[Any]] = {}
-    for part, live in zip(index.parts, index.live(), strict=True):
+    for part, live in index.by_part(index.live()):
         chunk_ids = part.segment.chunk_ids.tolist()
         for ordinal in live.nonzero()[0].tolist():
             chunk_id = chunk_ids[ordinal]

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.segment import Segment
+from shoal.index.ragged import starts_of
+from shoal.index.segment import BLOCK, Segment
 
-BLOCK = 8
-"""Most chunks of a block."""
-
-Masks = list[NDArray[np.bool_]]
-"""For each part of an index, whether each of its chunks is meant."""
-
-
-class Place(NamedTuple):
-    """A chunk of an index: the number of its part, and its ordinal there."""
-
-    part: int
-    ordinal: int
+NOWHERE = -1
+"""Place of a chunk that is not live."""
 
 
 class Totals(NamedTuple):
@@ -40,32 +31,22 @@ class Totals(NamedTuple):
     n_blocks: int
 
 
-class Blocks(NamedTuple):
-    """The blocks of a part: a document of n chunks is split into ceil(n / BLOCK) runs of about equal length.
-
-    of_chunks  i64 (n_chunks,): the block of each chunk, ascending
-    firsts     i64 (n,): the first chunk of each block
-    """
-
-    of_chunks: NDArray[np.int64]
-    firsts: NDArray[np.int64]
-
-    @property
-    def n(self) -> int:
-        return len(self.firsts)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A segment without its deleted documents.
 
     live_documents  bool (n_documents,), or None if none is deleted
-    factors         cached factors of chunks and blocks, by the totals of the index and the formula
     """
 
     segment: Segment
-    live_documents: NDArray[np.bool_] | None
-    factors: dict[Any, Any] = field(default_factory=dict)
+    live_documents: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def without(cls, segment: Segment, deleted: Collection[int]) -> Part:
+        """Return a segment without the documents of these ids."""
+        if not deleted:
+            return cls(segment)
+        return cls(segment, ~np.isin(segment.document_ids, np.array(list(deleted), dtype=np.int64)))
 
     @functools.cached_property
     def live_chunks(self) -> NDArray[np.bool_] | None:
@@ -86,95 +67,110 @@ class Part:
         n_blocks = int(np.sum(-(-sizes // BLOCK)))
         return Totals(len(segment.chunk_ids[is_live]), n_documents, words[0], words[1], words[2], n_blocks)
 
-    @functools.cached_property
-    def blocks(self) -> Blocks:
-        starts = self.segment.document_starts.astype(np.int64)
-        sizes = starts[1:] - starts[:-1]
-        n_blocks = -(-sizes // BLOCK)
-        offsets = np.cumsum(n_blocks) - n_blocks
-        places = np.arange(self.segment.n_chunks) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        of_chunks = np.repeat(offsets, sizes) + places * np.repeat(n_blocks, sizes) // np.repeat(sizes, sizes)
-        return Blocks(of_chunks, np.flatnonzero(np.diff(of_chunks, prepend=-1)))
-
 
 class Index:
     """Segments and their deleted documents. Immutable, and safe to use from several threads.
 
-    No document is live in two segments.
+    The chunks of all segments have one numbering, their places: those of the first part, then those of the
+    second. No document is live in two segments.
+
+    starts  i64 (n_parts + 1,): the first place of each part, and the number of places
+    cached  what modules that rank compute once for an index
     """
 
     def __init__(self, segments: Iterable[tuple[Segment, Collection[int]]]) -> None:
         """`segments`: each with the ids of the documents that are deleted from it."""
-        self.parts = tuple(_part(segment, deleted) for segment, deleted in segments)
+        self._set(Part.without(segment, deleted) for segment, deleted in segments)
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[Part]) -> Index:
+        """Return an index of parts, which may be those of another index."""
+        index = cls.__new__(cls)
+        index._set(parts)
+        return index
+
+    def _set(self, parts: Iterable[Part]) -> None:
+        self.parts = tuple(parts)
         columns = zip(*(part.totals for part in self.parts), strict=True)
         self.totals = Totals(*map(sum, columns)) if self.parts else Totals(0, 0, 0, 0, 0, 0)
+        self.starts = starts_of(np.array([part.segment.n_chunks for part in self.parts], dtype=np.int64))
+        self.cached: dict[Any, Any] = {}
 
-    def chunk_ids(self, part: int, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids of chunks of a part."""
-        return self.parts[part].segment.chunk_ids[ordinals]
+    def __len__(self) -> int:
+        """Return the number of places, those of deleted chunks included."""
+        return int(self.starts[-1])
 
-    def document_ids(self, part: int, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids of the documents of chunks of a part."""
-        segment = self.parts[part].segment
-        return segment.document_ids[segment.document_of[ordinals]]
+    def by_part(self, column: NDArray[Any]) -> Iterator[tuple[Part, NDArray[Any]]]:
+        """Yield each part with its share of an array that has an element per place."""
+        bounds = self.starts.tolist()
+        for number, part in enumerate(self.parts):
+            yield part, column[bounds[number] : bounds[number + 1]]
 
-    def place_of(self, chunk_id: int) -> Place | None:
+    def split(self, places: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield (part, which of the places are in it, their ordinals there); nothing for `NOWHERE`."""
+        if not len(places):
+            return
+        parts = np.searchsorted(self.starts, places, side="right") - 1
+        for number in np.unique(parts).tolist():
+            if number >= 0:
+                which = np.flatnonzero(parts == number)
+                yield number, which, places[which] - self.starts[number]
+
+    def chunk_ids(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ids of the chunks at some places."""
+        ids = np.empty(len(places), dtype=np.int64)
+        for number, which, ordinals in self.split(places):
+            ids[which] = self.parts[number].segment.chunk_ids[ordinals]
+        return ids
+
+    def document_ids(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ids of the documents of the chunks at some places."""
+        ids = np.empty(len(places), dtype=np.int64)
+        for number, which, ordinals in self.split(places):
+            segment = self.parts[number].segment
+            ids[which] = segment.document_ids[segment.document_of[ordinals]]
+        return ids
+
+    def place_of(self, chunk_id: int) -> int | None:
         """Return the place of a live chunk, or None."""
         for number, part in enumerate(self.parts):
             ordinal = part.segment.ordinal_of(chunk_id)
             if ordinal is not None and (part.live_chunks is None or part.live_chunks[ordinal]):
-                return Place(number, ordinal)
+                return int(self.starts[number]) + ordinal
         return None
 
     def places_of(self, chunk_ids: Sequence[int]) -> NDArray[np.int64]:
-        """Return part and ordinal of chunks, i64 (n, 2); -1 for a chunk that is not live."""
-        places = (self.place_of(chunk_id) or Place(-1, -1) for chunk_id in chunk_ids)
-        return np.array(list(places), dtype=np.int64).reshape(-1, 2)
+        """Return the places of chunks, i64 (n,); `NOWHERE` for a chunk that is not live."""
+        places = map(self.place_of, chunk_ids)
+        return np.array([NOWHERE if place is None else place for place in places], dtype=np.int64)
 
-    def chunks_of(self, document_id: int) -> tuple[int, range] | None:
-        """Return the part and the ordinals of a live document's chunks, or None."""
-        for number, part in enumerate(self.parts):
-            segment = part.segment
-            ordinal = int(np.searchsorted(segment.document_ids, document_id))
-            if (
-                ordinal < segment.n_documents
-                and segment.document_ids[ordinal] == document_id
-                and (part.live_documents is None or part.live_documents[ordinal])
-            ):
-                start, end = segment.document_starts[ordinal : ordinal + 2].tolist()
-                return number, range(start, end)
-        return None
+    def places_of_document(self, document_id: int) -> NDArray[np.int64]:
+        """Return the places of the live chunks of a document, ascending."""
+        return np.flatnonzero(self.of_documents([document_id]))
 
-    def live(self) -> Masks:
-        """Return the mask of all live chunks."""
-        return [
-            np.ones(part.segment.n_chunks, dtype=np.bool_)
-            if part.live_chunks is None
-            else part.live_chunks.copy()
-            for part in self.parts
-        ]
+    def live(self) -> NDArray[np.bool_]:
+        """Return, for each place, whether its chunk is live."""
+        mask = np.ones(len(self), dtype=np.bool_)
+        for part, own in self.by_part(mask):
+            if part.live_chunks is not None:
+                own[:] = part.live_chunks
+        return mask
 
-    def of_documents(self, document_ids: Sequence[int] | NDArray[np.int64]) -> Masks:
-        """Return the mask of the live chunks of these documents."""
+    def of_documents(self, document_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return, for each place, whether its chunk is a live one of these documents."""
         wanted = np.asarray(document_ids, dtype=np.int64)
-        masks = []
-        for part in self.parts:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        for part, own in self.by_part(mask):
             is_wanted = np.isin(part.segment.document_ids, wanted)
             if part.live_documents is not None:
                 is_wanted &= part.live_documents
-            masks.append(is_wanted[part.segment.document_of])
-        return masks
+            if is_wanted.any():
+                own[:] = is_wanted[part.segment.document_of]
+        return mask
 
-    def terms(self) -> Iterator[str]:
-        """Yield the distinct terms of the texts of all segments, ascending, with those of deleted
-        documents."""
-        names: set[bytes] = set()
-        for part in self.parts:
-            names.update(part.segment.text.terms())
-        return map(bytes.decode, sorted(names))
-
-
-def _part(segment: Segment, deleted: Collection[int]) -> Part:
-    if not deleted:
-        return Part(segment, None)
-    return Part(segment, ~np.isin(segment.document_ids, np.array(list(deleted), dtype=np.int64)))
+    def of_chunks(self, chunk_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return, for each place, whether its chunk is one of these, live or not."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        for part, own in self.by_part(mask):
+            own[:] = np.isin(part.segment.chunk_ids, chunk_ids)
+        return mask

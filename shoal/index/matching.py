@@ -6,14 +6,15 @@ A term is one stem, or several side by side (a phrase). Positions decide phrases
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.index import Index, Masks, Part
-from shoal.index.ragged import expand, firsts_of_runs
+from shoal.index.index import Index, Part
+from shoal.index.ragged import expand, firsts_of_runs, joined
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
 
 TEXT, HEADINGS, TITLE = "text", "headings", "title"
@@ -32,8 +33,7 @@ class IndexTerm:
     fields: frozenset[str] = EVERYWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class PartMatches:
+class PartMatches(NamedTuple):
     """The chunks of a segment that contain a term, deleted ones included.
 
     ordinals   u16 (m,), ascending
@@ -62,36 +62,40 @@ class Matches:
             _count_live(part, matches) for part, matches in zip(self.index.parts, self.parts, strict=True)
         )
 
-    def mask(self) -> Masks:
-        """Return the mask of the live chunks that contain the term."""
-        return self._mask(lambda matches: matches.ordinals)
-
-    def placed_mask(self) -> Masks:
-        """Return the mask of the live chunks with the term in headings or title."""
-        return self._mask(
-            lambda matches: np.concatenate(
-                [matches.ordinals[: len(column)][column > 0] for column in (matches.headings, matches.title)]
-            )
-        )
-
-    def _mask(self, ordinals_of: Callable[[PartMatches], NDArray[np.uint16]]) -> Masks:
-        masks = []
-        for part, matches in zip(self.index.parts, self.parts, strict=True):
-            mask = np.zeros(part.segment.n_chunks, dtype=np.bool_)
-            mask[ordinals_of(matches)] = True
+    def mask(self) -> NDArray[np.bool_]:
+        """Return, for each place, whether its chunk is live and contains the term."""
+        mask = np.zeros(len(self.index), dtype=np.bool_)
+        for (part, own), matches in zip(self.index.by_part(mask), self.parts, strict=True):
+            own[matches.ordinals] = True
             if part.live_chunks is not None:
-                mask &= part.live_chunks
-            masks.append(mask)
-        return masks
+                np.logical_and(own, part.live_chunks, out=own)
+        return mask
+
+    def add_placed(self, counts: NDArray[np.uint16]) -> None:
+        """Add 1 for each chunk with the term in headings or title; `counts` has an element per place."""
+        for (_, own), matches in zip(self.index.by_part(counts), self.parts, strict=True):
+            if len(matches.headings) or len(matches.title):
+                is_placed = matches.headings > 0 if len(matches.headings) else matches.title > 0
+                if len(matches.headings) and len(matches.title):
+                    is_placed |= matches.title > 0
+                own[matches.ordinals[is_placed]] += 1
 
     def are_in(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether each chunk contains the term, given its part and ordinal (`Index.places_of`)."""
+        """Return whether the chunk at each of some places (`Index.places_of`) contains the term."""
         contains = np.zeros(len(places), dtype=np.bool_)
-        for number in np.unique(places[:, 0]):
-            if number >= 0:
-                is_here = places[:, 0] == number
-                contains[is_here] = np.isin(places[is_here, 1], self.parts[number].ordinals)
+        for number, which, ordinals in self.index.split(places):
+            contains[which] = np.isin(ordinals, self.parts[number].ordinals)
         return contains
+
+    def count_by_document(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ids of the live documents that contain the term, ascending, and in how many chunks."""
+        found: list[NDArray[np.int64]] = []
+        for part, matches in zip(self.index.parts, self.parts, strict=True):
+            documents = part.segment.document_of[matches.ordinals]
+            if part.live_documents is not None:
+                documents = documents[part.live_documents[documents]]
+            found.append(part.segment.document_ids[documents])
+        return np.unique(joined(found), return_counts=True)
 
     def first_chunks(self, limit: int) -> NDArray[np.int64]:
         """Return the ids of some live chunks that contain the term, at most `limit`."""
@@ -111,24 +115,6 @@ def find(index: Index, terms: Iterable[IndexTerm]) -> list[Matches]:
         for term in terms
         for encoded in [[stem.encode() for stem in term.stems]]
     ]
-
-
-def any_of(index: Index, terms: Iterable[IndexTerm]) -> Masks:
-    """Return the mask of the live chunks that contain any of the terms."""
-    masks = [np.zeros(part.segment.n_chunks, dtype=np.bool_) for part in index.parts]
-    for matches in find(index, terms):
-        for mask, other in zip(masks, matches.mask(), strict=True):
-            np.logical_or(mask, other, out=mask)
-    return masks
-
-
-def all_of(index: Index, terms: Iterable[IndexTerm]) -> Masks:
-    """Return the mask of the live chunks that contain all of the terms."""
-    masks = index.live()
-    for matches in find(index, terms):
-        for mask, other in zip(masks, matches.mask(), strict=True):
-            np.logical_and(mask, other, out=mask)
-    return masks
 
 
 def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -> PartMatches:

@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import kernels
-from shoal.index.index import Index, Place
-from shoal.index.kernels import SHARED_BITS
+from shoal.index.index import Index
 from shoal.index.reef_weights import REEF_UNIT
 
 Z_UNIT = 1_000_000
 OVERLAP_UNIT = Z_UNIT * REEF_UNIT
 """Overlaps are whole multiples of 1 / OVERLAP_UNIT."""
-_SHARED_MASK = (1 << SHARED_BITS) - 1
 
 
 class Overlaps(NamedTuple):
-    """The overlap of each chunk of a part; 0 without a shared reef and for deleted chunks.
+    """The overlap of the chunk at each place of an index; 0 without a shared reef and for deleted chunks.
 
     overlaps  i64 (n,), in units of 1 / OVERLAP_UNIT
     n_shared  u8 (n,): reefs in common with the query
@@ -36,31 +34,19 @@ class Overlaps(NamedTuple):
     n_shared: NDArray[np.uint8]
 
 
-def overlaps(index: Index, query_z: Mapping[int, float]) -> list[Overlaps]:
-    """Return the overlap of each chunk with the z-scores of a query by reef id, for each part."""
+def overlaps(index: Index, query_z: Mapping[int, float]) -> Overlaps:
+    """Return the overlap of each chunk with the z-scores of a query by reef id."""
     add_overlaps = kernels.active().add_overlaps
-    factors = [(reef_id, round(z * Z_UNIT)) for reef_id, z in query_z.items()]
-    results = []
-    for part in index.parts:
-        totals = np.zeros(part.segment.n_chunks, dtype=np.int64)
-        for reef_id, factor in factors:
-            kernels.check(add_overlaps(totals, *part.segment.reef_postings(reef_id), factor))
+    factors = np.array([round(z * Z_UNIT) for z in query_z.values()], dtype=np.int64)
+    reef_ids = np.array(list(query_z), dtype=np.int64)
+    found = Overlaps(np.zeros(len(index), dtype=np.int64), np.zeros(len(index), dtype=np.uint8))
+    columns = zip(index.by_part(found.overlaps), index.by_part(found.n_shared), strict=True)
+    for (part, totals), (_, n_shared) in columns:
+        segment = part.segment
+        is_here = reef_ids < segment.n_reefs
+        postings = segment.reef_starts, segment.reef_ordinals, segment.reef_weights
+        kernels.check(add_overlaps(totals, n_shared, *postings, reef_ids[is_here], factors[is_here]))
         if part.live_chunks is not None:
-            totals *= part.live_chunks
-        n_shared = (totals & _SHARED_MASK).astype(np.uint8)
-        totals >>= SHARED_BITS
-        results.append(Overlaps(totals, n_shared))
-    return results
-
-
-def contributions(index: Index, query_z: Mapping[int, float], place: Place) -> dict[int, int]:
-    """Return what each shared reef adds to the overlap of one chunk, by reef id, in units of
-    1 / OVERLAP_UNIT."""
-    segment = index.parts[place.part].segment
-    shared = {}
-    for reef_id, z in query_z.items():
-        ordinals, weights = segment.reef_postings(reef_id)
-        at = int(np.searchsorted(ordinals, place.ordinal))
-        if at < len(ordinals) and ordinals[at] == place.ordinal:
-            shared[reef_id] = round(z * Z_UNIT) * int(weights[at])
-    return shared
+            np.multiply(totals, part.live_chunks, out=totals)
+            np.multiply(n_shared, part.live_chunks, out=n_shared)
+    return found

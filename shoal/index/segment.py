@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,7 +15,11 @@ from shoal.errors import DamagedIndexError
 from shoal.index.format import BEYOND, FIELDS, MAX_CHUNKS, Sections, read_sections
 from shoal.index.ragged import expand
 
+BLOCK = 8
+"""Most chunks of a block."""
 NO_TERM = -1
+TERMS_IN_RUN = 64
+"""Terms of a field of which one is kept in memory, so that a lookup reads one or two pages of the file."""
 POSITION_BITS = 16
 """An occurrence is one number: the ordinal of its unit, shifted by these bits, plus its position."""
 
@@ -24,6 +29,29 @@ class Postings(NamedTuple):
 
     ordinals: NDArray[np.uint16]
     frequencies: NDArray[np.uint8]
+
+
+class Blocks(NamedTuple):
+    """The blocks of a segment: a document of n chunks is split into ceil(n / BLOCK) runs of about equal
+    length.
+
+    of_chunks  u16 (n_chunks,): the block of each chunk, ascending
+    lengths    i64 (n,): words of the texts of each block
+    """
+
+    of_chunks: NDArray[np.uint16]
+    lengths: NDArray[np.int64]
+
+
+class Lengths(NamedTuple):
+    """The lengths of the units of a field.
+
+    distinct  (n,), ascending; may have some that no unit has
+    of_units  u32: the place of each unit's length among them
+    """
+
+    distinct: NDArray[Any]
+    of_units: NDArray[np.uint32]
 
 
 class Field:
@@ -51,17 +79,27 @@ class Field:
         self._starts = self.term_starts.data
         self._check()
 
+    @functools.cached_property
+    def distinct_lengths(self) -> Lengths:
+        """The lengths of the units: few different ones, so that what depends on them is computed once for
+        each."""
+        longest = int(self.lengths.max(initial=0))
+        if longest < MAX_CHUNKS:
+            return Lengths(np.arange(longest + 1), self.lengths)
+        distinct, places = np.unique(self.lengths, return_inverse=True)
+        return Lengths(distinct, places.astype(np.uint32))
+
     def number(self, term: bytes) -> int:
         """Return the number of a term, or `NO_TERM`."""
-        low, high = 0, self.n_terms
-        starts, content = self._starts, self._bytes
-        while low < high:
-            middle = (low + high) // 2
-            if content[starts[middle] : starts[middle + 1]].tobytes() < term:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < self.n_terms and self.term(low) == term else NO_TERM
+        run = bisect.bisect_right(self._first_terms, term) * TERMS_IN_RUN
+        low, high = max(run - TERMS_IN_RUN, 0), min(run, self.n_terms)
+        found = bisect.bisect_left(range(low, high), term, key=self.term) + low
+        return found if found < high and self.term(found) == term else NO_TERM
+
+    @functools.cached_property
+    def _first_terms(self) -> list[bytes]:
+        """Every term whose number is a multiple of `TERMS_IN_RUN`."""
+        return [self.term(number) for number in range(0, self.n_terms, TERMS_IN_RUN)]
 
     def term(self, number: int) -> bytes:
         """Return the term of a number."""
@@ -87,14 +125,14 @@ class Field:
     def counts(self, first: int, end: int) -> NDArray[np.int64]:
         """Return the frequencies of the postings `first:end`, without limit."""
         counts = self.frequencies[first:end].astype(np.int64)
-        low, high = np.searchsorted(self.long_places, [first, end])
+        low, high = _between(self.long_places, first, end)
         counts[self.long_places[low:high].astype(np.int64) - first] = self.long_frequencies[low:high]
         return counts
 
     def positions_between(self, first: int, end: int) -> NDArray[np.int64]:
         """Return the positions of the occurrences `first:end`."""
         positions = self.positions[first:end].astype(np.int64)
-        low, high = np.searchsorted(self.far_places, [first, end])
+        low, high = _between(self.far_places, first, end)
         positions[self.far_places[low:high].astype(np.int64) - first] += (
             self.far_pages[low:high].astype(np.int64) << 8
         )
@@ -206,19 +244,32 @@ class Segment:
         """The ordinal of each chunk's section."""
         return _repeated(self.section_starts)
 
+    @functools.cached_property
+    def blocks(self) -> Blocks:
+        starts = self.document_starts.astype(np.int64)
+        sizes = starts[1:] - starts[:-1]
+        n_blocks = -(-sizes // BLOCK)
+        offsets = np.cumsum(n_blocks) - n_blocks
+        places = np.arange(self.n_chunks) - np.repeat(starts[:-1], sizes)
+        of_chunks = np.repeat(offsets, sizes) + places * np.repeat(n_blocks, sizes) // np.repeat(sizes, sizes)
+        lengths = np.bincount(of_chunks, weights=self.text.lengths, minlength=int(n_blocks.sum()))
+        return Blocks(of_chunks.astype(np.uint16), lengths.astype(np.int64))
+
     def ordinal_of(self, chunk_id: int) -> int | None:
         """Return the ordinal of a chunk, or None."""
-        places, ids = self._by_id
-        place = int(np.searchsorted(ids, chunk_id))
-        return int(places[place]) if place < len(ids) and ids[place] == chunk_id else None
+        order = self._by_id
+        place = int(np.searchsorted(self.chunk_ids, chunk_id, sorter=order))
+        if place == self.n_chunks:
+            return None
+        ordinal = place if order is None else int(order[place])
+        return ordinal if self.chunk_ids[ordinal] == chunk_id else None
 
     @functools.cached_property
-    def _by_id(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """(ordinals by ascending chunk id, these ids)."""
+    def _by_id(self) -> NDArray[np.int64] | None:
+        """The ordinals by ascending chunk id, or None if that is their order."""
         if np.all(self.chunk_ids[1:] > self.chunk_ids[:-1]):
-            return np.arange(self.n_chunks, dtype=np.uint16), self.chunk_ids
-        order = np.argsort(self.chunk_ids)
-        return order.astype(np.uint16), self.chunk_ids[order]
+            return None
+        return np.argsort(self.chunk_ids)
 
     def reef_postings(self, reef_id: int) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
         """Return the chunks that have a reef, ascending, and its weight in each, in units of
@@ -245,6 +296,13 @@ class Segment:
         )
         if not is_consistent:
             raise DamagedIndexError("its sections do not fit together")
+
+
+def _between(places: NDArray[np.uint32], first: int, end: int) -> tuple[int, int]:
+    """Where the places from `first` up to `end` are in an ascending array."""
+    # Bounds of another type would have the whole array converted.
+    low, high = np.searchsorted(places, np.array([first, end], dtype=places.dtype)).tolist()
+    return low, high
 
 
 def _splits(starts: NDArray[np.uint32], n: int, n_parts: int) -> bool:

@@ -164,7 +164,7 @@ def _candidates(ranking: Ranking, score: str, is_full: bool) -> dict[str, Any]:
     first = matches[np.argsort(-raw[matches], kind="stable")][: MAX_CANDIDATES if is_full else 1]
     scored = [
         [chunk_id, getattr(ranking.of(chunk_id, 0), score)]
-        for chunk_id in ranking.library.chunk_ids[first].tolist()
+        for chunk_id in ranking.library.index.chunk_ids(first).tolist()
     ]
     entry: dict[str, Any] = {"n": len(matches), "best": scored[0][1] if scored else 0.0}
     return {**entry, "first": scored} if is_full else entry

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from shoal.models import FeedbackChunk, QueryReef
 from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import LibraryIndex
+from shoal.search.ordering import best_places
 from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
 from shoal.storage.chunk_queries import profiles_of
@@ -73,9 +74,10 @@ def apply_feedback(
     that of the checksum `other_data_than` are not used.
     """
     scores = _eligible(snapshot, library, parsed, lexical_scores, other_data_than)
-    if not scores.any():
+    best = best_places(scores, N_FEEDBACK_CHUNKS, least=1)
+    if not len(best):
         return Feedback((), tuple(own))
-    shares = choose(library.chunk_ids, scores)
+    shares = choose(library.index.chunk_ids(best), scores[best])
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
     names: dict[int, str] = {}
@@ -152,7 +154,7 @@ def _eligible(
     if conditions:
         scores = scores * conditions.met_by(snapshot, library)
     if other_data_than is not None:
-        scores = scores * ~np.isin(library.chunk_ids, other_data(snapshot, other_data_than))
+        scores = scores * ~library.index.of_chunks(other_data(snapshot, other_data_than))
     return scores
 
 

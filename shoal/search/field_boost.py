@@ -24,19 +24,26 @@ TAGS_IN_USE = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 def field_boosts(
     snapshot: Snapshot, library: LibraryIndex, matches: Mapping[Term, Matches]
 ) -> NDArray[np.float64]:
-    """Return the field boost of every chunk for the terms of a query."""
-    counts = np.zeros(len(library))
-    if not matches:
-        return counts
-    tags = matching_tags(snapshot, tuple(matches))
+    """Return the field boost of the chunk at each place for the terms of a query."""
+    return field_counts(snapshot, library, matches) / max(len(matches), 1)
+
+
+def field_counts(
+    snapshot: Snapshot, library: LibraryIndex, matches: Mapping[Term, Matches]
+) -> NDArray[np.uint16]:
+    """Count, for the chunk at each place, the terms that are in title, headings or tags; outdated chunks have
+    any number."""
+    counts = np.zeros(len(library), dtype=np.uint16)
+    tags = matching_tags(snapshot, tuple(matches)) if matches else {}
     for term, found in matches.items():
-        is_placed = library.joined(found.placed_mask())
-        if term in tags:
-            names, parameters = listed("tag", tags[term])
-            documents = packed_ids(snapshot, TAGGED.format(tags=names), parameters)
-            is_placed = is_placed | library.joined(library.index.of_documents(documents))
-        counts += is_placed
-    counts /= len(matches)
+        if term not in tags:
+            found.add_placed(counts)
+            continue
+        names, parameters = listed("tag", tags[term])
+        documents = packed_ids(snapshot, TAGGED.format(tags=names), parameters)
+        placed = np.zeros_like(counts)
+        found.add_placed(placed)
+        counts += (placed > 0) | library.index.of_documents(documents)
     return counts
 
 

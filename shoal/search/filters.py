@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import QueryError
+from shoal.index.matching import Matches
 from shoal.models import SearchFilters, TagsMatch
 from shoal.scorer import Scorer
 from shoal.search.lexical_ranking import find_matches
@@ -34,9 +35,6 @@ WITH_METADATA = """c.document_id IN (
     SELECT d.id FROM documents d
     WHERE d.metadata <> '{{}}' AND INSTR(d.metadata, :{name}_text) > 0
       AND EXISTS (SELECT 1 FROM json_each(d.metadata) m WHERE m.key = :{name}_key AND {value}))"""
-CURRENT_DATA = "current data"
-"""Name, among the filters, of the condition on lagoon's data, which the user does not set."""
-OF_CURRENT_DATA = "c.data_checksum = :data_checksum"
 
 ELIGIBLE_DOCUMENTS = "SELECT eligible.id FROM documents eligible WHERE "
 DOCUMENT_OF_CHUNK, DOCUMENT_ITSELF = "c.document_id", "eligible.id"
@@ -68,24 +66,29 @@ class CompiledFilters:
         """A SELECT of the ids of the chunks that meet all conditions in SQL."""
         return "SELECT c.id FROM chunks c WHERE " + " AND ".join(self.by_filter.values())
 
-    def met_by(self, snapshot: Snapshot, library: LibraryIndex) -> NDArray[np.bool_]:
-        """Return, for each place of the index, whether its chunk meets all conditions."""
-        is_met = library.is_live.copy()
-        for terms in self.required.values():
-            for found in find_matches(library, terms).values():
-                is_met &= library.joined(found.mask())
+    def met_by(
+        self, snapshot: Snapshot, library: LibraryIndex, matches: Mapping[Term, Matches] | None = None
+    ) -> NDArray[np.bool_]:
+        """Return, for each place of the index, whether its chunk meets all conditions. `matches`: of terms
+        that were looked up already."""
+        is_met = library.index.live()
+        known = matches or {}
+        terms = [term for required in self.required.values() for term in required]
+        known = {**find_matches(library, [term for term in terms if term not in known]), **known}
+        for term in terms:
+            is_met &= known[term].mask()
         for found in find_matches(library, self.excluded).values():
-            is_met &= ~library.joined(found.mask())
+            is_met &= ~found.mask()
         of_documents = [c for c in self.by_filter.values() if c.startswith(DOCUMENT_OF_CHUNK)]
         of_chunks = {n: c for n, c in self.by_filter.items() if not c.startswith(DOCUMENT_OF_CHUNK)}
         if of_documents:
             # Reads documents instead of their many chunks.
             conditions = (DOCUMENT_ITSELF + c.removeprefix(DOCUMENT_OF_CHUNK) for c in of_documents)
             ids = packed_ids(snapshot, ELIGIBLE_DOCUMENTS + " AND ".join(conditions), self.parameters)
-            is_met &= library.joined(library.index.of_documents(ids))
+            is_met &= library.index.of_documents(ids)
         if of_chunks:
             eligible = CompiledFilters(of_chunks, {}).eligible
-            is_met &= np.isin(library.chunk_ids, packed_ids(snapshot, eligible, self.parameters))
+            is_met &= library.index.of_chunks(packed_ids(snapshot, eligible, self.parameters))
         return is_met
 
     def and_of_query(self, parsed: ParsedQuery, *, with_required: bool) -> CompiledFilters:
@@ -99,13 +102,6 @@ class CompiledFilters:
             )
             required = {name: terms for name, terms in by_place if terms}
         return CompiledFilters(self.by_filter, self.parameters, required, parsed.excluded)
-
-    def and_current_data(self, data_checksum: str) -> CompiledFilters:
-        """Add the condition that the chunk was scored with the lagoon data of this checksum."""
-        return CompiledFilters(
-            {**self.by_filter, CURRENT_DATA: OF_CURRENT_DATA},
-            {**self.parameters, "data_checksum": data_checksum},
-        )
 
 
 def compile_filters(filters: SearchFilters, scorer: Scorer, label_threshold: float) -> CompiledFilters:

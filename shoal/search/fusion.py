@@ -10,13 +10,16 @@ scores. With reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.search.request import Fusion, Preset
+
+Normalizer = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 RRF_K = 60
 """The constant of the paper."""
@@ -77,9 +80,17 @@ def choose_weights(
     return chosen._replace(reef=chosen.reef * trust_factor if strength else 0.0).normalized()
 
 
+def normalizer(raw: NDArray[np.int64], fusion: Fusion) -> Normalizer:
+    """Return the function that normalizes raw scores of a signal to 0..1, given those of the whole library;
+    chunks that the signal does not match have 0."""
+    if fusion is Fusion.rrf:
+        return functools.partial(_by_rank, np.sort(raw[raw > 0]))
+    return functools.partial(_of_best, int(raw.max(initial=0)))
+
+
 def parts(raw: NDArray[np.int64], fusion: Fusion) -> NDArray[np.float64]:
-    """Normalize the raw scores of one signal to 0..1; chunks that it does not match have 0."""
-    return _by_rank(raw) if fusion is Fusion.rrf else _of_best(raw)
+    """Normalize the raw scores of a signal in the whole library."""
+    return normalizer(raw, fusion)(raw)
 
 
 def blend(
@@ -92,12 +103,10 @@ def blend(
     return weights.lexical * lexical + weights.reef * reef + weights.field_boost * field_boost
 
 
-def _of_best(raw: NDArray[np.int64]) -> NDArray[np.float64]:
-    best = raw.max(initial=0)
+def _of_best(best: int, raw: NDArray[np.int64]) -> NDArray[np.float64]:
     return raw / best if best else np.zeros(len(raw))
 
 
-def _by_rank(raw: NDArray[np.int64]) -> NDArray[np.float64]:
-    in_order = np.sort(raw[raw > 0])
+def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.float64]:
     n_better = len(in_order) - np.searchsorted(in_order, raw, side="right")
     return np.where(raw > 0, (RRF_K + 1) / (RRF_K + 1 + n_better), 0.0)

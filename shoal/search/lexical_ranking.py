@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.index.matching import EVERYWHERE, TEXT, TITLE, IndexTerm, Matches, find
-from shoal.search.library_index import NO_NUMBERS, LibraryIndex
+from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import ParsedQuery, Term, stems_of
 
 UNIT = lexical.UNIT
@@ -37,7 +37,7 @@ def score_chunks(
     library: LibraryIndex, parsed: ParsedQuery, matches: Mapping[Term, Matches]
 ) -> NDArray[np.int64]:
     """Return the score of every chunk, in units of 1 / UNIT; 0 for a chunk without a term of the query."""
-    return library.joined(lexical.scores(library.index, weighted_terms(library, parsed, matches)), NO_NUMBERS)
+    return lexical.scores(library.index, weighted_terms(library, parsed, matches))
 
 
 def weighted_terms(

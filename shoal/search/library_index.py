@@ -6,21 +6,19 @@ are hidden in it; their new state is read from the database and indexed in memor
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError, StorageError
 from shoal.index.building import segment_bytes
-from shoal.index.index import Index
+from shoal.index.index import Index, Part
 from shoal.index.kernels import use_compiled
 from shoal.index.matching import IndexTerm, find
-from shoal.index.ragged import joined, starts_of
 from shoal.index.segment import Segment
 from shoal.search.index_files import IndexFiles
 from shoal.search.indexing import outdated_documents, read_documents, update_index
@@ -35,68 +33,35 @@ segment first, unless another process is doing that."""
 CHUNKS_TO_COMPILE = 20_000
 """Below, numpy ranks in a few milliseconds, and the compiler would take a second and 60 MB."""
 
-Ints = NDArray[np.int64]
-Value = TypeVar("Value", bound=np.generic)
-NO_MASK, NO_NUMBERS = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64)
-
 log = logging.getLogger(__name__)
 
 
 class LibraryIndex:
     """The index of one state of the library. Chunks of all segments have one numbering: their places.
 
-    chunk_ids      i64 (n,): the chunk at each place
-    document_ids   i64 (n,): and its document
-    n_missing      documents that are in no segment and were too many to be indexed in memory
+    n_missing  documents that are in no segment and were too many to be indexed in memory
     """
 
     def __init__(self, index: Index, n_missing: int = 0) -> None:
         self.index = index
         self.n_missing = n_missing
-        segments = [part.segment for part in index.parts]
-        self.chunk_ids: Ints = joined([segment.chunk_ids for segment in segments])
-        self.document_ids: Ints = joined([segment.document_ids[segment.document_of] for segment in segments])
-        self._starts = starts_of(np.array([segment.n_chunks for segment in segments], dtype=np.int64))
 
     def __len__(self) -> int:
-        return len(self.chunk_ids)
+        """Return the number of places, those of outdated chunks included."""
+        return len(self.index)
 
     @property
     def n_chunks(self) -> int:
         """Chunks that a search can find."""
         return self.index.totals.n_chunks
 
-    @functools.cached_property
-    def is_live(self) -> NDArray[np.bool_]:
-        """Whether the chunk at each place is up to date, (n,)."""
-        return self.joined(self.index.live())
-
-    def joined(self, arrays: Sequence[NDArray[Value]], nothing: Any = NO_MASK) -> NDArray[Value]:
-        """Join arrays with one element per chunk of each segment into one with an element per place.
-
-        Returns `nothing` if there is no segment.
-        """
-        if len(arrays) == 1:
-            return arrays[0]
-        return np.concatenate(arrays) if arrays else nothing
-
-    def place_of(self, chunk_id: int) -> int | None:
-        """Return the place of a chunk, or None."""
-        found = self.index.place_of(chunk_id)
-        return None if found is None else int(self._starts[found.part]) + found.ordinal
-
     def count_by_document(self, text: str) -> dict[int, int]:
         """Count the chunks that contain the words of a text side by side, in any inflection, by document id,
         most first."""
         (found,) = find(self.index, [IndexTerm(stems_of(tokens_of(text)))])
-        ids, counts = np.unique(self.document_ids[self.joined(found.mask())], return_counts=True)
+        ids, counts = found.count_by_document()
         order = np.lexsort((ids, -counts))
         return dict(zip(ids[order].tolist(), counts[order].tolist(), strict=True))
-
-    def places_of_document(self, document_id: int) -> Ints:
-        """Return the places of the chunks of a document."""
-        places = np.flatnonzero(self.document_ids == document_id)
-        return places[self.is_live[places]]
 
 
 class _InMemory(NamedTuple):
@@ -183,14 +148,14 @@ class IndexCache:
     def _read(self, snapshot: Snapshot, revision: int) -> _State:
         rows, changes = index_tables.segments(snapshot), index_tables.changes(snapshot)
         parts = [
-            (segment, outdated_documents(segment, row.revision, changes).tolist())
+            self._part(segment, outdated_documents(segment, row.revision, changes).tolist())
             for row in rows
             for segment in (self._files.open(row.file_name),)
         ]
         self._files.close_others(row.file_name for row in rows)
         opened = changes.document_ids[~changes.is_indexed]
         if not len(opened):
-            return _State(revision, LibraryIndex(Index(parts)), ())
+            return _State(revision, LibraryIndex(Index.of_parts(parts)), ())
         # A snapshot may be older than what another search has put into memory.
         former = [each for each in self._state.in_memory if each.revision <= revision]
         in_memory, n_missing = _index_in_memory(snapshot, revision, former)
@@ -201,8 +166,21 @@ class IndexCache:
             hidden = np.union1d(closed, outdated_documents(each.segment, each.revision, changes))
             if len(hidden) < len(np.unique(documents)):
                 kept.append(each)
-                parts.append((each.segment, hidden.tolist()))
-        return _State(revision, LibraryIndex(Index(parts), n_missing), tuple(kept))
+                parts.append(self._part(each.segment, hidden.tolist()))
+        return _State(revision, LibraryIndex(Index.of_parts(parts), n_missing), tuple(kept))
+
+    def _part(self, segment: Segment, deleted: Collection[int]) -> Part:
+        """A part of the former state if the segment is the same without the same documents: its totals need
+        not be added up again."""
+        part = Part.without(segment, deleted)
+        for former in self._state.library.index.parts:
+            if former.segment is segment and _equal(former.live_documents, part.live_documents):
+                return former
+        return part
+
+
+def _equal(left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None) -> bool:
+    return left is right or (left is not None and right is not None and np.array_equal(left, right))
 
 
 def _index_in_memory(

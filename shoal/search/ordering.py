@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shoal.index.index import Index
 
 FIRST_DEPTH = 200
 """Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
@@ -13,36 +17,35 @@ DEPTH_FACTOR = 16
 """Growth of the depth per round when a round yields too few results."""
 
 
+PLACES_TOGETHER = 16_384
+"""Places whose keys are computed or compared at once: a multiple of RUN, and a few times 128 KB."""
+RUN = 256
+"""Neighbouring places of which only the best is compared at first."""
+Keys = NDArray[Any]
+
+
 @dataclass(frozen=True)
 class Order:
-    """Chunks with a sort key each.
+    """Chunks with a sort key each, which is not negative.
 
-    chunk_ids     i64 (n,)
-    document_ids  i64 (n,)
-    keys          f64 (n,)
-    is_result     bool (n,): whether the chunk may be a result
+    keys       i64 or f64 (n,), by place in the index
+    is_result  bool (n,): whether the chunk may be a result
     """
 
-    chunk_ids: NDArray[np.int64]
-    document_ids: NDArray[np.int64]
-    keys: NDArray[np.float64]
+    index: Index
+    keys: Keys
     is_result: NDArray[np.bool_]
 
     def first(self, n: int, max_per_document: int | None) -> NDArray[np.int64]:
         """Return the places of the first `n` results, best first. Sorts only as many chunks as necessary."""
-        eligible = np.flatnonzero(self.is_result)
-        keys = self.keys[eligible]
         limit = n if max_per_document is None else max_per_document
         depth = max(FIRST_DEPTH, 2 * n)
         while True:
-            if depth < len(keys):
-                threshold = np.partition(keys, len(keys) - depth)[len(keys) - depth]
-                candidates = eligible[keys >= threshold]
-            else:
-                candidates = eligible
-            places = candidates[np.lexsort((self.chunk_ids[candidates], -self.keys[candidates]))]
-            results: NDArray[np.int64] = places[_places_in_document(self.document_ids[places]) < limit][:n]
-            if len(results) == n or len(places) == len(eligible):
+            places = best_places(self.keys, depth, self.is_result)
+            places = places[np.lexsort((self.index.chunk_ids(places), -self.keys[places]))]
+            document_ids = self.index.document_ids(places)
+            results: NDArray[np.int64] = places[_places_in_document(document_ids) < limit][:n]
+            if len(results) == n or len(places) < depth:
                 return results
             depth *= DEPTH_FACTOR
 
@@ -54,14 +57,62 @@ class Order:
         None if `max_per_document` better chunks of its document come before it.
         """
         key = self.keys[place]
+        own = np.array([place])
         ahead = np.flatnonzero((self.is_result if among is None else among) & (self.keys >= key))
-        ahead = ahead[(self.keys[ahead] > key) | (self.chunk_ids[ahead] < self.chunk_ids[place])]
+        ahead = ahead[(self.keys[ahead] > key) | (self.index.chunk_ids(ahead) < self.index.chunk_ids(own))]
         if max_per_document is None:
             return 1 + len(ahead)
-        documents, counts = np.unique(self.document_ids[ahead], return_counts=True)
-        if counts[documents == self.document_ids[place]].sum() >= max_per_document:
+        documents, counts = np.unique(self.index.document_ids(ahead), return_counts=True)
+        if counts[documents == self.index.document_ids(own)].sum() >= max_per_document:
             return None
         return 1 + int(np.minimum(counts, max_per_document).sum())
+
+
+def best_places(
+    keys: Keys, n: int, is_eligible: NDArray[np.bool_] | None = None, *, least: int = 0
+) -> NDArray[np.int64]:
+    """Return the places of the `n` best keys and of those tied with the last, ascending; all if there are
+    fewer.
+
+    Only keys of at least `least` count, and only where `is_eligible` holds. If n runs have a key of at least
+    t, n keys are at least t, so runs whose best key is below need no look.
+    """
+    best = np.concatenate(
+        [
+            keys[:0],
+            *(
+                _best_of_runs(keys[own], None if is_eligible is None else is_eligible[own])
+                for own in blocks(len(keys))
+            ),
+        ]
+    )
+    is_chosen = best >= least
+    if n < len(best):
+        is_chosen &= best >= np.partition(best, len(best) - n)[len(best) - n]
+    runs = np.flatnonzero(is_chosen)
+    places: NDArray[np.int64] = (runs[:, None] * RUN + np.arange(RUN)).ravel()
+    places = places[: np.searchsorted(places, len(keys))]
+    if is_eligible is not None:
+        places = places[is_eligible[places]]
+    places = places[keys[places] >= least]
+    if n < len(places):
+        chosen = keys[places]
+        places = places[chosen >= np.partition(chosen, len(chosen) - n)[len(chosen) - n]]
+    return places
+
+
+def _best_of_runs(keys: Keys, is_eligible: NDArray[np.bool_] | None) -> Keys:
+    """The best key of each run, -1 if none is eligible."""
+    if is_eligible is not None:
+        keys = np.where(is_eligible, keys, keys.dtype.type(-1))
+    n_whole = len(keys) // RUN
+    best = keys[: n_whole * RUN].reshape(-1, RUN).max(axis=1)
+    return best if n_whole * RUN == len(keys) else np.append(best, keys[n_whole * RUN :].max())
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Split n places into slices that fit into the cache of a processor."""
+    return (slice(start, min(start + PLACES_TOGETHER, n)) for start in range(0, n, PLACES_TOGETHER))
 
 
 def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,18 +6,20 @@ change no score.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.models import SearchMode
-from shoal.search.field_boost import field_boosts
+from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import Weights, blend, parts
+from shoal.search.fusion import Weights, blend, normalizer
 from shoal.search.lexical_ranking import UNIT, score_chunks
 from shoal.search.library_index import LibraryIndex
-from shoal.search.ordering import Order
+from shoal.search.ordering import Order, blocks
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
@@ -48,30 +50,52 @@ class Ranked:
     n_shared: int
 
 
+class Signal(NamedTuple):
+    """The raw scores of a signal by place, and the function that normalizes some of them to 0..1."""
+
+    raw: NDArray[Any]
+    normalize: Callable[[NDArray[Any]], Doubles]
+
+    def at(self, places: slice) -> Doubles:
+        """Return the normalized scores of some places."""
+        return self.normalize(self.raw[places])
+
+
+class Signals(NamedTuple):
+    """The signals of a ranking; one that is not used is 0 everywhere."""
+
+    lexical: Signal
+    reef: Signal
+    field_boost: Signal
+
+
 @dataclass(frozen=True)
 class Ranking:
     """The scores of all chunks of a library; every array has one element per place of its index.
 
-    lexical_raw  BM25 in units of `lexical_ranking.UNIT`
-    reef_raw     overlap in units of `reef_ranking.UNIT`
-    n_shared     reefs in common with the query
-    lexical, reef, field_boost, final   0..1; final is 0 unless signals were blended
-    is_found     whether the chunk is a result without filters
-    order        the results and their order; a field boost alone makes no result
+    signals   raw and normalized scores
+    n_shared  reefs in common with the query
+    is_found  whether the chunk is a result without filters
+    order     the results and their order; a field boost alone makes no result
     """
 
     library: LibraryIndex
     mode: SearchMode
     weights: Weights
-    lexical_raw: Ints
-    reef_raw: Ints
+    signals: Signals
     n_shared: NDArray[np.uint8]
-    lexical: Doubles
-    reef: Doubles
-    field_boost: Doubles
-    final: Doubles
     is_found: NDArray[np.bool_]
     order: Order
+
+    @property
+    def lexical_raw(self) -> Ints:
+        """BM25 in units of `lexical_ranking.UNIT`."""
+        return self.signals.lexical.raw
+
+    @property
+    def reef_raw(self) -> Ints:
+        """Overlap in units of `reef_ranking.UNIT`."""
+        return self.signals.reef.raw
 
     def first(self, n: int, max_per_document: int | None) -> list[Ranked]:
         """Return the first results, best first, at most `max_per_document` per document; equal scores by
@@ -80,7 +104,7 @@ class Ranking:
 
     def of(self, chunk_id: int, document_id: int) -> Ranked:
         """Return one chunk, whether a result or not; all scores are 0 if no signal matched it."""
-        place = self.library.place_of(chunk_id)
+        place = self.library.index.place_of(chunk_id)
         if place is None:
             return Ranked(chunk_id, document_id, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         return self._ranked(place)
@@ -91,36 +115,38 @@ class Ranking:
         Without `filtered`, the rank is that of the same search without filters, phrases and exclusions. None
         if no signal matched the chunk, or if `max_per_document` better chunks of its document come before it.
         """
-        place = self.library.place_of(chunk_id)
+        place = self.library.index.place_of(chunk_id)
         if place is None or not self._is_match(place):
             return None
         return self.order.rank(place, max_per_document, among=None if filtered else self.is_found)
 
     def best_of(self, document_id: int) -> int | None:
         """Return the best chunk of a document, results before others; None if no signal matched any."""
-        places = self.library.places_of_document(document_id)
+        places = self.library.index.places_of_document(document_id)
         places = places[[self._is_match(place) for place in places.tolist()]]
         if not len(places):
             return None
         results = places[self.order.is_result[places]]
         among = results if len(results) else places
-        return int(self.library.chunk_ids[among[np.argmax(self.order.keys[among])]])
+        best = among[np.argmax(self.order.keys[among])]
+        return int(self.library.index.chunk_ids(best[None])[0])
 
     def _is_match(self, place: int) -> bool:
         return bool(self.lexical_raw[place] > 0 or self.n_shared[place] > 0 or self.order.keys[place] > 0)
 
     def _ranked(self, place: int) -> Ranked:
+        here = slice(place, place + 1)
+        index, place_array = self.library.index, np.array([place])
         lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / OVERLAP_UNIT
-        final = float(self.final[place])
-        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw, SearchMode.hybrid: final}
+        score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw}
         return Ranked(
-            int(self.library.chunk_ids[place]),
-            int(self.library.document_ids[place]),
-            score[self.mode],
-            float(self.lexical[place]),
-            float(self.reef[place]),
-            float(self.field_boost[place]),
+            int(index.chunk_ids(place_array)[0]),
+            int(index.document_ids(place_array)[0]),
+            score[self.mode] if self.mode in score else float(self.order.keys[place]),
+            float(self.signals.lexical.at(here)[0]),
+            float(self.signals.reef.at(here)[0]),
+            float(self.signals.field_boost.at(here)[0]),
             lexical_raw,
             reef_raw,
             int(self.n_shared[place]),
@@ -138,47 +164,50 @@ def rank(
 ) -> Ranking:
     """Rank a library, given its index."""
     n = len(library)
-    nothing, weights = np.zeros(n), analyzed_query.weights
+    weights = analyzed_query.weights
     lexical_raw = reef_raw = np.zeros(n, dtype=np.int64)
     n_shared = np.zeros(n, dtype=np.uint8)
     if mode is not SearchMode.lexical and analyzed_query.reefs:
         reef_raw, n_shared = overlaps(library, analyzed_query.reefs)
         if analyzed_query.other_data is not None:
             # Their reefs cannot be compared with the query's.
-            is_comparable = ~np.isin(library.chunk_ids, other_data(snapshot, analyzed_query.other_data))
+            is_comparable = ~library.index.of_chunks(other_data(snapshot, analyzed_query.other_data))
             reef_raw, n_shared = reef_raw * is_comparable, n_shared * is_comparable
     if mode is not SearchMode.reef:
         scores = analyzed_query.lexical_scores
         lexical_raw = (
             score_chunks(library, analyzed_query.parsed, analyzed_query.matches) if scores is None else scores
         )
-    lexical, reefs = parts(lexical_raw, fusion), parts(reef_raw, fusion)
-    field_boost = final = nothing
+    counts, n_terms = np.zeros(n, dtype=np.uint16), max(len(analyzed_query.matches), 1)
+    if mode is SearchMode.hybrid and weights.field_boost:
+        counts = field_counts(snapshot, library, analyzed_query.matches)
+    signals = Signals(
+        Signal(lexical_raw, normalizer(lexical_raw, fusion)),
+        Signal(reef_raw, normalizer(reef_raw, fusion)),
+        Signal(counts, lambda raw: raw / n_terms),
+    )
+    keys: NDArray[Any]
     if mode is SearchMode.lexical:
-        keys = lexical_raw.astype(np.float64)
+        keys, is_found = lexical_raw, lexical_raw > 0
     elif mode is SearchMode.reef:
-        keys = reef_raw.astype(np.float64)
+        keys, is_found = reef_raw, n_shared > 0
     else:
-        if weights.field_boost:
-            field_boost = field_boosts(snapshot, library, analyzed_query.matches)
-        keys = final = blend(lexical, reefs, field_boost, weights)
-    # A field boost alone makes no result.
-    is_found = n_shared > 0 if mode is SearchMode.reef else (keys > 0) & ((lexical_raw > 0) | (n_shared > 0))
+        keys, is_found = _blended(signals, n_shared, weights)
     is_result = is_found
     if compiled_filters:
-        is_result = is_found & compiled_filters.met_by(snapshot, library)
-    order = Order(library.chunk_ids, library.document_ids, keys, is_result)
-    return Ranking(
-        library,
-        mode,
-        weights,
-        lexical_raw,
-        reef_raw,
-        n_shared,
-        lexical,
-        reefs,
-        field_boost,
-        final,
-        is_found,
-        order,
-    )
+        is_result = is_found & compiled_filters.met_by(snapshot, library, analyzed_query.matches)
+    order = Order(library.index, keys, is_result)
+    return Ranking(library, mode, weights, signals, n_shared, is_found, order)
+
+
+def _blended(
+    signals: Signals, n_shared: NDArray[np.uint8], weights: Weights
+) -> tuple[Doubles, NDArray[np.bool_]]:
+    """(final scores, whether each chunk is found). A field boost alone makes no result."""
+    final, is_found = np.empty(len(n_shared)), np.empty(len(n_shared), dtype=np.bool_)
+    # Piece by piece, so that the numbers on the way stay in the cache of the processor.
+    for own in blocks(len(final)):
+        lexical, reef, field_boost = (signal.at(own) for signal in signals)
+        final[own] = blend(lexical, reef, field_boost, weights)
+        is_found[own] = (final[own] > 0) & ((signals.lexical.raw[own] > 0) | (n_shared[own] > 0))
+    return final, is_found

@@ -7,12 +7,12 @@ profiles get equal overlaps in any order of addition.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index import overlaps as index_overlaps
+from shoal.index.overlaps import Overlaps
 from shoal.models import QueryReef
 from shoal.search.library_index import LibraryIndex
 from shoal.storage.database import Snapshot
@@ -30,24 +30,9 @@ COUNT_OTHER_DATA = "SELECT COUNT(*) FROM chunks WHERE data_checksum <> :data_che
 OTHER_DATA = "SELECT id FROM chunks WHERE data_checksum <> :data_checksum"
 
 
-class Overlaps(NamedTuple):
-    """The overlap of each chunk of the library with a query.
-
-    overlaps   i64 (n,): in units of 1 / UNIT
-    n_shared   u8 (n,): reefs in common with the query
-    """
-
-    overlaps: NDArray[np.int64]
-    n_shared: NDArray[np.uint8]
-
-
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
-    """Return the overlap of every chunk; 0 for one that shares no reef."""
-    parts = index_overlaps.overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
-    return Overlaps(*(library.joined(column) for column in zip(*parts, strict=True))) if parts else _NONE
-
-
-_NONE = Overlaps(np.empty(0, np.int64), np.empty(0, np.uint8))
+    """Return the overlap of the chunk at each place; 0 for one that shares no reef."""
+    return index_overlaps.overlaps(library.index, {reef.reef_id: reef.z_score for reef in reefs})
 
 
 def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:

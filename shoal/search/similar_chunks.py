@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from shoal.errors import NotFoundError
 from shoal.models import QueryReef
-from shoal.search.filters import CompiledFilters
 from shoal.search.library_index import IndexCache
 from shoal.search.ordering import Order
-from shoal.search.reef_ranking import UNIT, overlaps
+from shoal.search.reef_ranking import UNIT, any_other_data, other_data, overlaps
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot, listed
 
 CHUNK = "SELECT document_id, data_checksum FROM chunks WHERE id = :chunk_id"
-OTHER_DOCUMENTS = "c.document_id <> :own_document"
 DESCRIPTIONS = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line,
            CASE WHEN c.top_reef_probability >= :label_threshold THEN c.top_reef_name END AS top_reef_name,
@@ -68,17 +66,15 @@ def similar(
         if not norm:
             return ()
         profile = [QueryReef(reef.reef_id, reef.reef_name, reef.z_score / norm) for reef in stored]
-        other_documents = CompiledFilters(
-            {"other_documents": OTHER_DOCUMENTS}, {"own_document": chunk["document_id"]}
-        )
-        compiled_filters = other_documents.and_current_data(chunk["data_checksum"])
         library = index_cache.of(snapshot)
         found = overlaps(library, profile)
-        is_result = (found.n_shared > 0) & compiled_filters.met_by(snapshot, library)
-        keys = found.overlaps.astype(np.float64)
-        order = Order(library.chunk_ids, library.document_ids, keys, is_result)
-        places = order.first(top_k, max_per_document=1)
-        return _describe(snapshot, library.chunk_ids[places], found.overlaps[places], label_threshold)
+        is_result = found.n_shared > 0
+        is_result[library.index.places_of_document(chunk["document_id"])] = False
+        if any_other_data(snapshot, chunk["data_checksum"]):
+            is_result &= ~library.index.of_chunks(other_data(snapshot, chunk["data_checksum"]))
+        places = Order(library.index, found.overlaps, is_result).first(top_k, max_per_document=1)
+        chunk_ids = library.index.chunk_ids(places)
+        return _describe(snapshot, chunk_ids, found.overlaps[places], label_threshold)
 
 
 def _describe(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from shoal.index import lexical
 from shoal.index.lexical import WeightedTerm
 from shoal.index.matching import TEXT, IndexTerm, find
-from shoal.search.library_index import NO_NUMBERS, LibraryIndex
+from shoal.search.library_index import LibraryIndex
 from shoal.search.ordering import Order
 from shoal.search.query_language import stems_of, tokens_of
 from shoal.storage.database import Snapshot, listed
@@ -48,8 +46,8 @@ def find_word_chunks(
     """List the best chunks by BM25 for a word or compound in any inflection, in library order."""
     term = IndexTerm(stems_of(tokens_of(word)), _IN_TEXT)
     terms = [WeightedTerm(found) for found in find(library.index, [term])]
-    scores = library.joined(lexical.scores(library.index, terms), NO_NUMBERS)
-    order = Order(library.chunk_ids, library.document_ids, scores.astype(np.float64), scores > 0)
-    ids, parameters = listed("id", library.chunk_ids[order.first(limit, None)].tolist())
+    scores = lexical.scores(library.index, terms)
+    places = Order(library.index, scores, scores > 0).first(limit, None)
+    ids, parameters = listed("id", library.index.chunk_ids(places).tolist())
     parameters["label_threshold"] = label_threshold
     return tuple(WordChunk(*row) for row in snapshot.tuples(CHUNKS.format(ids=ids), parameters))

@@ -83,11 +83,20 @@ def test_an_ordinal_out_of_range_is_refused_by_the_kernels(kernel: str) -> None:
     try:
         ordinals, frequencies = np.array([0, 9], dtype=np.uint16), np.ones(2, dtype=np.uint8)
         totals, nothing = np.zeros(3, dtype=np.int64), np.empty(0, dtype=np.uint8)
-        ones = np.ones(3, dtype=np.float32)
-        lengths, formula = kernels.Factors(ones, ones, ones), kernels.Formula(1, 1)
-        active = kernels.active()
-        assert not active.add_overlaps(totals, ordinals, ordinals, 1)
-        assert not active.add_impacts(totals, ordinals, frequencies, nothing, nothing, lengths, formula)
+        ones, units = np.ones(3, dtype=np.float32), np.arange(3, dtype=np.uint16)
+        lengths = units.astype(np.uint32)
+        postings = ordinals, frequencies, nothing, nothing
+        active, formula = kernels.active(), kernels.Formula(1, 1, 0.5)
+        factors = kernels.Factors(lengths, ones, units, ones, units, ones, units, ones)
+        assert not active.add_impacts(totals, totals.copy(), *postings, factors, formula)
+        in_range = (ordinals[:1], frequencies[:1], nothing, nothing)
+        beyond = factors._replace(length_of=lengths + 3)
+        assert not active.add_impacts(totals, totals.copy(), *in_range, beyond, formula)
+        assert active.add_impacts(totals, totals.copy(), *in_range, factors, formula)
+        reefs, shared = np.zeros(1, dtype=np.int64), np.zeros(3, dtype=np.uint8)
+        for starts in ([0, 2], [0, 3], [1, 0]):
+            bounds = np.array(starts, dtype=np.uint32)
+            assert not active.add_overlaps(totals, shared, bounds, ordinals, ordinals, reefs, reefs)
     finally:
         kernels.use_numpy()
 
@@ -112,10 +121,10 @@ def test_hostile_texts_have_the_scores_of_the_model(name: str) -> None:
     assert file.getvalue() == data
     index, model = Index([(Segment(data), [])]), ModelIndex([hostile, document("the bee", document_id=2)])
     for term in (IndexTerm(("bee",)), IndexTerm(("w1",)), IndexTerm(("a",))):
-        (part,) = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
+        totals = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
         assert {
             int(chunk_id): int(score)
-            for chunk_id, score in zip(index.parts[0].segment.chunk_ids, part, strict=True)
+            for chunk_id, score in zip(index.parts[0].segment.chunk_ids, totals, strict=True)
             if score
         } == model.impacts(term, 1.0, Bm25())
 

@@ -6,17 +6,18 @@ import io
 from collections.abc import Sequence
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex
 
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
-from shoal.index.index import Index
-from shoal.index.lexical import Bm25, FieldWeights, WeightedTerm, impact, scores
-from shoal.index.matching import EVERYWHERE, IndexTerm, all_of, any_of, find
+from shoal.index.index import NOWHERE, Index
+from shoal.index.lexical import Bm25, FieldWeights, WeightedTerm, scores
+from shoal.index.matching import EVERYWHERE, IndexTerm, find
 from shoal.index.merging import merge_segments
-from shoal.index.overlaps import contributions, overlaps
+from shoal.index.overlaps import overlaps
 from shoal.index.segment import Segment
 
 WORDS = ["plant", "plants", "bee", "Bées", "don't", "the", "U.S.", "sea"]
@@ -110,9 +111,6 @@ class TestSearch:
             ]
             is_match = any(chunk_id in impacts for impacts in own)
             assert totals.get(chunk_id, 0) == (sum(expected) if is_match else 0)
-            place = index.place_of(chunk_id)
-            assert place is not None
-            assert [impact(index, term, bm25, place) for term in weighted] == expected
 
     @given(st.data(), libraries(), st.dictionaries(st.integers(0, 8), st.floats(0.1, 50), max_size=5))
     @settings(deadline=None, max_examples=50)
@@ -121,16 +119,12 @@ class TestSearch:
     ) -> None:
         index, model = draw_index(data, documents)
         results = overlaps(index, query_z)
-        sums = by_chunk(index, [part.overlaps for part in results])
-        shared = by_chunk(index, [part.n_shared for part in results])
+        sums = by_chunk(index, results.overlaps)
+        shared = by_chunk(index, results.n_shared)
         expected = model.contributions(query_z)
         for chunk_id, total in sums.items():
             assert total == sum(expected.get(chunk_id, {}).values())
             assert shared[chunk_id] == len(expected.get(chunk_id, {}))
-        for chunk_id, parts in expected.items():
-            place = index.place_of(chunk_id)
-            assert place is not None
-            assert contributions(index, query_z, place) == parts
 
 
 @given(st.data(), libraries(), st.lists(index_terms, max_size=3))
@@ -140,10 +134,26 @@ def test_masks_are_those_of_the_model(
 ) -> None:
     index, model = draw_index(data, documents)
     matches = [set(model.frequencies(term)) for term in terms]
-    union: set[int] = set().union(*matches)
-    assert chunks_in(index, any_of(index, terms)) == union
-    assert chunks_in(index, all_of(index, terms)) == set(model.fields).intersection(*matches)
-    for match, expected in zip(find(index, terms), matches, strict=True):
+    for term, match, expected in zip(terms, find(index, terms), matches, strict=True):
+        assert chunks_in(index, match.mask()) == expected
+        places = index.places_of([*model.fields, -5])
+        assert set(index.chunk_ids(places[match.are_in(places)]).tolist()) == expected
+        counts = np.zeros(len(index), dtype=np.uint16)
+        match.add_placed(counts)
+        placed = {
+            chunk_id
+            for chunk_id, fields in model.frequencies(term).items()
+            if fields["headings"] or fields["title"]
+        }
+        assert {chunk_id: int(chunk_id in placed) for chunk_id in model.fields} == by_chunk(index, counts)
+        by_document = {
+            document.document_id: n
+            for document in documents
+            if (n := len(expected & {chunk.chunk_id for chunk in document.chunks}))
+        }
+        assert (
+            dict(zip(*(column.tolist() for column in match.count_by_document()), strict=True)) == by_document
+        )
         assert set(match.first_chunks(100).tolist()) == expected
         assert len(match.first_chunks(2)) == min(2, len(expected))
 
@@ -157,17 +167,16 @@ def test_chunks_and_documents_are_found(data: st.DataObject, documents: list[Mod
     for document in documents:
         chunk_ids = [chunk.chunk_id for chunk in document.chunks]
         is_live = chunk_ids[0] in model.fields
-        found = index.chunks_of(document.document_id)
-        assert (found is not None) == is_live
+        places = index.places_of_document(document.document_id)
+        assert index.chunk_ids(places).tolist() == (chunk_ids if is_live else [])
+        assert index.document_ids(places).tolist() == [document.document_id] * len(places)
+        assert index.places_of(chunk_ids).tolist() == (places.tolist() or [NOWHERE] * len(chunk_ids))
+        assert chunks_in(index, index.of_chunks(np.array(chunk_ids)) & index.live()) == set(
+            chunk_ids if is_live else []
+        )
         assert chunks_in(index, index.of_documents([document.document_id])) == set(
             chunk_ids if is_live else []
         )
-        if found is not None:
-            part, ordinals = found
-            assert index.chunk_ids(part, ordinals).tolist() == chunk_ids
-            assert set(index.document_ids(part, ordinals).tolist()) == {document.document_id}
-        else:
-            assert index.place_of(chunk_ids[0]) is None
 
 
 def draw_index(data: st.DataObject, documents: list[ModelDocument]) -> tuple[Index, ModelIndex]:
@@ -194,18 +203,11 @@ def draw_index(data: st.DataObject, documents: list[ModelDocument]) -> tuple[Ind
     return Index([(Segment(content), gone) for content, gone in sources]), ModelIndex(live)
 
 
-def by_chunk(index: Index, values: Sequence) -> dict[int, int]:
-    return {
-        int(chunk_id): int(value)
-        for part, part_values in zip(index.parts, values, strict=True)
-        for chunk_id, value in zip(part.segment.chunk_ids, part_values, strict=True)
-        if value or part.live_chunks is None or part.live_chunks[part.segment.chunk_ids == chunk_id].all()
-    }
+def by_chunk(index: Index, values: np.ndarray) -> dict[int, int]:
+    """The values of the live chunks; those of the others are 0 or say nothing."""
+    places = np.flatnonzero(index.live())
+    return dict(zip(index.chunk_ids(places).tolist(), values[places].tolist(), strict=True))
 
 
-def chunks_in(index: Index, masks: Sequence) -> set[int]:
-    return {
-        int(chunk_id)
-        for part, mask in zip(index.parts, masks, strict=True)
-        for chunk_id in part.segment.chunk_ids[mask]
-    }
+def chunks_in(index: Index, mask: np.ndarray) -> set[int]:
+    return set(index.chunk_ids(np.flatnonzero(mask)).tolist())

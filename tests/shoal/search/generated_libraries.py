@@ -101,6 +101,7 @@ def rank_query(
     mode: SearchMode,
     weights: Weights = EQUAL_WEIGHTS,
     fusion: Fusion = Fusion.blend,
+    other_data: str | None = None,
 ) -> Ranking:
     """The ranking for a query of this text and this profile."""
     parsed = parse_query(text, max_words=64)
@@ -115,7 +116,7 @@ def rank_query(
         profile,
         FakeScorer(),
         weights,
-        None,
+        other_data,
         (),
         find_matches(library, parsed.terms),
     )

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from generated_libraries import (
     MANY,
-    NO_FILTERS,
     SCORER,
     WORDS,
     Library,
@@ -240,9 +239,14 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
     with database.snapshot() as snapshot:
         assert reef_ranking.any_other_data(snapshot, CHECKSUM)
         assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
-        ours = NO_FILTERS.and_current_data(CHECKSUM)
-        ranked = rank_by_reefs(snapshot, index_of(database, snapshot), [QueryReef(1, "r", 1.0)], ours)
-    assert [chunk.chunk_id for chunk in ranked] == [1]
+        assert reef_ranking.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
+        index = index_of(database, snapshot)
+        everything = rank_query(snapshot, index, "", [QueryReef(1, "r", 1.0)], mode=SearchMode.reef)
+        ours = rank_query(
+            snapshot, index, "", [QueryReef(1, "r", 1.0)], mode=SearchMode.reef, other_data=CHECKSUM
+        )
+    assert [chunk.chunk_id for chunk in everything.first(9, None)] == [1, 2, 3]
+    assert [chunk.chunk_id for chunk in ours.first(9, None)] == [1]
 
 
 def test_search_statements_scan_no_table(database: Database) -> None:
