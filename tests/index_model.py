@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from lagoon.tokens import token_list
+from shoal.index import kernels
 from shoal.index.building import IndexedDocument, Profiles, Words
 from shoal.index.lexical import SMALLEST_NORM, UNIT, Bm25
 from shoal.index.matching import IndexTerm
@@ -58,6 +61,17 @@ class ModelDocument:
             ),
             confidence=np.array([0.25 for _ in self.chunks]),
         )
+
+
+@contextlib.contextmanager
+def kernels_of(name: str) -> Iterator[None]:
+    """Rank with "numpy" or "compiled" kernels; skips the test where numba is not installed."""
+    if name == "compiled" and not kernels.use_compiled():
+        pytest.skip("numba is not installed")
+    try:
+        yield
+    finally:
+        kernels.use_numpy()
 
 
 class ModelIndex:

@@ -14,7 +14,23 @@ import numba
 import numpy as np
 from numba import types
 
-from shoal.index.kernels import I64, SHARED_BITS, SHARED_MASK, U8, U16, U32, Factors, Formula, Kernels
+from shoal.index.format import BEYOND
+from shoal.index.kernels import (
+    F64,
+    I64,
+    SHARED_BITS,
+    SHARED_MASK,
+    U8,
+    U16,
+    U32,
+    Bools,
+    Factors,
+    Formula,
+    Kernels,
+    Listed,
+    Spread,
+)
+from shoal.index.segment import POSITION_BITS
 
 
 def _readonly(kind: Any) -> Any:
@@ -123,6 +139,143 @@ def _add_overlaps_loop(
     return True
 
 
+@_compile(types.void, types.float64[::1], types.boolean[::1], _I64, _I64, _U16, _U8, *[_DOUBLE] * 6)
+def _blend_loop(  # type: ignore[no-untyped-def]
+    final, is_found, first, second, third, n_shared, best, best_2, best_3, weight, weight_2, weight_3
+):
+    for i in range(len(final)):
+        # A division takes longer than to see that there is nothing to divide.
+        total = 0.0
+        if first[i]:
+            total += weight * (first[i] / best)
+        if second[i]:
+            total += weight_2 * (second[i] / best_2)
+        if third[i]:
+            total += weight_3 * (third[i] / best_3)
+        final[i] = total
+        is_found[i] = total > 0.0 and (first[i] > 0 or n_shared[i] > 0)
+
+
+@_compile(
+    types.int64,
+    *[_TOTALS, types.int64],
+    *[_U16, _U8, _U32, _U32],
+    *[_U8, _U32, _U8],
+    *[types.int64] * 6,
+)
+def _keep_neighbours_loop(  # type: ignore[no-untyped-def]
+    starts,
+    offset,
+    ordinals,
+    frequencies,
+    long_places,
+    long_frequencies,
+    positions,
+    far_places,
+    far_pages,
+    posting,
+    last_posting,
+    position,
+    last_position,
+    long,
+    far,
+):
+    at, n_kept = 0, 0
+    for i in range(posting, last_posting):
+        if at == len(starts):
+            break
+        count = np.int64(frequencies[i])
+        if long < len(long_places) and long_places[long] == i:
+            count = np.int64(long_frequencies[long])
+            long += 1
+        end = position + count
+        if end > last_position:
+            return -1
+        unit = np.int64(ordinals[i])
+        while at < len(starts) and (starts[at] + offset) >> POSITION_BITS < unit:
+            at += 1
+        place = position
+        while at < len(starts) and (starts[at] + offset) >> POSITION_BITS == unit:
+            wanted = (starts[at] + offset) & BEYOND
+            found = np.int64(-1)
+            while place < end:
+                while far < len(far_places) and far_places[far] < place:
+                    far += 1
+                found = np.int64(positions[place])
+                if far < len(far_places) and far_places[far] == place:
+                    found += np.int64(far_pages[far]) << 8
+                if found >= wanted:
+                    break
+                place += 1
+            if found == wanted and wanted != BEYOND:
+                starts[n_kept] = starts[at]
+                n_kept += 1
+            at += 1
+        position = end
+    return n_kept
+
+
+@_compile(types.int64, _U16, _U8, *[_U16, _U8, _U32] * 2, types.uint16[::1], *[_COUNTS] * 3)
+def _unite_loop(  # type: ignore[no-untyped-def]
+    text_ordinals,
+    text,
+    heading_ordinals,
+    headings,
+    heading_starts,
+    title_ordinals,
+    title,
+    title_starts,
+    ordinals,
+    own_text,
+    own_headings,
+    own_title,
+):
+    end = np.int64(len(ordinals))
+    i, j, k, n = 0, 0, 0, 0
+    section, section_end, document, document_end = end, end, end, end
+    if len(heading_ordinals):
+        section = np.int64(heading_starts[heading_ordinals[0]])
+        section_end = np.int64(heading_starts[heading_ordinals[0] + 1])
+    if len(title_ordinals):
+        document = np.int64(title_starts[title_ordinals[0]])
+        document_end = np.int64(title_starts[title_ordinals[0] + 1])
+    while n < end:
+        chunk = np.int64(text_ordinals[i]) if i < len(text_ordinals) else end
+        ordinal = min(chunk, section, document)
+        if ordinal >= end:
+            break
+        ordinals[n], own_text[n], own_headings[n], own_title[n] = ordinal, 0, 0, 0
+        if chunk == ordinal:
+            own_text[n] = text[i]
+            i += 1
+        if section == ordinal:
+            own_headings[n] = headings[j]
+            section += 1
+            if section == section_end:
+                j += 1
+                section = end
+                if j < len(heading_ordinals):
+                    section = np.int64(heading_starts[heading_ordinals[j]])
+                    section_end = np.int64(heading_starts[heading_ordinals[j] + 1])
+        if document == ordinal:
+            own_title[n] = title[k]
+            document += 1
+            if document == document_end:
+                k += 1
+                document = end
+                if k < len(title_ordinals):
+                    document = np.int64(title_starts[title_ordinals[k]])
+                    document_end = np.int64(title_starts[title_ordinals[k] + 1])
+        n += 1
+    return n
+
+
+def _unite(n_chunks: int, text: Listed, headings: Spread, title: Spread) -> tuple[U16, U8, U8, U8]:
+    ordinals, columns = np.empty(n_chunks, dtype=np.uint16), np.empty((3, n_chunks), dtype=np.uint8)
+    n = _unite_loop(*text, *headings, *title, ordinals, *columns)
+    return ordinals[:n].copy(), columns[0, :n].copy(), columns[1, :n].copy(), columns[2, :n].copy()
+
+
 def _add_impacts(
     totals: I64,
     block_totals: I64,
@@ -142,4 +295,29 @@ def _add_overlaps(
     return bool(_add_overlaps_loop(totals, n_shared, starts, ordinals, weights, reef_ids, query_weights))
 
 
-KERNELS = Kernels(_add_impacts, _add_blocks, _add_overlaps, is_compiled=True)
+def _blend(
+    final: F64,
+    is_found: Bools,
+    signals: tuple[I64, I64, U16],
+    n_shared: U8,
+    best: tuple[float, float, float],
+    weights: tuple[float, float, float],
+) -> None:
+    _blend_loop(final, is_found, *signals, n_shared, *best, *weights)
+
+
+def _keep_neighbours(
+    starts: I64,
+    offset: int,
+    postings: tuple[U16, U8, U32, U32],
+    positions: tuple[U8, U32, U8],
+    bounds: tuple[int, int, int, int],
+) -> int:
+    long = int(np.searchsorted(postings[2], np.uint32(bounds[0])))
+    far = int(np.searchsorted(positions[1], np.uint32(bounds[2])))
+    return int(_keep_neighbours_loop(starts, offset, *postings, *positions, *bounds, long, far))
+
+
+KERNELS = Kernels(
+    _unite, _add_impacts, _add_blocks, _add_overlaps, _blend, _keep_neighbours, is_compiled=True
+)

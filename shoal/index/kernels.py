@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import importlib
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
-from shoal.index.ragged import firsts_of_runs
+from shoal.index.ragged import expand, firsts_of_runs
 
 SHARED_BITS = 8
 """While overlaps are added up, totals keep the number of shared reefs in their lowest bits."""
 SHARED_MASK = (1 << SHARED_BITS) - 1
+
+PLACES_TOGETHER = 16_384
+"""Places whose keys are computed or compared at once: a few arrays of 128 KB."""
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +35,7 @@ U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Factors(NamedTuple):
@@ -67,6 +72,20 @@ class Formula(NamedTuple):
     k1: float
     scale: float
     context_scale: float = 0.0
+
+
+Listed = tuple[U16, U8]
+"""Postings: ordinals of units, ascending, and the frequency in each."""
+Spread = tuple[U16, U8, U32]
+"""Postings whose units have several chunks, and the first chunk of each unit, with the end."""
+
+
+class Unite(Protocol):
+    def __call__(
+        self, n_chunks: int, text: Listed, headings: Spread, title: Spread
+    ) -> tuple[U16, U8, U8, U8]:
+        """Return the chunks of any of the units, ascending, with their frequencies in text, headings and
+        title."""
 
 
 class AddImpacts(Protocol):
@@ -112,6 +131,45 @@ class AddOverlaps(Protocol):
         """
 
 
+class KeepNeighbours(Protocol):
+    def __call__(
+        self,
+        starts: I64,
+        offset: int,
+        postings: tuple[U16, U8, U32, U32],
+        positions: tuple[U8, U32, U8],
+        bounds: tuple[int, int, int, int],
+    ) -> int:
+        """Move to the front of `starts` those that a term follows at a distance, and return their number.
+
+        starts     occurrences, ascending (`shoal.index.segment`)
+        postings   ordinals, frequencies, long places and long frequencies of a field
+        positions  positions, far places and far pages of a field
+        bounds     of the term: first posting, end of the postings, first position, end of the positions
+
+        Return -1 if the frequencies do not match the positions.
+        """
+
+
+class Blend(Protocol):
+    def __call__(
+        self,
+        final: F64,
+        is_found: Bools,
+        signals: tuple[I64, I64, U16],
+        n_shared: U8,
+        best: tuple[float, float, float],
+        weights: tuple[float, float, float],
+    ) -> None:
+        """Write the sum of weight * score / best over the signals, and whether it is above 0 with a score of
+        the first signal or a shared reef."""
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Split n places into slices whose numbers stay in the cache of a processor."""
+    return (slice(start, min(start + PLACES_TOGETHER, n)) for start in range(0, n, PLACES_TOGETHER))
+
+
 def _impacts(frequency: F64, k1: float, scale: float) -> I64:
     weakening = frequency + k1
     frequency *= scale
@@ -119,6 +177,17 @@ def _impacts(frequency: F64, k1: float, scale: float) -> I64:
     np.rint(frequency, out=frequency)
     whole: I64 = np.maximum(frequency, 1.0, out=frequency).astype(np.int64)
     return whole
+
+
+def _unite(n_chunks: int, text: Listed, headings: Spread, title: Spread) -> tuple[U16, U8, U8, U8]:
+    columns = np.zeros((3, n_chunks), dtype=np.uint8)
+    columns[0][text[0]] = text[1]
+    for column, (units, frequencies, starts) in zip(columns[1:], (headings, title), strict=True):
+        firsts = starts[:-1][units].astype(np.int64)
+        counts = starts[1:][units].astype(np.int64) - firsts
+        column[expand(firsts, counts)] = np.repeat(frequencies, counts)
+    ordinals = np.flatnonzero(columns.any(axis=0))
+    return ordinals.astype(np.uint16), columns[0][ordinals], columns[1][ordinals], columns[2][ordinals]
 
 
 def _add_impacts(
@@ -181,14 +250,36 @@ def _add_overlaps(
     return True
 
 
+def _blend(
+    final: F64,
+    is_found: Bools,
+    signals: tuple[I64, I64, U16],
+    n_shared: U8,
+    best: tuple[float, float, float],
+    weights: tuple[float, float, float],
+) -> None:
+    first, second, third = signals
+    for own in blocks(len(final)):
+        sums = weights[0] * (first[own] / best[0])
+        sums += weights[1] * (second[own] / best[1])
+        sums += weights[2] * (third[own] / best[2])
+        final[own] = sums
+        is_found[own] = (sums > 0) & ((first[own] > 0) | (n_shared[own] > 0))
+
+
 class Kernels(NamedTuple):
+    """`keep_neighbours` is None where arrays do it."""
+
+    unite: Unite
     add_impacts: AddImpacts
     add_blocks: AddBlocks
     add_overlaps: AddOverlaps
+    blend: Blend
+    keep_neighbours: KeepNeighbours | None
     is_compiled: bool
 
 
-NUMPY = Kernels(_add_impacts, _add_blocks, _add_overlaps, is_compiled=False)
+NUMPY = Kernels(_unite, _add_impacts, _add_blocks, _add_overlaps, _blend, None, is_compiled=False)
 
 
 class _Active:

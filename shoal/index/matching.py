@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import DamagedIndexError
+from shoal.index import kernels
 from shoal.index.index import Index, Part
-from shoal.index.ragged import expand, firsts_of_runs, joined
+from shoal.index.ragged import firsts_of_runs, joined
 from shoal.index.segment import NO_TERM, POSITION_BITS, Field, Postings, Segment
 
 TEXT, HEADINGS, TITLE = "text", "headings", "title"
@@ -22,6 +24,7 @@ EVERYWHERE = frozenset({TEXT, HEADINGS, TITLE})
 
 _MAX_FREQUENCY = 255
 _NO_BYTES = np.empty(0, dtype=np.uint8)
+_NO_OCCURRENCES = np.empty(0, dtype=np.int64)
 _NO_POSTINGS = Postings(np.empty(0, dtype=np.uint16), _NO_BYTES)
 
 
@@ -124,25 +127,15 @@ def _matches(segment: Segment, stems: Sequence[bytes], fields: frozenset[str]) -
     )
     if not len(headings.ordinals) and not len(title.ordinals):
         return PartMatches(text.ordinals, text.frequencies, _NO_BYTES, _NO_BYTES)
-    n = segment.n_chunks
-    columns = np.zeros((3, n), dtype=np.uint8)
-    columns[0][text.ordinals] = text.frequencies
-    _spread(columns[1], headings, segment.section_starts)
-    _spread(columns[2], title, segment.document_starts)
-    ordinals = np.flatnonzero(columns.any(axis=0))
-    return PartMatches(
-        ordinals.astype(np.uint16),
-        columns[0][ordinals],
-        columns[1][ordinals] if len(headings.ordinals) else _NO_BYTES,
-        columns[2][ordinals] if len(title.ordinals) else _NO_BYTES,
+    ordinals, in_text, in_headings, in_title = kernels.active().unite(
+        segment.n_chunks, text, (*headings, segment.section_starts), (*title, segment.document_starts)
     )
-
-
-def _spread(column: NDArray[np.uint8], postings: Postings, starts: NDArray[np.uint32]) -> None:
-    """Write the frequency in each unit to all chunks of the unit."""
-    firsts = starts[:-1][postings.ordinals].astype(np.int64)
-    counts = starts[1:][postings.ordinals].astype(np.int64) - firsts
-    column[expand(firsts, counts)] = np.repeat(postings.frequencies, counts)
+    return PartMatches(
+        ordinals,
+        in_text,
+        in_headings if len(headings.ordinals) else _NO_BYTES,
+        in_title if len(title.ordinals) else _NO_BYTES,
+    )
 
 
 def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
@@ -156,13 +149,41 @@ def _postings(field: Field, stems: Sequence[bytes]) -> Postings:
 
 def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
     """The units where the terms are side by side, in order."""
+    keep_neighbours = kernels.active().keep_neighbours
+    if keep_neighbours is None:
+        return _counted(_starts_by_arrays(field, numbers))
+    # Where the phrase would start, by its rarest term; the others must be at their distance.
+    sizes = [len(field.postings(number).ordinals) for number in numbers]
+    offsets = sorted(range(len(numbers)), key=lambda offset: sizes[offset])
+    everywhere = np.ones(len(field.lengths), dtype=np.bool_)
+    starts = field.occurrences(numbers[offsets[0]], everywhere) - offsets[0]
+    postings = field.ordinals, field.frequencies, field.long_places, field.long_frequencies
+    positions = field.positions, field.far_places, field.far_pages
+    for offset in offsets[1:]:
+        n_kept = keep_neighbours(starts, offset, postings, positions, field.range_of(numbers[offset]))
+        if n_kept < 0:
+            raise DamagedIndexError("its frequencies do not match its positions")
+        starts = starts[:n_kept]
+    return _counted(starts)
+
+
+def _counted(starts: NDArray[np.int64]) -> Postings:
+    """The units of some occurrences, with their numbers."""
+    units = starts >> POSITION_BITS
+    firsts = firsts_of_runs(units)
+    counts = np.minimum(np.diff(firsts, append=len(units)), _MAX_FREQUENCY)
+    return Postings(units[firsts].astype(np.uint16), counts.astype(np.uint8))
+
+
+def _starts_by_arrays(field: Field, numbers: Sequence[int]) -> NDArray[np.int64]:
+    """The first word of each occurrence of a phrase."""
     among = np.ones(len(field.lengths), dtype=np.bool_)
     for number in set(numbers):
         contains = np.zeros(len(among), dtype=np.bool_)
         contains[field.postings(number).ordinals] = True
         among &= contains
     if not among.any():
-        return _NO_POSTINGS
+        return _NO_OCCURRENCES
     occurrences = {number: field.occurrences(number, among) for number in set(numbers)}
     offsets = sorted(range(len(numbers)), key=lambda i: len(occurrences[numbers[i]]))
     # Where the phrase would start, by its rarest term; the others must be at their distance.
@@ -170,13 +191,10 @@ def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
     for offset in offsets[1:]:
         others = occurrences[numbers[offset]]
         if not len(starts) or not len(others):
-            return _NO_POSTINGS
+            return _NO_OCCURRENCES
         places = np.minimum(np.searchsorted(others, starts + offset), len(others) - 1)
         starts = starts[others[places] == starts + offset]
-    units = starts >> POSITION_BITS
-    firsts = firsts_of_runs(units)
-    counts = np.minimum(np.diff(firsts, append=len(units)), _MAX_FREQUENCY)
-    return Postings(units[firsts].astype(np.uint16), counts.astype(np.uint8))
+    return starts
 
 
 def _count_live(part: Part, matches: PartMatches) -> int:

@@ -138,11 +138,15 @@ class Field:
         )
         return positions
 
+    def range_of(self, number: int) -> tuple[int, int, int, int]:
+        """Return the first posting of a term, the end of its postings, its first position, and their end."""
+        postings = self._range(self.posting_starts, number, len(self.ordinals))
+        return *postings, *self._range(self.position_starts, number, len(self.positions))
+
     def occurrences(self, number: int, among: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the occurrences of a term in the units where `among` is true, ascending, as
         `ordinal << POSITION_BITS | position`. Words at `BEYOND` are left out."""
-        start, end = self._range(self.posting_starts, number, len(self.ordinals))
-        first, stop = self._range(self.position_starts, number, len(self.positions))
+        start, end, first, stop = self.range_of(number)
         counts = self.counts(start, end)
         if int(counts.sum()) != stop - first:
             raise DamagedIndexError("its frequencies do not match its positions")

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.search.request import Fusion, Preset
-
-Normalizer = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 RRF_K = 60
 """The constant of the paper."""
@@ -80,17 +78,29 @@ def choose_weights(
     return chosen._replace(reef=chosen.reef * trust_factor if strength else 0.0).normalized()
 
 
-def normalizer(raw: NDArray[np.int64], fusion: Fusion) -> Normalizer:
-    """Return the function that normalizes raw scores of a signal to 0..1, given those of the whole library;
-    chunks that the signal does not match have 0."""
+class Signal(NamedTuple):
+    """The raw scores of a signal by place.
+
+    best       the raw score that becomes 1 in a blend; 1.0 if there is no match
+    normalize  normalizes some of the raw scores to 0..1; chunks that the signal does not match have 0
+    """
+
+    raw: NDArray[Any]
+    best: float
+    normalize: Callable[[NDArray[Any]], NDArray[np.float64]]
+
+
+def signal(raw: NDArray[np.int64], fusion: Fusion) -> Signal:
+    """Return the signal of these raw scores of the whole library."""
+    best = float(raw.max(initial=0)) or 1.0
     if fusion is Fusion.rrf:
-        return functools.partial(_by_rank, np.sort(raw[raw > 0]))
-    return functools.partial(_of_best, int(raw.max(initial=0)))
+        return Signal(raw, best, functools.partial(_by_rank, np.sort(raw[raw > 0])))
+    return Signal(raw, best, lambda some: some / best)
 
 
 def parts(raw: NDArray[np.int64], fusion: Fusion) -> NDArray[np.float64]:
     """Normalize the raw scores of a signal in the whole library."""
-    return normalizer(raw, fusion)(raw)
+    return signal(raw, fusion).normalize(raw)
 
 
 def blend(
@@ -101,10 +111,6 @@ def blend(
 ) -> NDArray[np.float64]:
     """Return the final scores, 0..1."""
     return weights.lexical * lexical + weights.reef * reef + weights.field_boost * field_boost
-
-
-def _of_best(best: int, raw: NDArray[np.int64]) -> NDArray[np.float64]:
-    return raw / best if best else np.zeros(len(raw))
 
 
 def _by_rank(in_order: NDArray[np.int64], raw: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.index import Index
+from shoal.index.kernels import blocks
 
 FIRST_DEPTH = 200
 """Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
@@ -17,10 +17,8 @@ DEPTH_FACTOR = 16
 """Growth of the depth per round when a round yields too few results."""
 
 
-PLACES_TOGETHER = 16_384
-"""Places whose keys are computed or compared at once: a multiple of RUN, and a few times 128 KB."""
 RUN = 256
-"""Neighbouring places of which only the best is compared at first."""
+"""Neighbouring places of which only the best is compared at first; divides `PLACES_TOGETHER`."""
 Keys = NDArray[Any]
 
 
@@ -108,11 +106,6 @@ def _best_of_runs(keys: Keys, is_eligible: NDArray[np.bool_] | None) -> Keys:
     n_whole = len(keys) // RUN
     best = keys[: n_whole * RUN].reshape(-1, RUN).max(axis=1)
     return best if n_whole * RUN == len(keys) else np.append(best, keys[n_whole * RUN :].max())
-
-
-def blocks(n: int) -> Iterator[slice]:
-    """Split n places into slices that fit into the cache of a processor."""
-    return (slice(start, min(start + PLACES_TOGETHER, n)) for start in range(0, n, PLACES_TOGETHER))
 
 
 def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:

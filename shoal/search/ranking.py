@@ -6,20 +6,20 @@ change no score.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.index import kernels
 from shoal.models import SearchMode
 from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
-from shoal.search.fusion import Weights, blend, normalizer
+from shoal.search.fusion import Signal, Weights, blend, signal
 from shoal.search.lexical_ranking import UNIT, score_chunks
 from shoal.search.library_index import LibraryIndex
-from shoal.search.ordering import Order, blocks
+from shoal.search.ordering import Order
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.reef_ranking import UNIT as OVERLAP_UNIT
 from shoal.search.reef_ranking import other_data, overlaps
@@ -48,17 +48,6 @@ class Ranked:
     lexical_raw: float
     reef_raw: float
     n_shared: int
-
-
-class Signal(NamedTuple):
-    """The raw scores of a signal by place, and the function that normalizes some of them to 0..1."""
-
-    raw: NDArray[Any]
-    normalize: Callable[[NDArray[Any]], Doubles]
-
-    def at(self, places: slice) -> Doubles:
-        """Return the normalized scores of some places."""
-        return self.normalize(self.raw[places])
 
 
 class Signals(NamedTuple):
@@ -135,18 +124,19 @@ class Ranking:
         return bool(self.lexical_raw[place] > 0 or self.n_shared[place] > 0 or self.order.keys[place] > 0)
 
     def _ranked(self, place: int) -> Ranked:
-        here = slice(place, place + 1)
-        index, place_array = self.library.index, np.array([place])
+        here = np.array([place])
+        index = self.library.index
+        lexical, reef, field_boost = (each.normalize(each.raw[here])[0] for each in self.signals)
         lexical_raw = int(self.lexical_raw[place]) / UNIT
         reef_raw = int(self.reef_raw[place]) / OVERLAP_UNIT
         score = {SearchMode.lexical: lexical_raw, SearchMode.reef: reef_raw}
         return Ranked(
-            int(index.chunk_ids(place_array)[0]),
-            int(index.document_ids(place_array)[0]),
+            int(index.chunk_ids(here)[0]),
+            int(index.document_ids(here)[0]),
             score[self.mode] if self.mode in score else float(self.order.keys[place]),
-            float(self.signals.lexical.at(here)[0]),
-            float(self.signals.reef.at(here)[0]),
-            float(self.signals.field_boost.at(here)[0]),
+            float(lexical),
+            float(reef),
+            float(field_boost),
             lexical_raw,
             reef_raw,
             int(self.n_shared[place]),
@@ -178,13 +168,13 @@ def rank(
         lexical_raw = (
             score_chunks(library, analyzed_query.parsed, analyzed_query.matches) if scores is None else scores
         )
-    counts, n_terms = np.zeros(n, dtype=np.uint16), max(len(analyzed_query.matches), 1)
+    counts, n_terms = np.zeros(n, dtype=np.uint16), float(max(len(analyzed_query.matches), 1))
     if mode is SearchMode.hybrid and weights.field_boost:
         counts = field_counts(snapshot, library, analyzed_query.matches)
     signals = Signals(
-        Signal(lexical_raw, normalizer(lexical_raw, fusion)),
-        Signal(reef_raw, normalizer(reef_raw, fusion)),
-        Signal(counts, lambda raw: raw / n_terms),
+        signal(lexical_raw, fusion),
+        signal(reef_raw, fusion),
+        Signal(counts, n_terms, lambda some: some / n_terms),
     )
     keys: NDArray[Any]
     if mode is SearchMode.lexical:
@@ -192,7 +182,7 @@ def rank(
     elif mode is SearchMode.reef:
         keys, is_found = reef_raw, n_shared > 0
     else:
-        keys, is_found = _blended(signals, n_shared, weights)
+        keys, is_found = _blended(signals, n_shared, weights, fusion)
     is_result = is_found
     if compiled_filters:
         is_result = is_found & compiled_filters.met_by(snapshot, library, analyzed_query.matches)
@@ -201,13 +191,16 @@ def rank(
 
 
 def _blended(
-    signals: Signals, n_shared: NDArray[np.uint8], weights: Weights
+    signals: Signals, n_shared: NDArray[np.uint8], weights: Weights, fusion: Fusion
 ) -> tuple[Doubles, NDArray[np.bool_]]:
     """(final scores, whether each chunk is found). A field boost alone makes no result."""
+    lexical, reef, field_boost = signals
+    if fusion is Fusion.rrf:
+        by_words, by_reefs, by_fields = (each.normalize(each.raw) for each in signals)
+        final = blend(by_words, by_reefs, by_fields, weights)
+        return final, (final > 0) & ((lexical.raw > 0) | (n_shared > 0))
     final, is_found = np.empty(len(n_shared)), np.empty(len(n_shared), dtype=np.bool_)
-    # Piece by piece, so that the numbers on the way stay in the cache of the processor.
-    for own in blocks(len(final)):
-        lexical, reef, field_boost = (signal.at(own) for signal in signals)
-        final[own] = blend(lexical, reef, field_boost, weights)
-        is_found[own] = (final[own] > 0) & ((signals.lexical.raw[own] > 0) | (n_shared[own] > 0))
+    raw = lexical.raw, reef.raw, field_boost.raw
+    best = lexical.best, reef.best, field_boost.best
+    kernels.active().blend(final, is_found, raw, n_shared, best, weights)
     return final, is_found

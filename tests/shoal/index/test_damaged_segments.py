@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex
+from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex, kernels_of
 
 from shoal.errors import DamagedIndexError
 from shoal.index import kernels
@@ -51,13 +51,14 @@ def test_a_cut_segment_is_refused(n_kept: int) -> None:
         Segment(SMALL[:n_kept])
 
 
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 @given(st.integers(0, len(SMALL) - 1), st.integers(1, 255))
 @settings(deadline=None)
-def test_a_changed_byte_is_found_or_harmless(place: int, change: int) -> None:
+def test_a_changed_byte_is_found_or_harmless(kernel: str, place: int, change: int) -> None:
     damaged = bytearray(SMALL)
     damaged[place] ^= change
     # Without `verify`, damage may go unnoticed or look like a document that is in two segments.
-    with contextlib.suppress(DamagedIndexError, ValueError):
+    with contextlib.suppress(DamagedIndexError, ValueError), kernels_of(kernel):
         use(bytes(damaged))
     try:
         Segment(bytes(damaged), verify=True)
@@ -111,8 +112,9 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_have_the_scores_of_the_model(name: str) -> None:
+def test_hostile_texts_have_the_scores_of_the_model(name: str, kernel: str) -> None:
     hostile = HOSTILE[name]
     data = built(hostile, document("the bee", document_id=2))
     assert len(data) < 8 * (len(hostile.title) + sum(len(chunk.text) for chunk in hostile.chunks)) + 10_000
@@ -121,7 +123,8 @@ def test_hostile_texts_have_the_scores_of_the_model(name: str) -> None:
     assert file.getvalue() == data
     index, model = Index([(Segment(data), [])]), ModelIndex([hostile, document("the bee", document_id=2)])
     for term in (IndexTerm(("bee",)), IndexTerm(("w1",)), IndexTerm(("a",))):
-        totals = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
+        with kernels_of(kernel):
+            totals = scores(index, [WeightedTerm(*find(index, [term]))], Bm25())
         assert {
             int(chunk_id): int(score)
             for chunk_id, score in zip(index.parts[0].segment.chunk_ids, totals, strict=True)
@@ -129,12 +132,15 @@ def test_hostile_texts_have_the_scores_of_the_model(name: str) -> None:
         } == model.impacts(term, 1.0, Bm25())
 
 
-def test_phrases_are_found_as_far_as_positions_go() -> None:
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
+def test_phrases_are_found_as_far_as_positions_go(kernel: str) -> None:
     text = "bee " * 65_000 + "the sea " + "bee " * 10_000 + "the plant"
     index = Index([(Segment(built(document(text))), [])])
     plant = TERMS.of_text("plant")[0]
-    sea, beyond = find(index, [IndexTerm(("the", "sea")), IndexTerm(("the", plant))])
-    assert (sea.n_chunks, beyond.n_chunks) == (1, 0)
+    with kernels_of(kernel):
+        sea, beyond = find(index, [IndexTerm(("the", "sea")), IndexTerm(("the", plant))])
+        bees, over = find(index, [IndexTerm(("bee", "the")), IndexTerm(("bee", "sea"))])
+    assert (sea.n_chunks, beyond.n_chunks, bees.n_chunks, over.n_chunks) == (1, 0, 1, 0)
     assert find(index, [IndexTerm((plant,))])[0].n_chunks == 1
 
 

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex
+from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex, kernels_of
 
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
@@ -60,10 +60,8 @@ def built(documents: Sequence[ModelDocument]) -> bytes:
 
 @pytest.fixture(params=["numpy", "compiled"])
 def kernel(request: pytest.FixtureRequest):
-    if request.param == "compiled" and not kernels.use_compiled():
-        pytest.skip("numba is not installed")
-    yield
-    kernels.use_numpy()
+    with kernels_of(request.param):
+        yield
 
 
 @given(st.data(), libraries())
@@ -127,14 +125,17 @@ class TestSearch:
             assert shared[chunk_id] == len(expected.get(chunk_id, {}))
 
 
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 @given(st.data(), libraries(), st.lists(index_terms, max_size=3))
 @settings(deadline=None, max_examples=50)
 def test_masks_are_those_of_the_model(
-    data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
+    kernel: str, data: st.DataObject, documents: list[ModelDocument], terms: list[IndexTerm]
 ) -> None:
     index, model = draw_index(data, documents)
     matches = [set(model.frequencies(term)) for term in terms]
-    for term, match, expected in zip(terms, find(index, terms), matches, strict=True):
+    with kernels_of(kernel):
+        all_found = find(index, terms)
+    for term, match, expected in zip(terms, all_found, matches, strict=True):
         assert chunks_in(index, match.mask()) == expected
         places = index.places_of([*model.fields, -5])
         assert set(index.chunk_ids(places[match.are_in(places)]).tolist()) == expected
@@ -177,6 +178,34 @@ def test_chunks_and_documents_are_found(data: st.DataObject, documents: list[Mod
         assert chunks_in(index, index.of_documents([document.document_id])) == set(
             chunk_ids if is_live else []
         )
+
+
+signals = st.lists(
+    st.tuples(st.integers(0, 10**12), st.integers(0, 10**14), st.integers(0, 9), st.integers(0, 40)),
+    max_size=20,
+)
+
+
+@given(signals, st.tuples(*[st.floats(0, 1)] * 3))
+@settings(deadline=None, max_examples=50)
+def test_blends_have_the_same_bits_with_all_kernels(
+    rows: list[tuple[int, ...]], weights: tuple[float, float, float]
+) -> None:
+    first, second, third, shared = np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy()
+    raw, n_shared = (first, second, third.astype(np.uint16)), shared.astype(np.uint8)
+    best = tuple(float(column.max(initial=1)) for column in raw)
+    sums = [
+        [weight * (int(score) / top) for weight, score, top in zip(weights, row, best, strict=True)]
+        for row in zip(*raw, strict=True)
+    ]
+    for name in ("numpy", "compiled"):
+        final, is_found = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
+        with kernels_of(name):
+            kernels.active().blend(final, is_found, raw, n_shared, best, weights)
+        assert final.tolist() == [a + b + c for a, b, c in sums]
+        assert is_found.tolist() == [
+            score > 0 and (row[0] > 0 or row[3] > 0) for score, row in zip(final, rows, strict=True)
+        ]
 
 
 def draw_index(data: st.DataObject, documents: list[ModelDocument]) -> tuple[Index, ModelIndex]:
