@@ -43,6 +43,7 @@ from shoal.search.highlights import read_words
 from shoal.search.query_analysis import analyze_query
 from shoal.search.relevance import LIKELY, Evidence, find_evidence, relevance
 from shoal.search.request import make_request
+from shoal.storage.chunk_queries import profiles_of
 
 Doubles = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -153,9 +154,8 @@ def first_results(library: JudgedLibrary, query: str) -> list[tuple[str, Evidenc
     with engine.database.snapshot() as snapshot:
         request = make_request(query, settings=engine.settings)
         analyzed_query = analyze_query(snapshot, library.index, engine.scorer, engine.settings, request)
-        evidence = find_evidence(
-            snapshot, analyzed_query, ids, coverage, texts, heads, engine.scorer.data_checksum
-        )
+        stored = profiles_of(snapshot, ids).scored_with(engine.scorer.data_checksum)
+        evidence = find_evidence(stored, analyzed_query, ids, coverage, texts, heads)
     for result, each in zip(results, evidence, strict=True):
         assert result.relevance == relevance(each)
     return [

@@ -19,10 +19,11 @@ from typing import Any
 from shoal import Engine
 from shoal.models import SearchFilters
 from shoal.search import field_boost, lexical_ranking, reef_ranking, results
-from shoal.search.filters import compile_filters
+from shoal.search.filters import CompiledFilters, compile_filters
 from shoal.search.library_index import IndexCache
 from shoal.search.query_analysis import analyze_query
 from shoal.search.request import make_request
+from shoal.search.searching import rank_for
 from shoal.storage.database import Database, Snapshot, listed
 
 QUERY = "how do bees and other insects find their way home"
@@ -75,8 +76,9 @@ def main() -> int:
             matches = lexical_ranking.find_matches(library, parsed.terms)
             scores = lexical_ranking.score_chunks(library, parsed, matches)
             best = library.index.chunk_ids(scores.argsort()[:-11:-1]).tolist()
-            ids, listed_ids = listed("id", best)
-            cited = {**listed_ids, "data_checksum": engine.scorer.data_checksum}
+            ids, cited = listed("id", best)
+            ranking = rank_for(snapshot, library, query, CompiledFilters({}, {}), request)
+            ranked = ranking.first(request.top_k, request.max_per_document)
             tagged = compile_filters(SearchFilters(tags=("book",)), engine.scorer, label_threshold=0.5)
             steps: dict[str, Callable[[], object]] = {
                 "opening the index": lambda: open_index(engine.database),
@@ -84,15 +86,20 @@ def main() -> int:
                 "scoring every match by words": lambda: lexical_ranking.score_chunks(
                     library, parsed, matches
                 ),
+                "analyzing the query, with feedback": lambda: analyze_query(
+                    snapshot, library, engine.scorer, engine.settings, request
+                ),
                 "every overlap of reefs": lambda: reef_ranking.overlaps(library, query.reefs),
                 "words in title, headings and tags": lambda: field_boost.field_boosts(
                     snapshot, library, matches
                 ),
+                "ten results": lambda: results.build_results(
+                    snapshot, library, ranked, query, request, engine.scorer, engine.settings.label_threshold
+                ),
             }
             statements: dict[str, tuple[str, Mapping[str, Any]]] = {
                 "a filter": (f"SELECT group_concat(id) FROM ({tagged.eligible})", tagged.parameters),
-                "ten citations": (results.CITE.format(ids=ids), cited),
-                "their profiles": (results.PROFILES.format(ids=ids), cited),
+                "ten citations, with profiles": (results.CITE.format(ids=ids), cited),
             }
             report = {
                 "chunks": library.n_chunks,

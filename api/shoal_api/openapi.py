@@ -150,12 +150,13 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
 
     def body(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
         """Pass the loaded JSON body to the view as its next argument."""
-        decorator: Callable[[View], View] = self.arguments(schema, location="json", **options)
+        # An instance, because webargs would build one of a class for every request.
+        decorator: Callable[[View], View] = self.arguments(schema(), location="json", **options)
         return decorator
 
     def parameters(self, schema: type[ma.Schema], **options: Any) -> Callable[[View], View]:
         """Pass the loaded query string to the view as its next argument."""
-        decorator: Callable[[View], View] = self.arguments(schema, location="query", **options)
+        decorator: Callable[[View], View] = self.arguments(schema(), location="query", **options)
         return decorator
 
     def responds(self, status: int, schema: ResponseSchema = None, **options: Any) -> Callable[[View], View]:

@@ -13,7 +13,7 @@ from shoal_api.paths import API
 from shoal_api.schemas.examples import SEARCH_EXAMPLES
 from shoal_api.schemas.explain import ExplainSchema, ExplanationSchema
 from shoal_api.schemas.filters import address_filters
-from shoal_api.schemas.search import SearchQuerySchema, SearchResponseSchema, SearchSchema
+from shoal_api.schemas.search import RESULT, SearchQuerySchema, SearchResponseSchema, SearchSchema
 from shoal_api.trace import trace_id
 
 blueprint = Blueprint("search", __name__, url_prefix=API, description="Ranked, cited, explained results")
@@ -71,7 +71,7 @@ def _represent(response: SearchResponse, options: dict[str, Any]) -> dict[str, A
 
 def _result(result: SearchResult, options: dict[str, Any]) -> dict[str, Any]:
     """Return a result with its requested optional fields only."""
-    values = {name: getattr(result, name) for name in result.__slots__}
+    values: dict[str, Any] = RESULT.members(result)
     if not options["include_scores"]:
         del values["shared_reefs"], values["matched_terms"]
     if not options["context"]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagoon.plurals import singular
-from lagoon.tokens import TokenStream, tokenise, without_clitic
+from lagoon.tokens import TokenStream, token_list, without_clitic
 from shoal.scorer import Scorer, can_learn
 from shoal.storage import vocabulary_queries
 from shoal.storage.database import Database, Snapshot
@@ -82,7 +82,8 @@ class Vocabularies:
             kept = self._words(number, snapshot)
             kept.n_texts += 1
             if kept.scorer is None and kept.n_texts <= MAX_LOOKED_UP_TEXTS:
-                possible = set().union(*map(_possible_words, texts))
+                tokens = ([stream.forms[i] for i in stream.ids.tolist()] for stream in texts)
+                possible = set().union(*map(_possible_words, tokens))
                 return self._with(kept.words[word] for word in sorted(possible & kept.words.keys()))
         return self.at(number)
 
@@ -123,7 +124,8 @@ def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
     newest = vocabulary_queries.newest(snapshot)
     if newest.data_checksum != scorer.data_checksum:
         return scorer
-    entries = vocabulary_queries.find_words(snapshot, sorted(_possible_words(tokenise(text))), newest.number)
+    possible = _possible_words(token_list(text))
+    entries = vocabulary_queries.find_words(snapshot, sorted(possible), newest.number)
     words = [(entry.word_id, entry.learned) for entry in entries if entry.learned is not None]
     if not words:
         return scorer
@@ -132,17 +134,14 @@ def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
     return with_vocabulary(scorer, words)
 
 
-def _possible_words(stream: TokenStream) -> set[str]:
-    """Every form under which a word or compound of a text may have been learned."""
-    spelt = [_spellings(form) for form in stream.forms]
-    tokens = [stream.forms[i] for i in stream.ids.tolist()]
-    ends = [spelt[i] for i in stream.ids.tolist()]
+def _possible_words(tokens: Sequence[str]) -> set[str]:
+    """Every form under which a word or compound of a text, given by its tokens, may have been learned."""
+    spellings = {form: _spellings(form) for form in set(tokens)}
     possible: set[str] = set()
-    for i, end in enumerate(ends):
-        for length in range(LONGEST_COMPOUND):
-            if length <= i:
-                before = tokens[i - length : i]
-                possible.update(" ".join([*before, last]) for last in end)
+    for i, token in enumerate(tokens):
+        for length in range(min(LONGEST_COMPOUND, i + 1)):
+            before = tokens[i - length : i]
+            possible.update(" ".join([*before, last]) for last in spellings[token])
     return possible
 
 

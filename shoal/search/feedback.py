@@ -25,6 +25,7 @@ from shoal.search.query_language import ParsedQuery
 from shoal.search.reef_ranking import other_data
 from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Snapshot, listed
+from shoal.storage.reef_names import reefs_by_data
 
 N_FEEDBACK_CHUNKS = 3
 """nDCG@10 by reefs, mean of four collections: 0.53 with 2 or 3, 0.51 with 5, 0.50 with 10
@@ -80,12 +81,15 @@ def apply_feedback(
     shares = choose(library.index.chunk_ids(best), scores[best])
     ids, parameters = listed("id", shares)
     profile: dict[int, float] = {}
-    names: dict[int, str] = {}
     stored = profiles_of(snapshot, list(shares))
     columns = stored.profiles.chunks, stored.profiles.reef_ids, stored.profiles.weights
     for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
         profile[reef_id] = profile.get(reef_id, 0.0) + shares[stored.chunk_ids[place]] * weight
-        names[reef_id] = stored.reefs[place][reef_id].reef_name
+    # All of them were scored with the same data.
+    checksum = stored.data_checksums[0]
+    unnamed = profile.keys() - {reef.reef_id for reef in own}
+    reefs = reefs_by_data(snapshot, [checksum], unnamed)[checksum]
+    names = {reef_id: reefs[reef_id].reef_name for reef_id in unnamed}
     feedback_chunks = tuple(
         FeedbackChunk(row["id"], row["document_id"], row["title"], round(shares[row["id"]], 6))
         for row in snapshot.rows(DOCUMENTS.format(ids=ids), parameters)
@@ -107,9 +111,10 @@ def choose(
 
     Returns their shares by chunk id, adding up to 1.
     """
-    n = min(n, len(scores))
-    threshold = max(1, int(np.partition(scores, len(scores) - n)[len(scores) - n]))
-    places = np.flatnonzero(scores >= threshold)
+    places = np.flatnonzero(scores > 0)
+    if len(places) > n:
+        found = scores[places]
+        places = places[found >= np.partition(found, len(found) - n)[len(found) - n]]
     places = places[np.lexsort((chunk_ids[places], -scores[places]))][:MAX_TIED]
     weights = (scores[places] / scores[places[0]]) ** steepness
     return dict(zip(chunk_ids[places].tolist(), (weights / weights.sum()).tolist(), strict=True))
@@ -131,12 +136,11 @@ def adapt(
     scale = share * _length(z.values()) / length if length else 0.0
     for reef_id, weight in feedback.items():
         z[reef_id] = z.get(reef_id, 0.0) + scale * weight
-    rounded = (
-        QueryReef(reef_id, all_names[reef_id], round(value, 6), own_z.get(reef_id, 0.0))
-        for reef_id, value in z.items()
-    )
+    rounded = [(-round(value, 6), reef_id) for reef_id, value in z.items()]
+    strongest = sorted(pair for pair in rounded if pair[0] < 0)[:max_reefs]
     return tuple(
-        sorted((r for r in rounded if r.z_score > 0), key=lambda r: (-r.z_score, r.reef_id))[:max_reefs]
+        QueryReef(reef_id, all_names[reef_id], -negative, own_z.get(reef_id, 0.0))
+        for negative, reef_id in strongest
     )
 
 

@@ -3,8 +3,9 @@ span."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lagoon.tokens import STOP_WORDS
@@ -16,7 +17,7 @@ Spans = tuple[tuple[int, int], ...]
 """Starts and ends in code points, end exclusive, in order, not overlapping."""
 
 # Words as in the index: runs of letters and digits with the accents on them.
-_WORD = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f])*")
+_WORD = re.compile("([^\\W_](?:[^\\W_]|[\u0300-\u036f])*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +44,29 @@ def make_highlighter(parsed: ParsedQuery, mode: SearchMode) -> Highlighter:
 class Words:
     """The words of texts.
 
-    `in_texts`: the words of each text in order, as written; `forms`: each word without case and diacritics;
-    `stems`: the stem of each form in the index.
+    pieces  each text in pieces that make it up: what is before its first word, this word, what is between it
+            and the next, and so on
+    stems   the stem in the index of each word, as written
     """
 
-    in_texts: list[list[str]]
-    forms: dict[str, str]
+    pieces: list[list[str]]
     stems: dict[str, str]
+
+    def in_order(self, text: int) -> list[str]:
+        """Return the words of one of the texts."""
+        return self.pieces[text][1::2]
+
+    def with_stems(self, stems: Collection[str]) -> dict[str, str]:
+        """Return the words with one of these stems, each with its stem."""
+        wanted = frozenset(stems)
+        return {word: stem for word, stem in self.stems.items() if stem in wanted}
 
 
 def read_words(texts: Sequence[str]) -> Words:
     """Return the words of the texts."""
-    in_texts = [_WORD.findall(text) for text in texts]
-    forms = {form: folded(form) for form in set().union(*in_texts)}
-    distinct = list(set(forms.values()))
-    return Words(in_texts, forms, dict(zip(distinct, stems_of(distinct), strict=True)))
+    pieces = [_WORD.split(text) for text in texts]
+    distinct = list(set().union(*(in_text[1::2] for in_text in pieces)))
+    return Words(pieces, dict(zip(distinct, stems_of(distinct), strict=True)))
 
 
 def find_highlights(
@@ -65,21 +74,20 @@ def find_highlights(
 ) -> list[Spans]:
     """Return the highlighted spans of each text; `words_of_texts` are its words, if already read."""
     read = words_of_texts or read_words(texts)
-    in_texts, forms = read.in_texts, read.forms
     words_of_query = highlighter.words.union(*highlighter.phrases)
+    forms = {word: folded(word) for word in read.with_stems(stems_of(words_of_query))}
     inflections = find_inflections(words_of_query, set(forms.values()))
-    same = {form: inflections[word] for form, word in forms.items() if word in inflections}
-    highlighted = {form for form, words in same.items() if words & highlighter.words}
+    same = {word: inflections[form] for word, form in forms.items() if form in inflections}
+    highlighted = {word for word, words in same.items() if words & highlighter.words}
     highlights = []
-    for text, words in zip(texts, in_texts, strict=True):
-        in_order = [same.get(form, frozenset()) for form in words] if highlighter.phrases else []
-        phrases = _find_phrases(in_order, highlighter.phrases)
-        spans = []
-        if phrases or not highlighted.isdisjoint(words):
-            places = [match.span() for match in _WORD.finditer(text)]
-            spans = [place for place, form in zip(places, words, strict=True) if form in highlighted]
-            spans += [(places[first][0], places[last][1]) for first, last in phrases]
-        highlights.append(_merge_spans(spans))
+    for text, pieces in enumerate(read.pieces):
+        words = read.in_order(text)
+        in_order = [same.get(word, frozenset()) for word in words] if highlighter.phrases else []
+        spans = [(i, i) for i, word in enumerate(words) if word in highlighted]
+        spans += _find_phrases(in_order, highlighter.phrases)
+        # Words are every second piece.
+        bounds = list(itertools.accumulate(map(len, pieces))) if spans else []
+        highlights.append(_merge_spans((bounds[2 * first], bounds[2 * last + 1]) for first, last in spans))
     return highlights
 
 

@@ -48,12 +48,20 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_TOKEN = re.compile(r"[^\W_]+")
+# Text without combining marks and invisible characters, which may be inside a token.
+_WITHOUT_MARKS = re.compile("[\x00-\xac\xae-\u02af\u2000-\u200b\u200e-\u205f\u20a0-\u20cf]*")
 _PART_OF_TOKEN = re.compile("[^'’ʼ.]+")
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
 
 TERMS = Terms()
 """The terms of this process; their cache is worth sharing."""
+
+MAX_STEMS = 50_000
+"""Tokens as written whose stems are kept, in 8 MB: those of several hundred searches."""
+MAX_KEPT_CHARS = 40
+"""Stems of longer tokens are not kept."""
+_STEMS: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +210,24 @@ def _first_words(terms: Sequence[Term], max_words: int) -> tuple[Term, ...]:
 
 def stems_of(tokens: Iterable[str]) -> tuple[str, ...]:
     """Return the stem of each token as the index has it: without case, diacritics and inflection."""
-    return tuple(next(iter(terms), "") for terms in TERMS.of_forms([folded(token) for token in tokens]))
+    tokens = list(tokens)
+    stems = list(map(_STEMS.get, tokens))
+    if None in stems:
+        missing = [token for token, stem in zip(tokens, stems, strict=True) if stem is None]
+        found = _find_stems(missing)
+        stems = [found[token] if stem is None else stem for token, stem in zip(tokens, stems, strict=True)]
+    return tuple(stems)  # type: ignore[arg-type]
+
+
+def _find_stems(tokens: Sequence[str]) -> dict[str, str]:
+    terms = TERMS.of_forms([folded(token) for token in tokens])
+    stems = {token: next(iter(found), "") for token, found in zip(tokens, terms, strict=True)}
+    kept = {token: stem for token, stem in stems.items() if len(token) <= MAX_KEPT_CHARS}
+    if len(_STEMS) + len(kept) > MAX_STEMS:
+        _STEMS.clear()
+    if len(kept) <= MAX_STEMS:
+        _STEMS.update(kept)
+    return stems
 
 
 def tokens_of(text: str) -> list[str]:
@@ -210,8 +235,8 @@ def tokens_of(text: str) -> list[str]:
 
     They are the tokens of the index (`shoal.index.terms`).
     """
-    if text.isascii():
-        return _ASCII_TOKEN.findall(text)
+    if _WITHOUT_MARKS.fullmatch(text):
+        return _TOKEN.findall(text)
     stream = tokenise(text)
     spans = zip(stream.starts.tolist(), stream.ends.tolist(), strict=True)
     return [part for start, end in spans for part in _PART_OF_TOKEN.findall(text[start:end])]

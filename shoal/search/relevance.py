@@ -16,14 +16,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from shoal.models import QueryReef, RelevancePart
 from shoal.search.highlights import Words
 from shoal.search.matched_terms import format_term
 from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.query_language import Term, stems_of
 from shoal.search.query_profile import join_words
-from shoal.storage.database import Snapshot, listed
-from shoal.storage.profiles import MILLIONTHS, Profiles
+from shoal.storage.chunk_queries import StoredProfiles
+from shoal.storage.profiles import MAX_REEFS, MILLIONTHS
 
 CLOSE = 3
 """Two terms are close if their places differ by at most this many words."""
@@ -31,11 +33,6 @@ LIKELY = 0.25
 """Relevance that some result of the first page must reach, or the search gets a warning. 91 % of the queries
 with an answer in the library have such a result, and 15 % of the others; no threshold separates them better
 (`benchmarks/relevance.py`)."""
-
-# Chunks of other lagoon data are left out: their reefs cannot be compared with the query's.
-PROFILES = """
-    SELECT c.id, c.profile FROM chunks c WHERE c.id IN ({ids}) AND +c.data_checksum = :data_checksum
-"""
 
 
 class Coefficients(NamedTuple):
@@ -102,17 +99,20 @@ def describe(evidence: Evidence, missing: Sequence[Term]) -> tuple[RelevancePart
 
 
 def find_evidence(
-    snapshot: Snapshot,
+    stored: StoredProfiles,
     analyzed_query: AnalyzedQuery,
     chunk_ids: Sequence[int],
     coverage: Mapping[int, float],
     texts: Words,
     heads: Words,
-    data_checksum: str,
 ) -> list[Evidence]:
-    """Return the evidence for each chunk. `coverage` is its term coverage; `texts` and `heads` are the words
-    of the texts, and of the titles with their headings."""
-    similarity = _reef_similarity(snapshot, analyzed_query.profile.reefs, chunk_ids, data_checksum)
+    """Return the evidence for each chunk.
+
+    `stored` are the profiles by the same data as the query's; other chunks have a similarity of 0.
+    `coverage` is the term coverage of each chunk; `texts` and `heads` are the words of the texts, and of the
+    titles with their headings.
+    """
+    similarity = _reef_similarity(analyzed_query.profile.reefs, chunk_ids, stored)
     statistics = analyzed_query.term_statistics
     if not statistics.counts:
         return [Evidence(None, None, similarity.get(chunk_id)) for chunk_id in chunk_ids]
@@ -122,18 +122,16 @@ def find_evidence(
         (first, second, statistics.weights[terms[i]] + statistics.weights[terms[i + 1]])
         for i, (first, second) in enumerate(itertools.pairwise(stems))
     ]
-    stem_of_form = {**_forms_of(frozenset(stems), heads), **_forms_of(frozenset(stems), texts)}
-    places = [
-        _places(stem_of_form, itertools.chain(heads.in_texts[i], texts.in_texts[i]))
-        for i in range(len(chunk_ids))
-    ]
+    if not pairs:
+        return [Evidence(coverage[each], coverage[each], similarity.get(each)) for each in chunk_ids]
+    stem_of = heads.with_stems(stems) | texts.with_stems(stems)
     return [
         Evidence(
             coverage[chunk_id],
-            round(_close_share(pairs, each), 6) if pairs else coverage[chunk_id],
+            round(_close_share(pairs, _places(stem_of, heads.in_order(i) + texts.in_order(i))), 6),
             similarity.get(chunk_id),
         )
-        for chunk_id, each in zip(chunk_ids, places, strict=True)
+        for i, chunk_id in enumerate(chunk_ids)
     ]
 
 
@@ -151,36 +149,29 @@ def _contributions(coefficients: Coefficients, evidence: Evidence) -> list[float
 
 
 def _reef_similarity(
-    snapshot: Snapshot, reefs: Sequence[QueryReef], chunk_ids: Sequence[int], data_checksum: str
+    reefs: Sequence[QueryReef], chunk_ids: Sequence[int], stored: StoredProfiles
 ) -> dict[int, float]:
     """The cosine of the profile of each chunk and that of the query's words; empty for a query without
     reefs."""
     if not reefs:
         return {}
-    query_z = {reef.reef_id: reef.z_score for reef in reefs}
-    length = math.hypot(*query_z.values())
-    ids, parameters = listed("id", chunk_ids)
-    products: dict[int, list[float]] = {chunk_id: [] for chunk_id in chunk_ids}
-    rows = snapshot.rows(PROFILES.format(ids=ids), {**parameters, "data_checksum": data_checksum})
-    profiles = Profiles.of([row["profile"] for row in rows])
-    columns = profiles.chunks, profiles.reef_ids, profiles.weights
-    for place, reef_id, weight in zip(*(column.tolist() for column in columns), strict=True):
-        if reef_id in query_z:
-            products[rows[place]["id"]].append(weight / MILLIONTHS * query_z[reef_id])
-    return {chunk_id: round(min(math.fsum(each) / length, 1.0), 6) for chunk_id, each in products.items()}
+    length = math.hypot(*(reef.z_score for reef in reefs))
+    query_z = np.zeros(MAX_REEFS)
+    query_z[[reef.reef_id for reef in reefs]] = [reef.z_score for reef in reefs]
+    profiles = stored.profiles
+    products = (profiles.weights / MILLIONTHS * query_z[profiles.reef_ids]).tolist()
+    similarity = dict.fromkeys(chunk_ids, 0.0)
+    bounds = itertools.pairwise(profiles.bounds.tolist())
+    for chunk_id, (start, end) in zip(stored.chunk_ids, bounds, strict=True):
+        similarity[chunk_id] = round(min(math.fsum(products[start:end]) / length, 1.0), 6)
+    return similarity
 
 
-def _forms_of(query_stems: frozenset[str], words: Words) -> dict[str, str]:
-    """The forms with one of the stems, each with its stem."""
-    wanted = {folded: stem for folded, stem in words.stems.items() if stem in query_stems}
-    return {form: wanted[folded] for form, folded in words.forms.items() if folded in wanted}
-
-
-def _places(stem_of_form: Mapping[str, str], words: Iterable[str]) -> dict[str, list[int]]:
-    """The places of each stem in a text."""
+def _places(stem_of: Mapping[str, str], words: Iterable[str]) -> dict[str, list[int]]:
+    """The places of each stem in a text; `stem_of` has the words with a stem of the query."""
     places = dict[str, list[int]]()
-    for place, form in [pair for pair in enumerate(words) if pair[1] in stem_of_form]:
-        places.setdefault(stem_of_form[form], []).append(place)
+    for place, word in [pair for pair in enumerate(words) if pair[1] in stem_of]:
+        places.setdefault(stem_of[word], []).append(place)
     return places
 
 

@@ -21,23 +21,20 @@ from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.relevance import Evidence, find_evidence, relevance
 from shoal.search.request import SearchRequest
-from shoal.storage.chunk_queries import get_neighbours, profiles_of
+from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
-from shoal.storage.profiles import MILLIONTHS, Profiles
+from shoal.storage.profiles import MILLIONTHS
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
            c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
-           c.data_checksum <> :data_checksum AS awaits_rescore
+           c.profile, c.data_checksum
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
     WHERE c.id IN ({ids})
 """
-# Chunks of other lagoon data are left out: their reefs cannot be compared with the query's. The unary + keeps
-# SQLite from using indexes other than that on the chunk.
-PROFILES = "SELECT c.id, c.profile FROM chunks c WHERE c.id IN ({ids}) AND +c.data_checksum = :data_checksum"
 
 
 def build_results(
@@ -56,15 +53,17 @@ def build_results(
         return []
     chunk_ids = [chunk.chunk_id for chunk in ranked]
     ids, parameters = listed("id", chunk_ids)
-    parameters["data_checksum"] = scorer.data_checksum
     rows = {row["id"]: row for row in snapshot.rows(CITE.format(ids=ids), parameters)}
     in_order = [rows[chunk_id] for chunk_id in chunk_ids]
+    stored = as_profiles(in_order)
+    # Reefs of other data cannot be compared with the query's.
+    comparable = stored.scored_with(scorer.data_checksum)
     tags = tags_of(snapshot, sorted({chunk.document_id for chunk in ranked}))
     shared: dict[int, tuple[SharedReef, ...]] = {}
     # A lexical search has not read the reefs of its results so far.
     if request.include_scores or request.mode is SearchMode.lexical:
         parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query) for chunk in ranked}
-        shared = find_shared_reefs(snapshot, parts, analyzed_query, scorer.data_checksum, label_threshold)
+        shared = find_shared_reefs(comparable, parts, analyzed_query, label_threshold)
     if request.include_scores:
         scored_texts = {chunk_id: scored_text(rows[chunk_id]) for chunk_id in shared}
         shared = name_words(snapshot, shared, scored_texts, analyzed_query, scorer)
@@ -73,20 +72,13 @@ def build_results(
         if request.include_scores
         else [None] * len(ranked)
     )
-    labels = profiles_of(snapshot, chunk_ids).labels(label_threshold)
+    labels = stored.labels(snapshot, label_threshold)
     coverage = analyzed_query.term_statistics.term_coverage(library, analyzed_query.matches, chunk_ids)
     texts = [row["text"] for row in in_order]
     words = read_words(texts)
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
-    evidence = find_evidence(
-        snapshot,
-        analyzed_query,
-        chunk_ids,
-        coverage,
-        words,
-        read_words([title_and_headings(row) for row in in_order]),
-        scorer.data_checksum,
-    )
+    heads = read_words([title_and_headings(row) for row in in_order])
+    evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
     return [
         _result(
             snapshot,
@@ -100,6 +92,7 @@ def build_results(
             each,
             spans,
             request,
+            scorer.data_checksum,
         )
         for chunk, terms, each, spans in zip(ranked, terms_by_chunk, evidence, highlights, strict=True)
     ]
@@ -148,24 +141,19 @@ def scores_of(ranked: Ranked, mode: SearchMode) -> Scores:
 
 
 def find_shared_reefs(
-    snapshot: Snapshot,
+    stored: StoredProfiles,
     parts: Mapping[int, float],
     analyzed_query: AnalyzedQuery,
-    data_checksum: str,
     label_threshold: float,
 ) -> dict[int, tuple[SharedReef, ...]]:
     """Return the reefs that each chunk shares with the query: reasons first, most probable first, then the
     others by their share of the score.
 
-    `parts` maps chunk ids to the part of the score that comes from reefs; the shares of a chunk's reefs add
-    up to it.
+    `stored` are the profiles by the same data as the query's. `parts` maps chunk ids to the part of the score
+    that comes from reefs; the shares of a chunk's reefs add up to it.
     """
     reefs = analyzed_query.reefs
-    if not reefs or not parts:
-        return {}
-    ids, parameters = listed("id", parts)
-    rows = snapshot.rows(PROFILES.format(ids=ids), {**parameters, "data_checksum": data_checksum})
-    profiles = Profiles.of([row["profile"] for row in rows])
+    profiles = stored.profiles
     of_query = {reef.reef_id: reef for reef in reefs}
     in_query = np.flatnonzero(np.isin(profiles.reef_ids, list(of_query)))
     columns = profiles.chunks, profiles.reef_ids, profiles.z_scores, profiles.probabilities, profiles.weights
@@ -185,7 +173,7 @@ def find_shared_reefs(
             is_reason=chance >= label_threshold,
         )
         overlap = weight * round(reef.z_score * MILLIONTHS)
-        by_chunk.setdefault(rows[place]["id"], []).append((overlap, shared))
+        by_chunk.setdefault(stored.chunk_ids[place], []).append((overlap, shared))
     return {
         chunk_id: order_reasons(_with_shares(shared, parts[chunk_id]))
         for chunk_id, shared in by_chunk.items()
@@ -256,6 +244,7 @@ def _result(
     evidence: Evidence,
     highlights: tuple[tuple[int, int], ...],
     request: SearchRequest,
+    data_checksum: str,
 ) -> SearchResult:
     before, after = (
         get_neighbours(snapshot, ranked.document_id, row["chunk_index"], request.context)
@@ -281,7 +270,7 @@ def _result(
         coverage=row["coverage"],
         top_reef_name=labels[0].reef_name if labels else None,
         labels=labels,
-        awaits_rescore=bool(row["awaits_rescore"]),
+        awaits_rescore=row["data_checksum"] != data_checksum,
         tags=tags.get(ranked.document_id, ()),
         highlights=highlights,
         scores=scores_of(ranked, request.mode),

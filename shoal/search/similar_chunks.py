@@ -61,11 +61,15 @@ def similar(
         chunk = snapshot.first(CHUNK, {"chunk_id": chunk_id})
         if chunk is None:
             raise NotFoundError(f"there is no chunk {chunk_id}")
-        stored = profiles_of(snapshot, [chunk_id]).scores()[chunk_id]
-        norm = sum(reef.z_score**2 for reef in stored) ** 0.5
+        stored = profiles_of(snapshot, [chunk_id]).profiles
+        z_scores = stored.z_scores.tolist()
+        norm = sum(z**2 for z in z_scores) ** 0.5
         if not norm:
             return ()
-        profile = [QueryReef(reef.reef_id, reef.reef_name, reef.z_score / norm) for reef in stored]
+        profile = [
+            QueryReef(reef_id, "", z / norm)
+            for reef_id, z in zip(stored.reef_ids.tolist(), z_scores, strict=True)
+        ]
         library = index_cache.of(snapshot)
         found = overlaps(library, profile)
         is_result = found.n_shared > 0

@@ -86,21 +86,34 @@ def get_chunk(
 
 @dataclass(frozen=True, slots=True)
 class StoredProfiles:
-    """The profiles of chunks. `reefs[i]`: the reefs of the data that chunk i was scored with."""
+    """The profiles of chunks. `data_checksums[i]`: the checksum of the data that chunk i was scored with."""
 
     chunk_ids: Sequence[int]
     profiles: Profiles
-    reefs: Sequence[ReefsById]
+    data_checksums: Sequence[str]
 
-    def scores(self) -> dict[int, tuple[ReefScore, ...]]:
-        """The reefs by chunk id, strongest first."""
-        return {chunk_id: self.profiles.scores(i, self.reefs[i]) for i, chunk_id in enumerate(self.chunk_ids)}
+    def scored_with(self, data_checksum: str) -> StoredProfiles:
+        """Return the profiles of the chunks that were scored with this data."""
+        chosen = [i for i, checksum in enumerate(self.data_checksums) if checksum == data_checksum]
+        if len(chosen) == len(self.chunk_ids):
+            return self
+        packed = self.profiles.packed()
+        return StoredProfiles(
+            [self.chunk_ids[i] for i in chosen],
+            Profiles.of([packed[i] for i in chosen]),
+            [data_checksum] * len(chosen),
+        )
 
-    def labels(self, label_threshold: float) -> dict[int, tuple[Label, ...]]:
-        """The labels by chunk id, most probable first; chunks without labels are missing."""
+    def labels(self, snapshot: Snapshot, label_threshold: float) -> dict[int, tuple[Label, ...]]:
+        """Return the labels by chunk id, most probable first; chunks without labels are missing.
+
+        `snapshot` has the names of the reefs.
+        """
+        labeled = self.profiles.reef_ids[self.profiles.probabilities >= label_threshold]
+        by_data = reefs_by_data(snapshot, self.data_checksums, set(labeled.tolist()))
+        reefs = [by_data[checksum] for checksum in self.data_checksums]
         return {
-            self.chunk_ids[i]: labels
-            for i, labels in _labels(self.profiles, self.reefs, label_threshold).items()
+            self.chunk_ids[i]: labels for i, labels in _labels(self.profiles, reefs, label_threshold).items()
         }
 
 
@@ -112,12 +125,15 @@ def packed_profiles(snapshot: Snapshot, document_id: int) -> list[bytes]:
 def profiles_of(snapshot: Snapshot, chunk_ids: Sequence[int]) -> StoredProfiles:
     """Read the profiles of chunks, ascending by id; missing chunks are left out."""
     ids, parameters = listed("id", chunk_ids)
-    rows = snapshot.rows(PROFILES_OF.format(ids=ids), parameters)
-    by_data = reefs_by_data(snapshot, (row["data_checksum"] for row in rows))
+    return as_profiles(snapshot.rows(PROFILES_OF.format(ids=ids), parameters))
+
+
+def as_profiles(rows: Sequence[Any]) -> StoredProfiles:
+    """Unpack the profiles of rows with id, data_checksum and profile of chunks."""
     return StoredProfiles(
         [row["id"] for row in rows],
         Profiles.of([row["profile"] for row in rows]),
-        [by_data[row["data_checksum"]] for row in rows],
+        [row["data_checksum"] for row in rows],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.models import Island, Reef, ScoredDocument
@@ -19,6 +19,7 @@ REEFS = """
     SELECT data_checksum, reef_id, reef_name, island_id, island_name, island_scale FROM reefs
     WHERE data_checksum IN ({checksums})
 """
+SOME_REEFS = f"{REEFS} AND reef_id IN ({{ids}})"
 ANY_CHUNK = "SELECT 1 FROM chunks WHERE data_checksum = :data_checksum LIMIT 1"
 DELETE_REEFS = "DELETE FROM reefs WHERE data_checksum = :data_checksum"
 # For the views that unpack profiles.
@@ -92,10 +93,16 @@ def _rows(checksum: str, reefs: Sequence[Reef], islands: Sequence[Island]) -> li
     ]
 
 
-def reefs_by_data(snapshot: Snapshot, checksums: Iterable[str]) -> Mapping[str, ReefsById]:
-    """Read the reefs of several builds of the scorer data, by checksum."""
+def reefs_by_data(
+    snapshot: Snapshot, checksums: Iterable[str], reef_ids: Collection[int] | None = None
+) -> Mapping[str, ReefsById]:
+    """Read the reefs of several builds of the scorer data, by checksum; only these `reef_ids`, if given."""
     by_data = {checksum: ReefsById() for checksum in checksums}
     names, parameters = listed("checksum", by_data)
-    for checksum, reef_id, *reef in snapshot.tuples(REEFS.format(checksums=names), parameters):
+    statement = REEFS.format(checksums=names)
+    if reef_ids is not None:
+        ids, id_parameters = listed("id", reef_ids)
+        statement, parameters = SOME_REEFS.format(checksums=names, ids=ids), parameters | id_parameters
+    for checksum, reef_id, *reef in snapshot.tuples(statement, parameters):
         by_data[checksum][reef_id] = NamedReef(*reef)
     return by_data

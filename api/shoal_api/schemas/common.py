@@ -150,19 +150,56 @@ class CommaList(fields.String):
         ]
 
 
-class Records(fields.List[Any]):
-    """A list of flat objects, serialized attribute by attribute.
+class Record(fields.Nested):
+    """An object whose attributes are serialized as they are, without marshmallow's conversions.
 
     A page of chunks holds tens of thousands of reefs, for which marshmallow's nested fields take seconds.
+    Attributes in fields of this class, or of `Records`, are serialized in the same way; null stays null.
     """
 
     def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
-        super().__init__(fields.Nested(schema), **kwargs)
-        self._names = tuple(schema().fields)
+        super().__init__(schema, **kwargs)
+        members = schema().fields
+        self._names = tuple(members)
         self._values = operator.attrgetter(*self._names)
+        self._inner = {
+            name: field.members for name, field in members.items() if isinstance(field, Record | Records)
+        }
+
+    def members(self, record: Any) -> Any:
+        """Return the members of the JSON object."""
+        members = dict(zip(self._names, self._values(record), strict=True))
+        for name, of_value in self._inner.items():
+            if members[name] is not None:
+                members[name] = of_value(members[name])
+        return members
+
+    def _serialize(  # type: ignore[override]  # marshmallow names the argument in two ways
+        self, value: Any, attr: str | None, obj: Any, **kwargs: Any
+    ) -> Any:
+        return None if value is None else self.members(value)
+
+
+class Records(fields.List[Any]):
+    """A list of objects that are serialized like a `Record`."""
+
+    def __init__(self, schema: type[ma.Schema], **kwargs: Any) -> None:
+        self._record = Record(schema)
+        super().__init__(self._record, **kwargs)
+
+    def members(self, records: Any) -> Any:
+        """Return the list of JSON objects."""
+        return list(map(self._record.members, records))
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
-        return [dict(zip(self._names, self._values(record), strict=True)) for record in value]
+        return self.members(value)
+
+
+class Prepared(fields.List[Any]):
+    """A list whose elements are JSON already; `inner` only describes them."""
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> Any:
+        return value
 
 
 class PageSchema(Schema):

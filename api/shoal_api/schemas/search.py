@@ -10,7 +10,7 @@ from marshmallow import fields, validate
 
 from shoal.models import SearchMode
 from shoal.search.request import MAX_WEIGHT, Fusion, Preset
-from shoal_api.schemas.common import Records, Schema, StrictBoolean, StrictFloat, between
+from shoal_api.schemas.common import Prepared, Record, Records, Schema, StrictBoolean, StrictFloat, between
 from shoal_api.schemas.documents import ContextChunkSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
 
@@ -291,16 +291,14 @@ class ResultSchema(Schema):
         required=True,
         metadata={"description": "[start, end) of the query's words in `text`, code points"},
     )
-    scores = fields.Nested(ScoresSchema, required=True)
+    scores = Record(ScoresSchema, required=True)
     provenance = fields.List(
         fields.String(),
         required=True,
         metadata={"description": "signals that matched it: `lexical`, `reef`, or both"},
     )
     shared_reefs = Records(SharedReefSchema, metadata={"description": "with `include_scores`"})
-    matched_terms = fields.List(
-        fields.Nested(MatchedTermSchema), metadata={"description": "with `include_scores`"}
-    )
+    matched_terms = Records(MatchedTermSchema, metadata={"description": "with `include_scores`"})
     term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
     before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
@@ -369,9 +367,12 @@ class QueryInfoSchema(Schema):
     )
 
 
+RESULT = Record(ResultSchema)
+
+
 class SearchResponseSchema(Schema):
-    results = fields.List(fields.Nested(ResultSchema), required=True, metadata={"description": "best first"})
-    query_info = fields.Nested(QueryInfoSchema, required=True)
+    results = Prepared(RESULT, required=True, metadata={"description": "best first"})
+    query_info = Record(QueryInfoSchema, required=True)
     weights = fields.Nested(UsedWeightsSchema, required=True)
     trace_id = fields.String(required=True)
     took_ms = fields.Float(required=True)

@@ -43,6 +43,7 @@ from shoal.search.results import (
 )
 from shoal.search.searching import answer_and_inspect, milliseconds_since, rank_for, with_filter_warnings
 from shoal.settings import Settings
+from shoal.storage.chunk_queries import profiles_of
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import tags_of
 
@@ -255,7 +256,8 @@ def _explain_chunk(
         rank, kept_out = _rank(ranking, request, chunk)
         would_rank = ranking.rank_of(chunk.chunk_id, None) if rank is None else rank
     parts = {chunk.chunk_id: reef_part(chunk, request.mode, analyzed_query)}
-    shared = find_shared_reefs(snapshot, parts, analyzed_query, scorer.data_checksum, label_threshold)
+    stored = profiles_of(snapshot, [chunk.chunk_id]).scored_with(scorer.data_checksum)
+    shared = find_shared_reefs(stored, parts, analyzed_query, label_threshold)
     row = snapshot.first(CHUNK_TEXTS, {"chunk_id": chunk.chunk_id})
     texts = dict.fromkeys(shared, scored_text(row))
     shared = name_words(snapshot, shared, texts, analyzed_query, scorer)
@@ -264,9 +266,7 @@ def _explain_chunk(
         ranking.library, analyzed_query.matches, [chunk.chunk_id]
     )
     words = read_words([row["text"]]), read_words([title_and_headings(row)])
-    (evidence,) = find_evidence(
-        snapshot, analyzed_query, [chunk.chunk_id], coverage, *words, scorer.data_checksum
-    )
+    (evidence,) = find_evidence(stored, analyzed_query, [chunk.chunk_id], coverage, *words)
     probability = relevance(evidence)
     if probability < request.min_relevance:
         message = f"its relevance is {probability:.2f}, and {request.min_relevance:g} was required"
