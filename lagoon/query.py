@@ -67,11 +67,9 @@ class ScoredQuery:
         total, squares = repetition_q.sum(keepdims=True), (repetition_q**2).sum(keepdims=True)
         return LabelScores.of_text_alone(*self.table.label_z(sums, total, squares))
 
-    def n_words(self, index: int) -> int:
-        return self._reading.kinds.count(WORD)
-
-    def n_matched(self, index: int) -> int:
-        return self.n_words(index) - len(self._unknown)
+    def word_counts(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        n_words = self._reading.kinds.count(WORD)
+        return [n_words], [n_words - len(self._unknown)]
 
     def unknown_words(self, index: int) -> list[str]:
         return list(dict.fromkeys(self._unknown))

@@ -144,16 +144,35 @@ def with_learned(read: BaseReading, custom: CustomWords) -> Reading:
 class Bags:
     """Words of n texts with their repetition weights: text i has entries starts[i]..starts[i+1]-1.
 
-    starts  i64 (n+1,);  words i64 (entries,) ascending within a text;  repetition i64 (entries,), in
-    1/REPETITION_SCALE
+    starts  i64 (n+1,);  words i64 (entries,) ascending within a text
+    repetition   i64 (entries,), in 1/REPETITION_SCALE
+    occurrences  i64 (entries,)
     """
 
     starts: NDArray[np.int64]
     words: NDArray[np.int64]
     repetition: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What contexts add to the bags of n texts: text i has entries starts[i]..starts[i+1]-1.
+
+    starts  i64 (n+1,);  words i64 (entries,) ascending within a text
+    repetition  i64 (entries,): what is added to the repetition weight, in 1/REPETITION_SCALE
+    squares     i64 (entries,): what is added to its square
+    is_new      bool (entries,): the text does not have the word itself
+    """
+
+    starts: NDArray[np.int64]
+    words: NDArray[np.int64]
+    repetition: NDArray[np.int64]
+    squares: NDArray[np.int64]
+    is_new: NDArray[np.bool_]
 
 
 # Repetition weights are rounded to 1/1024 so that scores are sums of integers, exact in float64 and the same
@@ -181,35 +200,43 @@ class Context:
     weight: float
 
 
-def count(reading: Reading, bounds: NDArray[np.int64], context: Context | None = None) -> Bags:
-    """Count the words of the texts, tokens bounds[i]..bounds[i+1]-1.
-
-    With a context of weight w, a repetition weight is interpolated: (1 - w) times that of the text alone plus
-        w times
-    that of text and context together.
-    """
+def count(reading: Reading, bounds: NDArray[np.int64]) -> Bags:
+    """Count the words of the texts, tokens bounds[i]..bounds[i+1]-1."""
     n_texts = len(bounds) - 1
     borders = np.searchsorted(reading.hit_tokens, bounds)
     texts = np.repeat(np.arange(n_texts), np.diff(borders))
-    words = reading.hit_words[borders[0] : borders[-1]]
-    n_own = len(words)
-    if context is not None:
-        texts = np.concatenate((texts, context.texts))
-        words = np.concatenate((words, context.words))
+    return _counted(texts, reading.hit_words[borders[0] : borders[-1]], n_texts)
+
+
+def additions(bags: Bags, context: Context) -> Additions:
+    """What a context of weight w adds: a repetition weight becomes (1 - w) times that of the text alone plus
+    w times that of text and context together."""
+    added = _counted(context.texts, context.words, len(bags))
+    stride = int(max(bags.words.max(initial=0), added.words.max(initial=0))) + 1
+    keys, added_keys = (
+        np.repeat(np.arange(len(bags)) * stride, np.diff(each.starts)) + each.words for each in (bags, added)
+    )
+    at = np.searchsorted(keys, added_keys)
+    at[at == len(keys)] = 0
+    is_new = keys[at] != added_keys if len(keys) else np.ones(len(at), dtype=np.bool_)
+    own = np.zeros(len(at), dtype=np.int64)
+    own[~is_new] = bags.occurrences[at[~is_new]]
+    alone = repetition(own)
+    both = quantise_repetition(alone + context.weight * (repetition(own + added.occurrences) - alone))
+    before = quantise_repetition(alone)
+    return Additions(added.starts, added.words, both - before, both * both - before * before, is_new)
+
+
+def _counted(texts: NDArray[np.int64], words: NDArray[np.int64], n_texts: int) -> Bags:
+    """Count pairs of text and word."""
     stride = int(words.max(initial=0)) + 1
     keys = texts * stride + words
-    if context is None:
-        keys.sort()
-        first = _first_of_runs(keys)
-        weights = repetition(np.diff(np.append(first, len(keys))))
-        keys = keys[first]
-    else:
-        keys, entry = np.unique(keys, return_inverse=True)
-        own = np.bincount(entry[:n_own], minlength=len(keys))
-        both = np.bincount(entry, minlength=len(keys))
-        weights = repetition(own) + context.weight * (repetition(both) - repetition(own))
+    keys.sort()
+    first = _first_of_runs(keys)
+    occurrences = np.diff(np.append(first, len(keys)))
+    keys = keys[first]
     starts = np.searchsorted(keys, np.arange(n_texts + 1) * stride)
-    return Bags(starts, keys % stride, quantise_repetition(weights))
+    return Bags(starts, keys % stride, quantise_repetition(repetition(occurrences)), occurrences)
 
 
 def _first_of_runs(ordered: NDArray[np.int64]) -> NDArray[np.intp]:

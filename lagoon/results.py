@@ -90,9 +90,9 @@ class Texts(Protocol):
         """Evidence of the labels of texts first..last-1."""
         ...
 
-    def n_words(self, index: int) -> int: ...
-
-    def n_matched(self, index: int) -> int: ...
+    def word_counts(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """(words, known words) of each of texts first..last-1."""
+        ...
 
     def unknown_words(self, index: int) -> list[str]: ...
 
@@ -157,6 +157,11 @@ class Profiles:
         ids = _ranked(steps)[:, : self.texts.top_k]
         at = ids + np.arange(len(ids))[:, None] * aggregate.shape[1]
         return ids.tolist(), aggregate.take(at).tolist(), islands.active(self.z).take(at).tolist()
+
+    @cached_property
+    def word_counts(self) -> tuple[list[int], list[int]]:
+        """(words, known words) of each text."""
+        return self.texts.word_counts(self.first, self.first + len(self.z))
 
     @cached_property
     def archipelagos(self) -> list[list[float]]:
@@ -255,13 +260,13 @@ class TopicResult:
         """matched_words / n_words, 0 for a text without words."""
         return round(self.matched_words / self.n_words, DIGITS) if self.n_words else 0.0
 
-    @cached_property
+    @property
     def n_words(self) -> int:
-        return self._profiles.texts.n_words(self._index)
+        return self._profiles.word_counts[0][self._row]
 
-    @cached_property
+    @property
     def matched_words(self) -> int:
-        return self._profiles.texts.n_matched(self._index)
+        return self._profiles.word_counts[1][self._row]
 
     @cached_property
     def unknown_words(self) -> list[str]:

@@ -158,8 +158,7 @@ class ReefScorer:
         """Tokens of a text, in order, with their contributions; a compound is a single match."""
         reading, bounds = self._read([text])
         bags = count(reading, bounds)
-        occurrences = np.bincount(np.searchsorted(bags.words, reading.hit_words), minlength=len(bags.words))
-        shares = bags.repetition / REPETITION_SCALE / np.maximum(occurrences, 1)
+        shares = bags.repetition / REPETITION_SCALE / bags.occurrences
         share_of = dict(zip(bags.words.tolist(), shares.tolist(), strict=True))
         tokens, starts, ends = reading.tokens, reading.tokens.starts.tolist(), reading.tokens.ends.tolist()
         matches = [

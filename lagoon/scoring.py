@@ -14,14 +14,14 @@ change. `benchmarks/lagoon_table.py` measures the quality of rankings by z.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.custom import CustomWords
 from lagoon.labels import REACH, LabelScores, mean_around
-from lagoon.reading import Bags, Context, Reading, count
+from lagoon.reading import Additions, Bags, Context, Reading, additions, count
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import Profiles, TopicResult
 from lagoon.spans import expand_spans
@@ -122,18 +122,20 @@ class TextSums:
         self._context = context
         self._like = like
         self._document_of = document_of
+        self._kept: tuple[tuple[int, int], Entries] | None = None
 
     def raw_z(self, first: int, last: int) -> NDArray[np.float64]:
         """z of texts first..last-1, (texts, reefs), not rounded.
 
-        Terms are scaled before they are added up: for the sentences of a book, scaling the dense result would
-            take longer
-        than all other steps.
+        Without a context, terms are scaled before they are added up: for the sentences of a book, scaling
+        the dense result would take longer than all other steps.
         """
-        m1, text_deviation, repetition, sizes = self._moments(first, last)
-        sums = self._add_up(
-            self._bags, first, last, repetition / np.repeat(text_deviation, sizes), self._scaled
-        )
+        if self._context is not None:
+            return self.profiles(first, last)[1]
+        m1, text_deviation = self._moments(first, last)
+        starts, repetition = self._part(self._own, first, last)
+        factors = repetition / np.repeat(text_deviation, np.diff(starts))
+        sums = self._entries_of(self._own, first, last).sums(factors, self._scaled)
         sums -= np.multiply.outer(m1 / text_deviation, self.table.scaled_mean)
         return sums
 
@@ -143,8 +145,9 @@ class TextSums:
         return count(self._reading, self._bounds)
 
     @cached_property
-    def _bags(self) -> Bags:
-        return self._own if self._context is None else count(self._reading, self._bounds, self._context)
+    def _added(self) -> Additions | None:
+        """What the contexts add to them."""
+        return None if self._context is None else additions(self._own, self._context)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -168,83 +171,104 @@ class TextSums:
         return supported
 
     def profiles(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        m1, text_deviation, repetition, _ = self._moments(first, last)
-        sums = self._add_up(self._bags, first, last, repetition.astype(np.float64), self._rows.values)
-        return self.table.standardise(sums, m1, text_deviation)
+        sums = self._sums(first, last, self._rows.values)
+        self._add(sums, first, last, self._rows.values)
+        return self.table.standardise(sums, *self._moments(first, last))
 
     def label_scores(self, first: int, last: int) -> LabelScores:
         """Evidence of the labels of texts first..last-1."""
-        m1, z = self._label_z(self._bags, first, last)
+        sums = self._sums(first, last, self._supported)
         if self._document_of is None or len(self._document_of) == 1:
-            return LabelScores.of_text_alone(m1, z)
+            self._add(sums, first, last, self._supported)
+            return LabelScores.of_text_alone(*self._label_z(sums, first, last))
         begin, end = max(first - REACH, 0), min(last + REACH, len(self._document_of))
         # Without context: titles and headings repeat in all passages, and so do accidents of their words.
-        _, own_z = self._label_z(self._own, begin, end)
+        parts = [(begin, first), (last, end)]
+        before, after = (self._sums(*part, self._supported) for part in parts)
+        around_sums = np.concatenate((before, sums, after))
+        _, own_z = self._label_z(around_sums, begin, end, with_context=False)
         around, n_around = mean_around(own_z, self._document_of[begin:end])
         wanted = slice(first - begin, last - begin)
-        return LabelScores(m1, z, around[wanted], n_around[wanted])
+        self._add(sums, first, last, self._supported)
+        return LabelScores(*self._label_z(sums, first, last), around[wanted], n_around[wanted])
 
-    def _label_z(self, bags: Bags, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(M1, label z) of texts first..last-1, (texts,) and (texts, reefs)."""
-        starts = bags.starts[first : last + 1]
-        repetition = bags.repetition[int(starts[0]) : int(starts[-1])]
-        borders = starts - starts[0]
-        sums = self._add_up(bags, first, last, repetition.astype(np.float64), self._supported)
-        return self.table.label_z(sums, _sums(repetition, borders), _sums(repetition * repetition, borders))
+    def _label_z(
+        self, sums: NDArray[np.float64], first: int, last: int, *, with_context: bool = True
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(M1, label z) of texts first..last-1, (texts,) and (texts, reefs), from their sums."""
+        return self.table.label_z(sums, *self._weights(first, last, with_context=with_context))
 
-    def _moments(
-        self, first: int, last: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """For texts first..last-1: (M1, text deviation, repetition_q of each word, number of words of each
-        text)."""
-        starts = self._bags.starts[first : last + 1]
-        repetition = self._bags.repetition[int(starts[0]) : int(starts[-1])]
-        borders = starts - starts[0]
-        m1, text_deviation = self.table.text_moments(
-            _sums(repetition, borders), _sums(repetition * repetition, borders)
-        )
-        return m1, text_deviation, repetition, np.diff(starts)
+    def _moments(self, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """For texts first..last-1: (M1, text deviation)."""
+        return self.table.text_moments(*self._weights(first, last))
 
-    def _add_up(
-        self, bags: Bags, first: int, last: int, factors: NDArray[np.float64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Sums of factor * value by reef for texts first..last-1, (texts, reefs). `factors`: one for each
-        word; `values`: one for each entry of the rows."""
-        at, lengths, cells = self._entries(bags, first, last)
-        weights = np.repeat(factors, lengths)
-        weights *= values[at]
-        shape = (last - first, self.table.n_reefs)
-        sums = np.bincount(cells, weights=weights, minlength=shape[0] * shape[1])
-        return sums.astype(np.float64, copy=False).reshape(shape)
+    def _weights(
+        self, first: int, last: int, *, with_context: bool = True
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sums of the repetition weights of texts first..last-1, and of their squares."""
+        starts, repetition = self._part(self._own, first, last)
+        totals, squares = _sums(repetition, starts), _sums(repetition * repetition, starts)
+        if with_context and self._added is not None:
+            starts, repetition = self._part(self._added, first, last)
+            begin = int(self._added.starts[first])
+            totals += _sums(repetition, starts)
+            squares += _sums(self._added.squares[begin : begin + len(repetition)], starts)
+        return totals, squares
+
+    def _sums(self, first: int, last: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of repetition * value by reef for texts first..last-1 without context, (texts, reefs).
+        `values`: one for each entry of the rows."""
+        _, repetition = self._part(self._own, first, last)
+        return self._own_entries(first, last).sums(repetition.astype(np.float64), values)
+
+    def _add(self, sums: NDArray[np.float64], first: int, last: int, values: NDArray[np.float64]) -> None:
+        """Add the same of the contexts. The terms are whole numbers, so their order does not matter."""
+        if self._added is not None:
+            _, repetition = self._part(self._added, first, last)
+            entries = self._entries_of(self._added, first, last)
+            sums += entries.sums(repetition.astype(np.float64), values)
 
     def contributions(self, first: int, last: int) -> NDArray[np.int64]:
-        _, _, cells = self._entries(self._bags, first, last)
-        shape = (last - first, self.table.n_reefs)
-        return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+        counts = self._own_entries(first, last).counts()
+        if self._added is not None:
+            counts += self._entries_of(self._added, first, last, self._added.is_new).counts()
+        return counts
 
-    def _entries(
-        self, bags: Bags, first: int, last: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """For all words of texts first..last-1: (positions of their entries in the rows, number of entries of
-        each word, text * reefs + reef of each entry)."""
-        starts, rows = bags.starts, self._rows
-        row_of = rows.of(bags.words[int(starts[first]) : int(starts[last])])
+    @staticmethod
+    def _part(bags: Bags | Additions, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(starts, repetition) of texts first..last-1."""
+        starts = bags.starts[first : last + 1]
+        return starts - starts[0], bags.repetition[int(starts[0]) : int(starts[-1])]
+
+    def _own_entries(self, first: int, last: int) -> "Entries":
+        """The entries of texts first..last-1 without context; kept for the next call with the same texts."""
+        if self._kept is None or self._kept[0] != (first, last):
+            self._kept = (first, last), self._entries_of(self._own, first, last)
+        return self._kept[1]
+
+    def _entries_of(
+        self, bags: Bags | Additions, first: int, last: int, chosen: NDArray[np.bool_] | None = None
+    ) -> "Entries":
+        """The entries of the words of texts first..last-1, or of those that are `chosen`."""
+        starts, rows = bags.starts[first : last + 1], self._rows
+        span = slice(int(starts[0]), int(starts[-1]))
+        words = bags.words[span]
+        texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts))
+        if chosen is not None:
+            words, texts = words[chosen[span]], texts[chosen[span]]
+        row_of = rows.of(words)
         lengths = rows.lengths[row_of]
         at, _ = expand_spans(rows.starts[row_of], lengths)
-        texts = np.repeat(np.arange(last - first) * self.table.n_reefs, np.diff(starts[first : last + 1]))
         cells = np.repeat(texts, lengths)
         cells += rows.reefs[at]
-        return at, lengths, cells
+        return Entries(at, lengths, cells, (last - first, self.table.n_reefs))
 
-    def n_words(self, index: int) -> int:
-        return self._growth(self._reading.words_before, index)
-
-    def n_matched(self, index: int) -> int:
-        return self._growth(self._reading.matched_before, index)
-
-    def _growth(self, running: NDArray[np.int64], index: int) -> int:
-        """Difference of a running count of tokens over one text."""
-        return int(running[self._bounds[index + 1]] - running[self._bounds[index]])
+    def word_counts(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """(words, known words) of each of texts first..last-1."""
+        bounds = self._bounds[first : last + 1]
+        words = np.diff(self._reading.words_before[bounds])
+        matched = np.diff(self._reading.matched_before[bounds])
+        return words.tolist(), matched.tolist()
 
     def unknown_words(self, index: int) -> list[str]:
         return self._reading.unknown_words(int(self._bounds[index]), int(self._bounds[index + 1]))
@@ -253,6 +277,33 @@ class TextSums:
         """Ids of the words of one text, without its context."""
         words = self._own.words[self._own.starts[index] : self._own.starts[index + 1]]
         return frozenset(map(self.custom.public_id, words.tolist()))
+
+
+class Entries(NamedTuple):
+    """Entries of the rows for all words of several texts.
+
+    at       i64 (entries,): positions in the rows
+    lengths  i64 (words,): number of entries of each word
+    cells    i64 (entries,): text * reefs + reef
+    shape    (texts, reefs)
+    """
+
+    at: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    shape: tuple[int, int]
+
+    def sums(self, factors: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of factor * value, (texts, reefs). `factors`: one for each word; `values`: one for each entry
+        of the rows."""
+        weights = np.repeat(factors, self.lengths)
+        weights *= values[self.at]
+        sums = np.bincount(self.cells, weights=weights, minlength=self.shape[0] * self.shape[1])
+        return sums.astype(np.float64, copy=False).reshape(self.shape)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Number of words with an entry for each reef, (texts, reefs)."""
+        return np.bincount(self.cells, minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
 
 
 def _sums(values: NDArray[np.int64], borders: NDArray[np.int64]) -> NDArray[np.int64]:

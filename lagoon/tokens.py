@@ -299,6 +299,6 @@ def _joined(
     # The stop of "St. Louis" and "Mt. Everest" is part of the spelling.
     stop = np.flatnonzero((n_separators == 1) & (classes[opens] == _DOT))
     if stop.size:
-        title = np.fromiter((form in TITLES for form in forms), dtype=np.bool_, count=len(forms))
+        title = np.array([form in TITLES for form in forms], dtype=np.bool_)
         joined[stop[title[ids[stop]]]] = True
     return joined

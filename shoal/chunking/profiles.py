@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TypedDict
@@ -10,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from lagoon.spans import code_points
 from shoal.models import Chunk, Reef, SentenceSpan
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
@@ -17,8 +17,6 @@ from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 # lagoon rounds scores to this many digits. Values computed from them are rounded alike, so that the same
 # document gives the same rows on every machine.
 SCORE_DIGITS = 6
-
-_LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def build_chunks(
@@ -42,7 +40,12 @@ def build_chunks(
 
 def _line_starts(content: str) -> NDArray[np.int64]:
     """Start offsets of lines; a line ends with a line feed, a carriage return, or both."""
-    return np.array([0, *(match.end() for match in _LINE_BREAK.finditer(content))], dtype=np.int64)
+    codes = code_points(content)
+    is_end = codes == ord("\n")
+    if "\r" in content:
+        is_end[:-1] |= (codes[:-1] == ord("\r")) & ~is_end[1:]
+        is_end[-1:] |= codes[-1:] == ord("\r")
+    return np.append(0, np.flatnonzero(is_end) + 1)
 
 
 def _chunk(
