@@ -7,7 +7,7 @@ of the rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,7 +111,16 @@ class Evidence:
         out[np.repeat(np.arange(len(indices)), lengths), self.reefs[at]] = self.sums[at]
         return out
 
+    def renamed(self, names: Mapping[Key, str]) -> Evidence:
+        """The same with other words for the rows of some keys; rows of the same word are added up."""
+        keys = [(key[0], names.get(key, key[1])) for key in self.keys]
+        return _summed(keys, self.counts, self.parts, np.diff(self.borders), self.reefs, self.sums)
+
     def _with(self, other: Evidence, sign: int) -> Evidence:
+        if not len(other):
+            return self
+        if not len(self) and sign > 0:
+            return other
         total = _summed(
             self.keys + other.keys,
             np.concatenate((self.counts, sign * other.counts)),

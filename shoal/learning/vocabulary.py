@@ -155,6 +155,8 @@ _MOST_STEPS = 2
 
 
 def _singular(word: str) -> str | None:
+    if not word.endswith("s"):
+        return None
     before, space, last = word.rpartition(" ")
     head = singular(last)
     return None if head is None else before + space + head
@@ -175,10 +177,7 @@ def _by_head(evidence: Evidence) -> Evidence:
             head = shorter
         if head != word:
             head_of[kind, word] = head
-    if not head_of:
-        return evidence
-    renamed = [row._replace(word=head_of.get((row.kind, row.word), row.word)) for row in evidence.rows()]
-    return Evidence.of(renamed)
+    return evidence.renamed(head_of) if head_of else evidence
 
 
 def _qualify(sums: Evidence, indices: Ints, settings: Settings) -> NDArray[np.bool_]:
