@@ -28,7 +28,7 @@ from shoal.settings import KIB, Settings
 from shoal.storage.database import Database, Transaction
 
 WRITE_BYTES = 512 * KIB
-WRITE_ITEMS = 32
+WRITE_ITEMS = 128
 """Small documents that share a write transaction of about 60 ms: uploads get the write lock soon, and the
 disk syncs once for all of them."""
 
