@@ -1,7 +1,8 @@
 """Tokenize texts: spans, normal forms, and adjacency of tokens.
 
-A token is an acronym written with stops ("u.s.") or a run of letters and digits with inner apostrophes
-("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe"). Tokens separated by hyphens,
+A token is an acronym written with stops ("u.s.") or a run of letters and digits, with the combining marks on
+them and inner apostrophes ("o'clock"). Its *form* is lower case with diacritics folded ("Café" -> "cafe");
+vowel signs and other marks that spell a word stay ("हिंदी"). Tokens separated by hyphens,
 underscores or white space are adjacent ("well-known"); tokens with any other punctuation between them are
 not.
 """
@@ -51,6 +52,12 @@ _LETTERS = str.maketrans(
 _APOSTROPHES = "'’"
 _GAPS = "_-\u2010\u2011"  # underscore, hyphen-minus, hyphen, non-breaking hyphen
 _INVISIBLE = "\u00ad\u200c\u200d\u2060\ufeff"  # soft hyphen, joiners, byte order mark
+# Combining marks without a shape of their own: they select variants, or are never written.
+_SELECTORS = frozenset(
+    map(
+        chr, (0x34F, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+    )
+)
 
 # Classes of characters.
 _BREAK, _WORD, _GAP, _APOSTROPHE, _DOT, _MARK, _UNSEEN = range(7)
@@ -65,9 +72,14 @@ def _class_of(char: str) -> int:
         return _APOSTROPHE
     if char == ".":
         return _DOT
-    if char in _INVISIBLE or unicodedata.category(char) == "Mn":
+    if char in _INVISIBLE or unicodedata.category(char) in ("Mn", "Mc"):
         return _MARK
     return _BREAK
+
+
+def marks_of(text: str) -> frozenset[str]:
+    """The distinct characters of a text that belong to the word of the letter before them."""
+    return frozenset(char for char in set(text) if not char.isascii() and _class_of(char) == _MARK)
 
 
 # Classes by byte of `spans.narrow`, and by code point for characters without a byte. The latter are computed
@@ -120,7 +132,20 @@ def _fold(surface: str) -> str:
     # Character by character: normalizing a whole string would sort its combining marks, in quadratic time.
     decomposed = "".join(unicodedata.normalize("NFKD", char) for char in surface)
     plain = decomposed.lower().translate(_LETTERS)
-    return "".join(char for char in plain if char.isalnum() or char in "'.")
+    return "".join(char for char in plain if char.isalnum() or char in "'." or _is_spelling(char))
+
+
+def _is_spelling(char: str) -> bool:
+    """Whether a character is a combining mark without which a word would be another: a vowel sign, a virama,
+    a nukta or a tone mark.
+
+    Diacritics have combining classes from 200 on, or 1. The points of Hebrew, Arabic and Syriac, which most
+    texts leave out, have 10 to 36.
+    """
+    if unicodedata.category(char) not in ("Mn", "Mc") or char in _SELECTORS:
+        return False
+    combining_class = unicodedata.combining(char)
+    return combining_class in (0, 6, 7, 8, 9) or 36 < combining_class < 200
 
 
 def tokenise(text: str) -> TokenStream:

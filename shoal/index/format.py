@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from shoal.errors import DamagedIndexError
 
 MAGIC = b"shoalidx"
-FORMAT = 1
-"""Version of the format; a segment of another version is built anew."""
+FORMAT = 2
+"""Version of the format and of the definition of a word; a segment of another version is built anew."""
 MAX_CHUNKS = 65_536
 MAX_REEFS = 255
 """A sum of overlaps keeps the number of shared reefs in one byte."""

@@ -1,17 +1,19 @@
 """Terms: what the index stores for words. Documents and queries are turned into terms by the same functions.
 
-The tokens are those of `lagoon.tokens`: runs of letters and digits in lower case, with diacritics folded. At
-an apostrophe or a stop inside a token the index splits it, so "o'clock" has two terms, and "U.S." has two. A
-term is the stem of such a part, cut to `MAX_LETTERS`.
+The tokens are those of `lagoon.tokens`: runs of letters and digits with their marks, in lower case, with
+diacritics folded. At an apostrophe or a stop inside a token the index splits it, so "o'clock" has two terms,
+and "U.S." has two. Such a part is a *word*: `word_pattern` finds the words of a text as written. A term is
+the stem of a word, cut to `MAX_LETTERS`.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 
 from lagoon.stems import stem_many
-from lagoon.tokens import token_list
+from lagoon.tokens import marks_of, token_list
 
 MAX_LETTERS = 64
 """Longer parts are encoded data or scripts without spaces."""
@@ -21,6 +23,22 @@ MAX_CACHED = 200_000
 StemMany = Callable[[Sequence[str]], Sequence[str]]
 
 _PART = re.compile(r"[^'.]+")
+_LETTERS = "[^\\W_ʼ]+"  # without the apostrophe that is a letter in Unicode
+
+
+def word_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of the words of a text: letters and digits with the combining marks on them.
+
+    A word is its only group, so that `split` returns the words and what is between them.
+    """
+    return _pattern("" if text.isascii() else "".join(sorted(marks_of(text))))
+
+
+@functools.lru_cache(maxsize=64)
+def _pattern(marks: str) -> re.Pattern[str]:
+    """Compiled with the marks of one text alone: there are 2,400 in all, and each word would be compared with
+    them."""
+    return re.compile(f"({_LETTERS}(?:[{marks}]+(?:{_LETTERS})?)*)" if marks else f"({_LETTERS})")
 
 
 class Terms:

@@ -4,20 +4,17 @@ span."""
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lagoon.tokens import STOP_WORDS
+from shoal.index.terms import word_pattern
 from shoal.models import SearchMode
 from shoal.search.inflections import find_inflections
 from shoal.search.query_language import ParsedQuery, folded, stems_of, tokens_of
 
 Spans = tuple[tuple[int, int], ...]
 """Starts and ends in code points, end exclusive, in order, not overlapping."""
-
-# Words as in the index: runs of letters and digits with the accents on them.
-_WORD = re.compile("([^\\W_](?:[^\\W_]|[\u0300-\u036f])*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Words:
 
 def read_words(texts: Sequence[str]) -> Words:
     """Return the words of the texts."""
-    pieces = [_WORD.split(text) for text in texts]
+    pieces = [word_pattern(text).split(text) for text in texts]
     distinct = list(set().union(*(in_text[1::2] for in_text in pieces)))
     return Words(pieces, dict(zip(distinct, stems_of(distinct), strict=True)))
 

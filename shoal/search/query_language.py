@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lagoon.tokens import STOP_WORDS, is_stop_word, normalise, tokenise, without_clitic
-from shoal.index.terms import Terms
+from lagoon.tokens import STOP_WORDS, is_stop_word, normalise, without_clitic
+from shoal.index.terms import Terms, word_pattern
 
 MAX_WORDS_WITH_OPERATORS = 16
 """Longer queries are texts. The longest queries of cacm are paragraphs that cite titles; there lexical
@@ -48,10 +48,6 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[^\W_]+")
-# Text without combining marks and invisible characters, which may be inside a token.
-_WITHOUT_MARKS = re.compile("[\x00-\xac\xae-\u02af\u2000-\u200b\u200e-\u205f\u20a0-\u20cf]*")
-_PART_OF_TOKEN = re.compile("[^'’ʼ.]+")
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
 
 TERMS = Terms()
@@ -231,15 +227,8 @@ def _find_stems(tokens: Sequence[str]) -> dict[str, str]:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the tokens of a text as written: runs of letters and digits, with the marks on them.
-
-    They are the tokens of the index (`shoal.index.terms`).
-    """
-    if _WITHOUT_MARKS.fullmatch(text):
-        return _TOKEN.findall(text)
-    stream = tokenise(text)
-    spans = zip(stream.starts.tolist(), stream.ends.tolist(), strict=True)
-    return [part for start, end in spans for part in _PART_OF_TOKEN.findall(text[start:end])]
+    """Return the tokens of a text as written: the words of the index (`shoal.index.terms`)."""
+    return word_pattern(text).findall(text)
 
 
 def folded(token: str) -> str:

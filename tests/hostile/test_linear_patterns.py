@@ -11,6 +11,7 @@ from linear_time import Work, excessive_growth
 from regex_catalogue import MadePattern, Use, catalogue
 from regex_fragments import Hostile, hostile_texts
 
+from shoal.index.terms import word_pattern
 from shoal.integrations import quotations
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
@@ -22,6 +23,8 @@ CHARS = 3_000
 USES, MADE = catalogue()
 
 MADE_HERE = {
+    # The combining marks of a text, which are no letters.
+    MadePattern("shoal.index.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.integrations.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
     # Reads MAX_PADDING bytes and a boundary at a time.

@@ -16,22 +16,47 @@ from shoal.engine import Engine
 from shoal.index.matching import Matches
 from shoal.models import SearchMode
 from shoal.search import filters, query_analysis
-from shoal.search.highlights import find_highlights, make_highlighter
+from shoal.search.highlights import Highlighter, find_highlights, make_highlighter
 from shoal.search.lexical_ranking import find_matches
 from shoal.search.library_index import LibraryIndex
 from shoal.search.query_language import (
     MAX_PHRASE_WORDS,
     MAX_PHRASES,
     MAX_WORDS_WITH_OPERATORS,
+    TERMS,
     ParsedQuery,
     Term,
+    folded,
     parse_query,
+    tokens_of,
 )
 from shoal.settings import Settings
 
 
 def parse(query: str) -> ParsedQuery:
     return parse_query(query, max_words=64)
+
+
+# Characters that the definition of a word depends on, and arbitrary ones; not those that the normal form
+# splits, such as ⒈.
+marked_texts = st.text(
+    st.sampled_from("aZé1 .'’ʼ_-\n\u0301\u0327\u00ad\u200dकिहीं\u094dதொทีข្រがшש\u05b8\ufe0f日")
+    | st.characters(categories=["L", "Mn", "Mc", "Nd", "P", "Z"]),
+    max_size=40,
+)
+
+
+@given(marked_texts)
+def test_words_of_queries_and_highlights_are_those_of_the_index(text: str) -> None:
+    terms = TERMS.of_forms([folded(token) for token in tokens_of(text)])
+    assert list(itertools.chain.from_iterable(terms)) == TERMS.of_text(text)
+
+
+@given(marked_texts)
+def test_every_word_of_a_text_is_highlighted(text: str) -> None:
+    for word in tokens_of(text):
+        (spans,) = find_highlights([text], Highlighter(frozenset({folded(word)}), ()))
+        assert word in [text[start:end] for start, end in spans]
 
 
 def shown(terms: tuple[Term, ...]) -> list[str]:
@@ -72,6 +97,7 @@ def shown(terms: tuple[Term, ...]) -> list[str]:
         ("NEAR(a b) AND x* ^y {z}: OR NOT col:val", ["NEAR", "b", "x", "y", "z", "col", "val"], [], []),
         ("xx\0yy\0", ["xx", "yy"], [], []),
         ("日本語 नमक", ["日本語", "नमक"], [], []),
+        ('हिंदी -किताब "की कहानी"', ["की कहानी", "हिंदी"], ["की कहानी"], ["किताब"]),
     ],
 )
 def test_query_is_parsed_as_intended(
@@ -365,3 +391,26 @@ def test_words_in_title_headings_and_tags_get_a_field_boost(engine: Engine) -> N
     assert field_boost("volcano cafes")[0] == 0.5, "the title, in another inflection"
     assert sorted(field_boost("storm weather wets")) == [0.0, pytest.approx(1 / 3)], "one heading"
     assert sorted(field_boost("storm Wet")) == [0.5, 0.5], "the tag of the document, in another case"
+
+
+HINDI = """# किताबें
+
+हिंदी की किताब मेज़ पर है।
+
+# दिन
+
+कल का दिन अच्छा था।
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "highlighted"),
+    [("की", ["की"]), ("का", ["का"]), ('"हिंदी की किताब"', ["हिंदी की किताब"]), ("कताब", []), ("क", [])],
+)
+def test_vowel_signs_distinguish_words(tmp_path: Path, query: str, highlighted: list[str]) -> None:
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    with Engine(settings=Settings(database_url=url, learning=False), scorer=FakeScorer()) as engine:
+        engine.ingest(content=HINDI, format="markdown")
+        results = engine.search(query, mode=SearchMode.lexical).results
+    spans = [result.text[start:end] for result in results for start, end in result.highlights]
+    assert spans == highlighted
