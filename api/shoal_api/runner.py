@@ -7,6 +7,7 @@ process holds one copy of the scorer. `shoal up`, systemd or Docker restarts it 
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -146,5 +147,8 @@ def _warm(service: Service) -> None:
     """Load scorer and index before the first search. /ready reports a failure."""
     try:
         service.engine.start()
+        # Collections of garbage during requests then skip what was loaded.
+        gc.collect()
+        gc.freeze()
     except Exception as error:
         structlog.get_logger("shoal.api").error("the scorer or the index cannot be loaded", exc_info=error)

@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.charts.palette import OTHER, UNKNOWN, island_colours
 from shoal.errors import NotFoundError
 from shoal.scorer import Scorer
 from shoal.storage.database import Snapshot
 from shoal.storage.profiles import Profiles
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
 
 WIDTH = 1000
 """Width of every SVG in its own units; the x position of a character is proportional to its offset."""
@@ -40,7 +46,11 @@ N_LEVELS = 5
 NO_SUBJECT = "no clear subject"
 NOT_SCORED = "not scored yet"
 
-DOCUMENT = "SELECT title, LENGTH(content) AS n_chars FROM documents WHERE id = :document_id"
+# The last section ends with the text, which may have megabytes.
+DOCUMENT = """
+    SELECT d.title, (SELECT MAX(s.end_char) FROM sections s WHERE s.document_id = d.id) AS n_chars
+    FROM documents d WHERE d.id = :document_id
+"""
 CHUNKS = """
     SELECT start_char, end_char, CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END,
            data_checksum <> :data_checksum, profile
@@ -48,8 +58,7 @@ CHUNKS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A chunk on the strip: its span in characters, the island of its first label, and whether it was scored
     with other data."""
 
@@ -109,20 +118,13 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
         raise NotFoundError(f"there is no document {document_id}")
     island_of = {reef.id: reef.island_id for reef in scorer.reefs}
     parameters = {"document_id": document_id, "label_threshold": label_threshold}
-    chunks = list(snapshot.tuples(CHUNKS, {**parameters, "data_checksum": scorer.data_checksum}))
-    pieces = tuple(
-        Piece(start, end, None if reef is None else island_of.get(reef), bool(is_other))
-        for start, end, reef, is_other, _ in chunks
-    )
-    profiles = Profiles.of([profile for *_, profile in chunks])
-    columns = profiles.chunks, profiles.reef_ids, profiles.probabilities
-    is_label = profiles.probabilities >= label_threshold
-    labels = zip(*(column[is_label].tolist() for column in columns), strict=True)
-    presences = presence_by_reef(
-        ((chunks[place][:2], reef, chance) for place, reef, chance in labels), document["n_chars"]
-    )
+    chunks = snapshot.tuples(CHUNKS, {**parameters, "data_checksum": scorer.data_checksum})
+    starts, ends, reefs, is_other, packed = list(zip(*chunks, strict=True)) or [()] * 5
+    islands = [island_of.get(reef) for reef in reefs]
+    pieces = tuple(map(Piece._make, zip(starts, ends, islands, map(bool, is_other), strict=True)))
+    presences = _presences(pieces, Profiles.of(packed), label_threshold, document["n_chars"])
     names = {reef.id: reef.name for reef in scorer.reefs}
-    strongest_reefs = sorted(presences, key=lambda reef: (-sum(presences[reef]), reef))[:N_ROWS]
+    strongest_reefs = sorted(presences, key=lambda reef: (-presences[reef].sum(), reef))[:N_ROWS]
     lengths = _lengths(pieces)
     shown = {*list(lengths)[:N_ISLANDS], *(island_of[reef] for reef in strongest_reefs if reef in names)}
     # Only islands that are shown divide the hues, or neighbours would look the same.
@@ -137,28 +139,45 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
     return Ribbon(document["title"], document["n_chars"], pieces, colours, rows, legend)
 
 
+def _presences(
+    pieces: Sequence[Piece], profiles: Profiles, label_threshold: float, n_chars: int
+) -> dict[int, Doubles]:
+    """`presence_by_reef` of the labels of a document's chunks."""
+    chances = profiles.probabilities
+    is_label = chances >= label_threshold
+    chunks = profiles.chunks[is_label]
+    starts, ends = (column[chunks] for column in _edges(pieces))
+    return presence_by_reef(starts, ends, profiles.reef_ids[is_label], chances[is_label], n_chars)
+
+
 def presence_by_reef(
-    labels: Iterable[tuple[tuple[int, int], int, float]], n_chars: int
-) -> dict[int, list[float]]:
-    """Sum probability times characters for each reef and bin. `labels`: ((start, end), reef id, probability)
-    of chunks."""
-    presences: defaultdict[int, list[float]] = defaultdict(lambda: [0.0] * N_BINS)
+    starts: Ints, ends: Ints, reef_ids: NDArray[Any], probabilities: Doubles, n_chars: int
+) -> dict[int, Doubles]:
+    """Sum probability times characters for each reef and bin, (N_BINS,).
+
+    The arguments describe labels: start and end of the chunk, its reef, and the probability.
+    """
     length = max(1, n_chars) / N_BINS
-    for (start, end), reef_id, probability in labels:
-        bins = presences[reef_id]
-        for place in range(int(start / length), min(N_BINS, int((end - 1) / length) + 1)):
-            overlap = min(end, (place + 1) * length) - max(start, place * length)
-            bins[place] += probability * max(0.0, overlap)
-    return dict(presences)
+    first = (starts / length).astype(np.int64)
+    last = np.minimum(((ends - 1) / length).astype(np.int64), N_BINS - 1)
+    n_bins = np.maximum(last + 1 - first, 0)
+    label = np.repeat(np.arange(len(starts)), n_bins)
+    place = np.arange(len(label)) - np.repeat(np.cumsum(n_bins) - n_bins, n_bins) + first[label]
+    overlap = np.minimum(ends[label], (place + 1) * length) - np.maximum(starts[label], place * length)
+    reefs, row = np.unique(reef_ids, return_inverse=True)
+    amounts = probabilities[label] * np.maximum(0.0, overlap)
+    sums = np.bincount(row[label] * N_BINS + place, weights=amounts, minlength=len(reefs) * N_BINS)
+    return dict(zip(reefs.tolist(), sums.reshape(len(reefs), N_BINS), strict=True))
 
 
-def levels(presence: Sequence[float]) -> tuple[int, ...]:
+def levels(presence: Doubles) -> tuple[int, ...]:
     """Map presences to levels: N_LEVELS equal steps up to the largest; every presence above 0 is at least
     1."""
-    greatest = max(presence, default=0.0)
+    greatest = presence.max(initial=0.0)
     if greatest <= 0:
         return (0,) * len(presence)
-    return tuple(0 if value <= 0 else max(1, round(N_LEVELS * value / greatest)) for value in presence)
+    steps = np.maximum(np.rint(N_LEVELS * presence / greatest), 1).astype(np.int64)
+    return tuple(np.where(presence > 0, steps, 0).tolist())
 
 
 def strip_svg(ribbon: Ribbon) -> str:
@@ -212,46 +231,53 @@ def _strip(ribbon: Ribbon) -> str:
     """Render one path for each colour, so that thousands of chunks need a few elements."""
     scale = WIDTH / max(1, ribbon.n_chars)
     step = WIDTH / N_COLUMNS if len(ribbon.pieces) > N_COLUMNS else None
-    spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for piece in ribbon.pieces:
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, piece in enumerate(ribbon.pieces):
         colour = UNKNOWN if piece.island_id is None else ribbon.colours[piece.island_id]
         fill = f'fill="{colour}"' + (f' fill-opacity="{UNSCORED_OPACITY}"' if piece.is_unscored else "")
-        spans[fill].append((piece.start_char * scale, piece.end_char * scale))
-    gaps = [(start * scale, end * scale) for start, end in _gaps(ribbon.pieces, ribbon.n_chars)]
-    background = _path(gaps, step)
-    if background:
-        background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{background}"/>'
-    paths = ((fill, _path(spans[fill], step)) for fill in sorted(spans))
+        places[fill].append(place)
+    starts, ends = _edges(ribbon.pieces)
+    gap_starts, gap_ends = _gaps(starts, ends, ribbon.n_chars)
+    gaps = _path(gap_starts * scale, gap_ends * scale, step)
+    background = f'<path fill="{UNKNOWN}" fill-opacity="{GAP_OPACITY}" d="{gaps}"/>' if gaps else ""
+    paths = (
+        (fill, _path(starts[own] * scale, ends[own] * scale, step)) for fill, own in sorted(places.items())
+    )
     return background + "".join(f'<path {fill} d="{d}"/>' for fill, d in paths if d)
 
 
-def _path(spans: Iterable[tuple[float, float]], step: float | None) -> str:
+def _path(starts: NDArray[Any], ends: NDArray[Any], step: float | None) -> str:
     """Outline spans of the strip; with `step`, only those that cover the left edge of a column."""
     if step is not None:
-        spans = _columns(spans, step)
-        return "".join(f"M{left:g} 0H{right:g}v{STRIP_HEIGHT}H{left:g}z" for left, right in spans)
+        return "".join(
+            f"M{left:g} 0H{right:g}v{STRIP_HEIGHT}H{left:g}z" for left, right in _columns(starts, ends, step)
+        )
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
     return "".join(
         f"M{left:.2f} 0h{max(right - left, 0.05):.2f}v{STRIP_HEIGHT}H{left:.2f}z" for left, right in spans
     )
 
 
-def _columns(spans: Iterable[tuple[float, float]], step: float) -> list[tuple[float, float]]:
+def _columns(starts: NDArray[Any], ends: NDArray[Any], step: float) -> Iterator[tuple[float, float]]:
     """Extend spans that cover the left edges of columns to whole columns; join those that touch."""
-    joined: list[tuple[float, float]] = []
-    for start, end in spans:
-        left, right = math.ceil(start / step) * step, math.ceil(end / step) * step
-        if joined and joined[-1][1] == left:
-            joined[-1] = joined[-1][0], right
-        elif left < right:
-            joined.append((left, right))
-    return joined
+    lefts, rights = np.ceil(starts / step) * step, np.ceil(ends / step) * step
+    lefts, rights = lefts[lefts < rights], rights[lefts < rights]
+    is_apart = lefts[1:] != rights[:-1]
+    is_first = np.append(True, is_apart)[: len(lefts)]
+    is_last = np.append(is_apart, True)[: len(lefts)]
+    return zip(lefts[is_first].tolist(), rights[is_last].tolist(), strict=True)
 
 
-def _gaps(pieces: Sequence[Piece], n_chars: int) -> list[tuple[int, int]]:
-    """The spans of a document that no chunk covers."""
-    starts = [0, *(piece.end_char for piece in pieces)]
-    ends = [*(piece.start_char for piece in pieces), n_chars]
-    return [(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+def _edges(pieces: Sequence[Piece]) -> tuple[Ints, Ints]:
+    """Starts and ends of chunks in characters."""
+    edges = np.array([piece[:2] for piece in pieces], dtype=np.int64).reshape(-1, 2)
+    return edges[:, 0], edges[:, 1]
+
+
+def _gaps(starts: Ints, ends: Ints, n_chars: int) -> tuple[Ints, Ints]:
+    """Starts and ends of the spans of a document that no chunk covers."""
+    starts, ends = np.insert(ends, 0, 0), np.append(starts, n_chars)
+    return starts[starts < ends], ends[starts < ends]
 
 
 def _row(row: Row, y: int) -> str:
@@ -297,5 +323,6 @@ def _legend(
         spans = (piece for piece in without_label if piece.is_unscored is is_unscored)
         if length := sum(piece.end_char - piece.start_char for piece in spans):
             yield LegendEntry(name, length / n_chars, UNKNOWN, opacity)
-    if gaps := sum(end - start for start, end in _gaps(pieces, n_chars)):
+    starts, ends = _gaps(*_edges(pieces), n_chars)
+    if gaps := int((ends - starts).sum()):
         yield LegendEntry("headings and space between passages", gaps / n_chars, UNKNOWN, GAP_OPACITY)

@@ -83,13 +83,16 @@ first."""
 def list_words(
     snapshot: Snapshot,
     scorer: Scorer,
-    count_chunks: CountChunks,
+    count_chunks: CountChunks | None,
     *,
     q: str | None = None,
     limit: int = 50,
     offset: int = 0,
 ) -> WordPage:
-    """Words of the newest version that contain the normal form of `q`, most occurrences first."""
+    """Words of the newest version that contain the normal form of `q`, most occurrences first.
+
+    Without `count_chunks`, no documents are listed as evidence.
+    """
     newest = vocabulary_queries.newest(snapshot)
     form = None if q is None else normal_form(q)
     if form == "":
@@ -150,7 +153,7 @@ def normal_form(text: str) -> str:
 def _describe(
     snapshot: Snapshot,
     scorer: Scorer,
-    count_chunks: CountChunks,
+    count_chunks: CountChunks | None,
     entries: Iterable[VocabularyEntry],
     newest: vocabulary_queries.Version,
 ) -> list[LearnedWord]:
@@ -162,15 +165,17 @@ def _describe(
 
 
 def _learned_word(
-    snapshot: Snapshot, count_chunks: CountChunks, row: Row, since: int, names: Mapping[int, str]
+    snapshot: Snapshot, count_chunks: CountChunks | None, row: Row, since: int, names: Mapping[int, str]
 ) -> LearnedWord:
-    users = vocabulary_queries.documents_using(
-        snapshot,
-        count_chunks(row.word),
-        _forms(row.word),
-        is_compound=row.is_compound,
-        limit=DOCUMENTS_PER_WORD,
-    )
+    users: Sequence[WordUser] = ()
+    if count_chunks is not None:
+        users = vocabulary_queries.documents_using(
+            snapshot,
+            count_chunks(row.word),
+            _forms(row.word),
+            is_compound=row.is_compound,
+            limit=DOCUMENTS_PER_WORD,
+        )
     return LearnedWord(
         word=row.word,
         is_compound=row.is_compound,

@@ -85,8 +85,8 @@ class Documents:
         offset: int = 0,
         n_reefs: int = chunk_queries.ALL_REEFS,
     ) -> ChunkPage:
-        """Chunks of a document in order, with their labels, `n_reefs` strongest reefs and islands. Raises
-        NotFoundError."""
+        """Chunks of a document in order, with their labels, `n_reefs` strongest reefs, and islands unless
+        that is 0. Raises NotFoundError."""
         check_page(0 if limit is None else limit, offset)
         with self._database.snapshot() as snapshot:
             return chunk_queries.get_chunks(

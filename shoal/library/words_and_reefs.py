@@ -24,16 +24,20 @@ class Vocabulary:
         self._database = library.database
         self._label_threshold = library.settings.label_threshold
 
-    def list(self, *, q: str | None = None, limit: int = 50, offset: int = 0) -> WordPage:
+    def list(
+        self, *, q: str | None = None, limit: int = 50, offset: int = 0, documents: bool = True
+    ) -> WordPage:
         """Learned words with their reefs and evidence, most frequent first; with `q`, those that contain it.
 
-        Raises QueryError for a negative limit or offset.
+        Without `documents`, which takes a search for each word, the evidence names none. Raises QueryError
+        for a negative limit or offset.
         """
         check_page(limit, offset)
         check_characters("q", q or "")
-        self._library.index.prepare()
+        if documents:
+            self._library.index.prepare()
         with self._database.snapshot() as snapshot:
-            count_chunks = self._library.index.of(snapshot).count_by_document
+            count_chunks = self._library.index.of(snapshot).count_by_document if documents else None
             return word_details.list_words(
                 snapshot, self._library.scorer, count_chunks, q=q, limit=limit, offset=offset
             )

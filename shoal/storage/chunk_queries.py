@@ -54,9 +54,9 @@ def get_chunks(
     label_threshold: float | None = None,
     data_checksum: str | None = None,
 ) -> ChunkPage:
-    """Read the chunks of a document in order, each with its `n_reefs` strongest reefs; without a threshold,
-    they have no labels, and without the checksum of the scorer's data, none awaits a rescore. Raises
-    NotFoundError."""
+    """Read the chunks of a document in order, each with its `n_reefs` strongest reefs and, unless that is 0,
+    its islands. Without a threshold, they have no labels, and without the checksum of the scorer's data, none
+    awaits a rescore. Raises NotFoundError."""
     total = snapshot.value(COUNT_CHUNKS, {"document_id": document_id})
     if total is None:
         raise NotFoundError(f"there is no document {document_id}")
@@ -169,21 +169,19 @@ def _labels(
 
 def _islands(scores: Sequence[ReefScore], reefs: ReefsById) -> tuple[IslandScore, ...]:
     """The strongest islands of a chunk; none for reefs whose island is unknown."""
-    members: dict[int, list[ReefScore]] = {}
+    members: dict[tuple[int, str, float], list[float]] = {}
     for score in scores:
-        island_id = reefs[score.reef_id].island_id
+        _, island_id, name, scale = reefs[score.reef_id]
         if island_id is not None:
-            members.setdefault(island_id, []).append(score)
-    islands = [_island(island_id, found, reefs) for island_id, found in members.items()]
-    islands.sort(key=lambda island: (-island.aggregate_z, island.island_id))
-    return tuple(islands[:ISLANDS_PER_CHUNK])
-
-
-def _island(island_id: int, scores: Sequence[ReefScore], reefs: ReefsById) -> IslandScore:
-    named = reefs[scores[0].reef_id]
-    total = math.fsum(score.z_score for score in scores)
-    aggregate = round(total * (named.island_scale or 0.0), ISLAND_DIGITS)
-    return IslandScore(island_id, named.island_name or "", aggregate, len(scores))
+            members.setdefault((island_id, name or "", scale or 0.0), []).append(score.z_score)
+    strongest = sorted(
+        (-round(math.fsum(z_scores) * scale, ISLAND_DIGITS), island_id, name, len(z_scores))
+        for (island_id, name, scale), z_scores in members.items()
+    )
+    return tuple(
+        IslandScore(island_id, name, -aggregate, n)
+        for aggregate, island_id, name, n in strongest[:ISLANDS_PER_CHUNK]
+    )
 
 
 def _stored_chunks(
@@ -198,9 +196,10 @@ def _stored_chunks(
     reefs = [by_data[row["data_checksum"]] for row in rows]
     profiles = Profiles.of([row["profile"] for row in rows])
     labels = {} if label_threshold is None else _labels(profiles, reefs, label_threshold)
+    scores = profiles.scores(reefs) if n_reefs else [()] * len(rows)
     for i, row in enumerate(rows):
-        scores = profiles.scores(i, reefs[i])
-        yield _chunk(row, scores[:n_reefs], labels.get(i, ()), _islands(scores, reefs[i]), data_checksum)
+        islands = _islands(scores[i], reefs[i])
+        yield _chunk(row, scores[i][:n_reefs], labels.get(i, ()), islands, data_checksum)
 
 
 def _chunk(

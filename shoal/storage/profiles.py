@@ -147,20 +147,19 @@ class Profiles:
         ends = (self.bounds * RECORD.itemsize).tolist()
         return [joined[start:end] for start, end in itertools.pairwise(ends)]
 
-    def scores(self, chunk: int, reefs: Mapping[int, NamedReef]) -> tuple[ReefScore, ...]:
-        """Return the reefs of a chunk, strongest first."""
-        records = self.records[self.bounds[chunk] : self.bounds[chunk + 1]]
-        return tuple(
-            ReefScore(
-                reef_id,
-                reefs[reef_id].reef_name,
-                z / Z_STEPS,
-                raw / RAW_STEPS,
-                n_words,
-                probability / PROBABILITY_STEPS,
-            )
-            for reef_id, z, raw, n_words, probability in records.tolist()
+    def scores(self, reefs: Sequence[Mapping[int, NamedReef]]) -> list[tuple[ReefScore, ...]]:
+        """Return the reefs of each chunk, strongest first; `reefs[i]` names those of chunk i."""
+        ids, chunks = self.reef_ids.tolist(), self.chunks.tolist()
+        columns = (
+            ids,
+            [reefs[chunk][reef_id].reef_name for chunk, reef_id in zip(chunks, ids, strict=True)],
+            self.z_scores.tolist(),
+            (self.records["raw_bm25"] / RAW_STEPS).tolist(),
+            self.records["n_contributing_words"].tolist(),
+            self.probabilities.tolist(),
         )
+        scores = list(map(ReefScore._make, zip(*columns, strict=True)))
+        return [tuple(scores[start:end]) for start, end in itertools.pairwise(self.bounds.tolist())]
 
     @functools.cached_property
     def _norms_in_steps(self) -> Doubles:

@@ -23,9 +23,15 @@ MAIN_REEFS = """
     WHERE g.place <= :n
     ORDER BY g.document_id, g.place
 """
+# An index has the checksums, but the rows of chunks are wide: they are read only if some chunk awaits a
+# rescore, and those of a document only up to the first that does.
+IS_ANY_OF_OTHER_DATA = """
+    SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
+        OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
+"""
 AWAITING_RESCORE = """
-    SELECT DISTINCT document_id FROM chunks
-    WHERE document_id IN ({ids}) AND data_checksum <> :data_checksum
+    SELECT d.id FROM documents d WHERE d.id IN ({ids}) AND EXISTS (
+        SELECT 1 FROM chunks c WHERE c.document_id = d.id AND c.data_checksum <> :data_checksum)
 """
 CHUNKS_OF_REEF = """
     SELECT c.id, c.chunk_index, c.document_id, d.title, c.start_line, c.end_line, p.probability,
@@ -79,6 +85,8 @@ def main_reefs(
 def awaiting_rescore(snapshot: Snapshot, document_ids: Sequence[int], *, data_checksum: str) -> set[int]:
     """Return those of the documents that have chunks scored with other data of lagoon."""
     found: set[int] = set()
+    if not snapshot.value(IS_ANY_OF_OTHER_DATA, {"data_checksum": data_checksum}):
+        return found
     for start in range(0, len(document_ids), IDS_PER_STATEMENT):
         ids, parameters = listed("id", document_ids[start : start + IDS_PER_STATEMENT])
         parameters["data_checksum"] = data_checksum

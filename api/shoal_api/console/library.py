@@ -28,6 +28,10 @@ SECTIONS = 300
 """Sections listed around the current place; the Bible has 1,200."""
 
 
+DEEPEST = 4
+"""Sections below this depth are indented like it."""
+
+
 class Entry(NamedTuple):
     """A line of the contents: heading, depth, and number of the first chunk in or after the section."""
 
@@ -115,7 +119,7 @@ def contents(sections: Sequence[StoredSection], chunk: int) -> list[Entry]:
             here = place
         if section.path or section.n_chunks:
             heading = section.path[-1] if section.path else "Beginning"
-            entries.append((place, heading, max(0, len(section.path) - 1), at))
+            entries.append((place, heading, min(max(0, len(section.path) - 1), DEEPEST), at))
         at += section.n_chunks
     nearest = next((i for i, entry in enumerate(entries) if entry[0] == here), 0)
     start = max(0, min(nearest - SECTIONS // 2, len(entries) - SECTIONS))

@@ -83,7 +83,9 @@ def vocabulary() -> tuple[str, Mapping[str, Any]]:
     """List the learned words."""
     number = query_params.page_number()
     q = flask.request.args.get("q") or None
-    found = service.current().engine.vocabulary.list(q=q, limit=WORDS, offset=(number - 1) * WORDS)
+    found = service.current().engine.vocabulary.list(
+        q=q, limit=WORDS, offset=(number - 1) * WORDS, documents=False
+    )
     return "vocabulary.html", {"found": found, "q": q, "page": number, "per_page": WORDS}
 
 

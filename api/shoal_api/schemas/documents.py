@@ -220,16 +220,14 @@ class LinksSchema(Schema):
 
 
 class DocumentDetailSchema(DocumentSchema):
-    sections = fields.List(
-        fields.Nested(SectionSchema), required=True, metadata={"description": "in text order"}
-    )
+    sections = Records(SectionSchema, required=True, metadata={"description": "in text order"})
     report = fields.Nested(
         ReportSchema,
         required=True,
         metadata={"description": "why parts of the text are in no chunk, and warnings"},
     )
-    chunks = fields.List(
-        fields.Nested(ChunkSummarySchema),
+    chunks = Records(
+        ChunkSummarySchema,
         required=True,
         metadata={"description": "the first 100, without text and reefs; `links.chunks` lists all"},
     )
@@ -308,8 +306,8 @@ class ChunkDetailSchema(ChunkSchema):
 
 
 class ChunkListSchema(Schema):
-    chunks = fields.List(
-        fields.Nested(ChunkSchema),
+    chunks = Records(
+        ChunkSchema,
         required=True,
         metadata={"description": "a page of chunks, in text order"},
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 from fake_scorer import REEF_WORDS, FakeScorer
 from hypothesis import given
@@ -209,14 +210,18 @@ def test_the_ribbon_of_a_missing_document_raises_not_found(engine: Engine) -> No
 
 def test_presence_is_divided_by_characters() -> None:
     n_chars = N_BINS * 10
-    presence = presence_by_reef([((0, 15), 3, 2.0)], n_chars)[3]
+    labels = [
+        np.array(column) for column in ([0, 15, n_chars - 25], [15, 15, n_chars], [3, 3, 3], [2.0, 9, 1])
+    ]
+    presence = presence_by_reef(*labels, n_chars)[3]
     assert presence[:3] == pytest.approx([20.0, 10.0, 0.0])
-    assert sum(presence) == pytest.approx(15 * 2.0)
+    assert presence[-4:] == pytest.approx([0.0, 5.0, 10.0, 10.0])
+    assert sum(presence) == pytest.approx(15 * 2.0 + 25)
 
 
 def test_levels_keep_the_least_presence_visible() -> None:
-    assert levels([0.0, 0.001, 5.0, 10.0]) == (0, 1, round(N_LEVELS / 2), N_LEVELS)
-    assert levels([0.0, 0.0]) == (0, 0)
+    assert levels(np.array([0.0, 0.001, 5.0, 10.0])) == (0, 1, round(N_LEVELS / 2), N_LEVELS)
+    assert levels(np.array([0.0, 0.0])) == (0, 0)
 
 
 def test_the_map_is_filled_and_areas_follow_chunk_counts(scorer: lagoon.Scorer) -> None:
