@@ -7,12 +7,14 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from shoal import __version__
+from shoal.cli.progress import long_work_shown
 from shoal.cli.session import Db, Debug, InterruptedCommandError, Json, Session
 from shoal.cli.terminal import ClosedPipeError, discard_stdout, plain, prepare_streams
 from shoal.errors import QueryError, ShoalError
@@ -105,7 +107,8 @@ def run(arguments: Sequence[str]) -> int:
     if debug:
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG)
     try:
-        code = _run(arguments)
+        with nullcontext() if debug else long_work_shown():
+            code = _run(arguments)
         sys.stdout.flush()
     except (ClosedPipeError, BrokenPipeError):
         return _abandon_stdout()

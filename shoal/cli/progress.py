@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from shoal.cli.terminal import one_line
+from shoal.cli.terminal import one_line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +19,38 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 30.0
 """Between two lines in a file or pipe."""
+
+
+LONG_WORK = ("shoal.storage.migrate", "shoal.search.indexing")
+"""Loggers of work that a command may have to do first: a migration, and the first index of a library."""
+
+
+class _LongWorkHandler(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._next = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = time.monotonic()
+        if now >= self._next or sys.stderr.isatty() or record.levelno > logging.INFO:
+            self._next = now + SECONDS_BETWEEN_LINES
+            sys.stderr.write(f"{plain(record.getMessage())}\n")
+
+
+@contextmanager
+def long_work_shown() -> Iterator[None]:
+    """Print what the library logs about LONG_WORK to stderr."""
+    handler = _LongWorkHandler()
+    loggers = [logging.getLogger(name) for name in LONG_WORK]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
 
 
 class Bar:

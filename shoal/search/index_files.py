@@ -7,22 +7,28 @@ row is left over from a crash or a merge, and is removed once no reader can need
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from shoal.errors import DamagedIndexError, DatabaseUnavailableError
+from shoal.errors import DamagedIndexError, DatabaseUnavailableError, DiskFullError
 from shoal.index.segment import Segment
 from shoal.storage.database import Database
 
 SUFFIX = ".segment"
 UNFINISHED = ".unfinished"
 NAME = re.compile(r"[0-9a-f]{32}\.segment")
+BYTES_PER_TEXT_BYTE = 2.2
+"""Bytes of segments by byte of text while it is indexed: merged segments stay for a while."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+ADVICE = "free some, and the next search or upload continues with it"
 KEPT_SECONDS = 600.0
 """How long the file of a merged segment stays: longer than any read of an older state."""
 
@@ -37,7 +43,7 @@ class IndexFiles:
     def write(self, write: Callable[[BinaryIO], object]) -> str:
         """Write a new file with what `write` puts into it; return its name.
 
-        Raises DatabaseUnavailableError.
+        Raises DatabaseUnavailableError or DiskFullError; no part of the file is left then.
         """
         name = f"{uuid.uuid4().hex}{SUFFIX}"
         path = self.folder / name
@@ -55,8 +61,20 @@ class IndexFiles:
                 raise
             _sync_folder(self.folder)
         except OSError as error:
+            if error.errno in FULL:
+                raise DiskFullError(f"there is no space left for the index; {ADVICE}") from error
             raise DatabaseUnavailableError(f"the index cannot be written: {error.strerror}") from error
         return name
+
+    def check_space(self, text_bytes: int) -> None:
+        """Raise DiskFullError if the disk has too little free space to index this much text."""
+        needed = int(BYTES_PER_TEXT_BYTE * text_bytes)
+        free = shutil.disk_usage(self.folder.parent).free
+        if free < needed:
+            raise DiskFullError(
+                f"the index needs {needed / 1e6:,.0f} MB of free disk space, and there are {free / 1e6:,.0f} "
+                f"MB; {ADVICE}"
+            )
 
     def open(self, name: str, *, verify: bool = False) -> Segment:
         """Open a segment as a map of its file, which stays open. Raises DamagedIndexError."""

@@ -63,6 +63,8 @@ def update_index(database: Database) -> bool:
             if not is_free:
                 return False
             _check_files(database, files)
+            with database.snapshot(limited=False) as snapshot:
+                files.check_space(sum(change.n_bytes for change in index_tables.open_changes(snapshot)))
             while _index_some(database, files):
                 _merge(database, files)
             _merge(database, files)
@@ -166,7 +168,7 @@ def _index_some(database: Database, files: IndexFiles) -> bool:
             return False
         n_left = index_tables.count_open(snapshot) - len(changes)
         if n_left:
-            log.info("indexing %s documents, %s are left", len(changes), n_left)
+            log.info("indexing %s documents; %s are left", f"{len(changes):,}", f"{n_left:,}")
         revision = index_tables.revision(snapshot)
         documents = list(read_documents(snapshot, [change.document_id for change in changes]))
     written = []
@@ -219,9 +221,11 @@ def _merge(database: Database, files: IndexFiles) -> None:
         chosen = _choose(sized)
         if not chosen:
             return
+        n_chunks = sum(each.n_live for each in chosen)
+        if n_chunks >= MAX_CHUNKS // MERGED_TOGETHER:
+            log.info("merging the index of %s passages", f"{n_chunks:,}")
         parts = [(each.segment, each.outdated.tolist()) for each in chosen]
-        n_left = sum(each.n_live for each in chosen)
-        name = files.write(functools.partial(merge_segments, parts)) if n_left else None
+        name = files.write(functools.partial(merge_segments, parts)) if n_chunks else None
         with database.write() as transaction:
             if not index_tables.delete_segments(transaction, [each.row.id for each in chosen]):
                 return

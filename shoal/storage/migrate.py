@@ -11,11 +11,14 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import DiskFullError, SchemaError
-from shoal.storage.database import Database
+from shoal.storage.database import Database, Snapshot
 from shoal.storage.file_lock import alone
+
+if TYPE_CHECKING:
+    from alembic.script import Script
 
 HEAD = "0013"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
@@ -38,12 +41,23 @@ def script_folder() -> Path:
 def current_revision(database: Database) -> str | None:
     """Read the revision of the database; None for an empty one."""
     with database.snapshot() as snapshot:
-        if not snapshot.value(
-            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
-        ):
-            return None
-        revision: str | None = snapshot.value("SELECT version_num FROM alembic_version")
-        return revision
+        return revision_of(snapshot)
+
+
+def revision_of(snapshot: Snapshot) -> str | None:
+    """Read the revision of a database; None for an empty one."""
+    if not snapshot.value("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"):
+        return None
+    revision: str | None = snapshot.value("SELECT version_num FROM alembic_version")
+    return revision
+
+
+def interim_triggers(revision: str | None) -> set[tuple[str, str]]:
+    """The triggers, as name and statement, that an interrupted migration leaves in a library of this
+    revision; continuing the migration drops them."""
+    if revision is None or revision >= PREPARED:
+        return set()
+    return {(name, sql.strip()) for name, sql in _prepared_script().module.TRIGGERS.items()}
 
 
 def check(database: Database) -> None:
@@ -81,6 +95,8 @@ def upgrade(database: Database, report: Report | None = None) -> bool:
             raise SchemaError(f"{database.path.name} is the database of another program")
         if revision is not None and revision < PREPARED:
             _prepare(database, report or _log_progress)
+        if revision is not None:
+            log.info("migrating: from schema %s to %s", revision, HEAD)
         with database.write() as transaction:
             apply(transaction.connection)
     return True
@@ -89,9 +105,7 @@ def upgrade(database: Database, report: Report | None = None) -> bool:
 def _prepare(database: Database, report: Report) -> None:
     """Bring a library to the revision before PREPARED, and do the part of PREPARED that needs no single
     transaction."""
-    from alembic.script import ScriptDirectory
-
-    script = ScriptDirectory(str(script_folder())).get_revision(PREPARED)
+    script = _prepared_script()
     with database.write() as transaction:
         apply(transaction.connection, str(script.down_revision))
     migration = script.module
@@ -111,6 +125,12 @@ def _prepare(database: Database, report: Report) -> None:
             return
         done, remaining = prepared
         report(remaining)
+
+
+def _prepared_script() -> Script:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(script_folder())).get_revision(PREPARED)
 
 
 def _log_progress(remaining: int) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_documents import make_scored
 
-from shoal.errors import DatabaseUnavailableError
+from shoal.errors import DiskFullError
 from shoal.index.building import segment_bytes
 from shoal.index.index import Index
 from shoal.index.segment import Segment
@@ -333,13 +334,24 @@ def test_a_full_disk_leaves_documents_noted_and_found(
     fill(database, [PLAIN] * 2)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", is_full)
-        with pytest.raises(DatabaseUnavailableError, match="No space left"):
+        with pytest.raises(DiskFullError, match="no space left for the index; free some"):
             update_index(database)
         assert list(IndexFiles(database).folder.iterdir()) == []
         assert counts(database) == (0, 2, 0)
         assert_found(database, 2)
     assert update_index(database)
     assert counts(database) == (2, 0, 1)
+
+
+def test_the_index_is_not_begun_without_the_space_for_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(database, [PLAIN] * 2)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Namespace(free=0))
+    with pytest.raises(DiskFullError, match="needs 0 MB of free disk space, and there are 0 MB; free some"):
+        update_index(database)
+    assert counts(database) == (0, 2, 0)
+    assert_found(database, 2)
 
 
 def test_a_search_writes_a_segment_if_too_much_is_missing(

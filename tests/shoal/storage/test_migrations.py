@@ -15,12 +15,14 @@ from fake_scorer import FakeScorer
 from indexed_library import assert_indexed, chunks_with
 from scored_documents import make_scored
 
-from shoal.errors import DiskFullError, SchemaError
+from shoal.errors import BackupError, DiskFullError, SchemaError
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.queries import get_items, get_job
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
+from shoal.maintenance.backup import create_backup
+from shoal.maintenance.restore import restore
 from shoal.search.indexing import update_index
 from shoal.settings import Settings
 from shoal.storage import (
@@ -36,6 +38,7 @@ from shoal.storage import (
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
+from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import EvidenceRow
 
@@ -389,3 +392,25 @@ def test_views_unpack_profiles_in_any_sqlite(empty: Database) -> None:
                 (chunk.id,),
             ).fetchall()
             assert rows == [tuple(reef) for reef in chunk.reefs]
+
+
+def test_restore_finishes_an_interrupted_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    library_of_0009(interrupted, 12)
+    script = ScriptDirectory(str(migrate.script_folder())).get_revision("0010").module
+    with interrupted.write() as transaction:
+        script.prepare(transaction.connection, 5)
+        assert transaction.value("SELECT COUNT(*) FROM converted_chunks") == 7
+    interrupted.close()
+    create_backup(tmp_path / "old.db", tmp_path / "copy.db")
+    restore(tmp_path / "new.db", tmp_path / "copy.db")
+    with Database(f"sqlite:///{tmp_path / 'new.db'}").snapshot() as snapshot:
+        assert [chunk.id for chunk in get_chunks(snapshot, 7).chunks] == list(range(1, 13))
+        assert not foreign_triggers(snapshot)
+    with sqlite3.connect(tmp_path / "copy.db") as connection:
+        connection.execute("DROP TRIGGER converted_chunks_insert")
+        connection.execute(
+            "CREATE TRIGGER converted_chunks_insert AFTER INSERT ON chunks BEGIN DELETE FROM documents; END"
+        )
+    with pytest.raises(BackupError, match=r"triggers.*: converted_chunks_insert;"):
+        restore(tmp_path / "other.db", tmp_path / "copy.db")
