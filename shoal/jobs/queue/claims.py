@@ -10,8 +10,10 @@ import dataclasses
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from shoal.jobs.queue import statements
@@ -61,7 +63,8 @@ class WorkItem(ItemRef):
     """A claimed item.
 
     `head` is its document with an empty `content`, which is long and read on its own (`draft_of`).
-    `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once its wave has learned.
+    `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once all waves of its job
+    have learned.
     """
 
     seq: int
@@ -129,23 +132,32 @@ def has_claimable_work(database: Database, *, job_id: int | None = None) -> bool
 
 def claimable(snapshot: Snapshot, job_id: int | None = None) -> Iterator[WaveRef | WorkItem]:
     """Yield claimable items and waves in fair order, of a local job or, without `job_id`, of the service."""
-    unlearned: set[int] = set()
-    for row in snapshot.rows(statements.OPEN_WAVES, {"job_id": job_id}):
-        stage, plan = Stage(row["stage"]), plan_from_json(row["plan"])
+    waves = snapshot.rows(statements.OPEN_WAVES, {"job_id": job_id})
+    for _, of_job in groupby(waves, key=itemgetter("job_id")):
+        yield from _claimable_of_job(snapshot, list(of_job), is_local=job_id is not None)
+
+
+def _claimable_of_job(
+    snapshot: Snapshot, waves: Sequence[Row], *, is_local: bool
+) -> Iterator[WaveRef | WorkItem]:
+    plan = plan_from_json(waves[0]["plan"])
+    learns = bool(WHOLE_WAVE_STAGES & set(plan))
+    unlearned = [Stage(row["stage"]) in DISCOVER_STAGES | WHOLE_WAVE_STAGES for row in waves]
+    for i, row in enumerate(waves):
+        stage = Stage(row["stage"])
         wave = WaveRef(row["job_id"], row["n"], stage)
         if stage in WHOLE_WAVE_STAGES:
             # A wave learns on top of the earlier waves of its job, so these must have learned first.
-            if wave.job_id not in unlearned and snapshot.value(statements.LEARNING_NOW) is None:
+            if not any(unlearned[:i]) and snapshot.value(statements.LEARNING_NOW) is None:
                 yield wave
-        else:
+        elif stage in DISCOVER_STAGES or not (learns and any(unlearned)):
+            # No wave is scored before all have learned: the words of a later wave would change its scores.
             statement = _READY.get(stage, statements.READY_ITEMS)
             parameters = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
             if stage in _READY:
-                parameters["is_local"] = int(job_id is not None)
+                parameters["is_local"] = int(is_local)
             for item in snapshot.tuples(statement, parameters):
                 yield _work_item(item, wave, row["vocabulary_version"])
-        if stage in DISCOVER_STAGES | WHOLE_WAVE_STAGES and WHOLE_WAVE_STAGES & set(plan):
-            unlearned.add(wave.job_id)
 
 
 def leases(database: Database) -> list[Lease]:

@@ -108,9 +108,11 @@ DELETE_JOB = f"DELETE FROM jobs WHERE id = :job_id AND status = '{DROPPED}'"
 # --- Claiming -----------------------------------------------------------------------------------------------
 
 # Open waves in fair order: the job with the longest time since its last claim first, then the lowest wave.
-# With `job_id` only that local job; without it all jobs of the service.
+# With `job_id` only that local job; without it all jobs of the service. The version is that of the last wave
+# of the job that has learned, done or not.
 OPEN_WAVES = f"""
-    SELECT j.id AS job_id, j.plan, w.n, w.stage, w.vocabulary_version, w.lease_owner, w.notified_at
+    SELECT j.id AS job_id, j.plan, w.n, w.stage, w.lease_owner, w.notified_at,
+           (SELECT MAX(v.vocabulary_version) FROM waves v WHERE v.job_id = j.id) AS vocabulary_version
     FROM waves w JOIN jobs j ON j.id = w.job_id
     WHERE w.stage <> '{WAVE_DONE}' AND j.status IN {OPEN_JOB}
       AND (j.id = :job_id OR (:job_id IS NULL AND j.local_owner IS NULL))
