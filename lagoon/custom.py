@@ -211,6 +211,10 @@ class CustomWords:
         """Support of each reef of a learned word, in the order of `row`."""
         return self.info(index).support
 
+    def are_in_base(self, words: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each index is that of a word of the base vocabulary."""
+        return (words >= 0) & (words < self._n_base)
+
     def public_id(self, index: int) -> int:
         return index if index < self._n_base else self.info(index).word_id
 

@@ -14,6 +14,7 @@ from lagoon.reading import quantise_repetition, repetition
 from lagoon.reef_table import ReefTable
 from lagoon.results import Profiles, TopicResult
 from lagoon.short import MOST_CHARS, ShortReading
+from lagoon.unknown import Keys, keys_of_forms
 from lagoon.vocabulary import WORD, BaseVocabulary
 
 # Repetition weight by number of occurrences. A text has fewer words than characters.
@@ -73,6 +74,12 @@ class ScoredQuery:
 
     def unknown_words(self, index: int) -> list[str]:
         return list(dict.fromkeys(self._unknown))
+
+    def unknown_keys(self, first: int, last: int) -> list[Keys]:
+        reading = self._reading
+        tokens = zip(reading.forms, reading.kinds, reading.words, strict=True)
+        forms = {form for form, kind, word in tokens if kind == WORD and not 0 <= word < self._n_base}
+        return [keys_of_forms(sorted(forms))[0]]
 
     @cached_property
     def _unknown(self) -> list[str]:

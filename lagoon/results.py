@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lagoon.labels import LabelScores, probabilities
 from lagoon.reef_table import DIGITS, ReefTable
+from lagoon.unknown import Keys
 
 Doubles = NDArray[np.float64]
 
@@ -96,6 +97,8 @@ class Texts(Protocol):
 
     def unknown_words(self, index: int) -> list[str]: ...
 
+    def unknown_keys(self, first: int, last: int) -> list[Keys]: ...
+
     def word_ids(self, index: int) -> frozenset[int]: ...
 
 
@@ -162,6 +165,11 @@ class Profiles:
     def word_counts(self) -> tuple[list[int], list[int]]:
         """(words, known words) of each text."""
         return self.texts.word_counts(self.first, self.first + len(self.z))
+
+    @cached_property
+    def unknown_keys(self) -> list[Keys]:
+        """Keys of the unknown words of each text; see `unknown`."""
+        return self.texts.unknown_keys(self.first, self.first + len(self.z))
 
     @cached_property
     def archipelagos(self) -> list[list[float]]:
@@ -272,6 +280,11 @@ class TopicResult:
     def unknown_words(self) -> list[str]:
         """Distinct unknown words, normal forms, in order of appearance."""
         return self._profiles.texts.unknown_words(self._index)
+
+    @property
+    def unknown_keys(self) -> Keys:
+        """Keys of the words that the base vocabulary lacks, learned or not; see `unknown`."""
+        return self._profiles.unknown_keys[self._row]
 
     @cached_property
     def matched_word_ids(self) -> frozenset[int]:

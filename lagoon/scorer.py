@@ -38,7 +38,8 @@ from lagoon.segmentation import SegmentationOptions
 from lagoon.sentences import Sentence, sentence_spans, sentence_starts
 from lagoon.short import MOST_CHARS, read_short
 from lagoon.tokens import TokenStream, token_list, tokenise
-from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo
+from lagoon.unknown import Keys, keys_of_forms
+from lagoon.vocabulary import NUMBER, STOP, WORD, BaseVocabulary, WordInfo, unpack
 
 PACKAGED_DATA = Path(__file__).parent / "data"
 
@@ -227,6 +228,13 @@ class ReefScorer:
             forms = [stream.forms[index] for index in stream.ids.tolist()]
             return [word for word, form in zip(candidates, forms, strict=True) if form in unknown]
         return [word for word in candidates if self._is_unknown(token_list(word))]
+
+    def unknown_keys(self, text: str) -> Keys:
+        """Keys of the words of a short text that the base vocabulary lacks; see `unknown`."""
+        forms = sorted(set(token_list(text)))
+        kinds, words, _ = unpack(self._base.codes(forms))
+        unknown = zip(forms, kinds, words, strict=True)
+        return keys_of_forms([form for form, kind, word in unknown if kind == WORD and word < 0])[0]
 
     def compute_custom_word_scores(
         self, n_associated_reefs: int, associations: Iterable[tuple[int, float]]

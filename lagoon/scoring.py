@@ -25,6 +25,8 @@ from lagoon.reading import Additions, Bags, Context, Reading, additions, count
 from lagoon.reef_table import ReefTable, Rows
 from lagoon.results import Profiles, TopicResult
 from lagoon.spans import expand_spans
+from lagoon.unknown import Keys, keys_of_forms
+from lagoon.vocabulary import WORD
 
 # Texts scored at once: 512 rows of 207 float64 fit into the cache of a core.
 BLOCK = 512
@@ -272,6 +274,23 @@ class TextSums:
 
     def unknown_words(self, index: int) -> list[str]:
         return self._reading.unknown_words(int(self._bounds[index]), int(self._bounds[index + 1]))
+
+    def unknown_keys(self, first: int, last: int) -> list[Keys]:
+        """Keys of the words of each of texts first..last-1 that the base vocabulary lacks, without those of
+        its context; see `unknown`."""
+        reading, bounds = self._reading, self._bounds[first : last + 1]
+        span = slice(int(bounds[0]), int(bounds[-1]))
+        is_unknown = (reading.kinds[span] == WORD) & ~self.custom.are_in_base(reading.words[span])
+        tokens = np.flatnonzero(is_unknown) + span.start
+        texts = np.searchsorted(bounds, tokens, side="right") - 1
+        n_forms = max(len(reading.tokens.forms), 1)
+        cells = np.unique(texts * n_forms + reading.tokens.ids[tokens])
+        forms, form_of = np.unique(cells % n_forms, return_inverse=True)
+        keys, counts = keys_of_forms([reading.tokens.forms[form] for form in forms.tolist()])
+        starts, lengths = (np.cumsum(counts) - counts)[form_of], counts[form_of]
+        at, _ = expand_spans(starts, lengths)
+        borders = np.searchsorted(np.repeat(cells // n_forms, lengths), np.arange(last - first + 1))
+        return np.split(keys[at], borders[1:-1])
 
     def word_ids(self, index: int) -> frozenset[int]:
         """Ids of the words of one text, without its context."""

@@ -84,7 +84,7 @@ class Engine:
         """The jobs of the service: submit, look up, wait, cancel, retry."""
         from shoal.jobs.service import Jobs
 
-        return Jobs(self.database, self.settings)
+        return Jobs(self.database, self.settings, lambda: self._library.scorer.data_checksum)
 
     @functools.cached_property
     def maintenance(self) -> Maintenance:

@@ -212,7 +212,8 @@ class ScoredDocument:
     """A document ready to be stored in one transaction.
 
     `left_out`: the first spans without headings; `n_left_out` counts all of them by reason. `coverage` is
-    over all its words, 0..1. `reefs` and `islands` are those of the scorer's data.
+    over all its words, 0..1. `reefs` and `islands` are those of the scorer's data. `unknown_words` tells
+    which learned words may occur in which chunk (`shoal.storage.staleness`); None if the scorer cannot learn.
     """
 
     draft: DocumentDraft
@@ -228,6 +229,7 @@ class ScoredDocument:
     data_checksum: str
     reefs: Sequence[Reef]
     islands: Sequence[Island]
+    unknown_words: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

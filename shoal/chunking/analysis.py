@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from typing import Any
 
 from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnalysis, TextSentences
 from shoal.chunking.profiles import SCORE_DIGITS, build_chunks
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
 from shoal.models import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
-from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic
+from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
 from shoal.settings import Settings
+from shoal.storage.staleness import pack_words
 
 # English prose of any age has a coverage over 0.8 (benchmarks/chunk_audit.py prints it); chunks of German,
 # French, Spanish, Italian and Latin had 0.18 to 0.39. Texts of a few words are not judged. From two sentences
@@ -247,6 +249,15 @@ def scored_document(
         data_checksum=scorer.data_checksum,
         reefs=scorer.reefs,
         islands=scorer.islands,
+        unknown_words=_unknown_words(analyzed.contexts, topics, scorer) if can_learn(scorer) else None,
+    )
+
+
+def _unknown_words(contexts: Sequence[str], topics: Sequence[Any], scorer: LearningScorer) -> bytes:
+    """The packed keys of the words of each chunk, and of the headings above it, that may be learned."""
+    of_context = {context: scorer.unknown_keys(context) for context in set(contexts)}
+    return pack_words(
+        [(topic.unknown_keys, of_context[context]) for topic, context in zip(topics, contexts, strict=True)]
     )
 
 

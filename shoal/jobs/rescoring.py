@@ -1,4 +1,4 @@
-"""Rescoring within this process: an embedded job over all stored documents."""
+"""Rescoring within this process: an embedded job over the documents that need it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from shoal.jobs import embedded
 from shoal.jobs.embedded import Watcher
 from shoal.jobs.queue import lease
 from shoal.jobs.queue.queries import get_items
+from shoal.jobs.queue.rescore_selection import has_nothing_to_do
 from shoal.jobs.queue.submission import submit_rescore
 from shoal.jobs.stages.contract import Handlers
 from shoal.models import ItemStatus, RescoreResult
@@ -18,11 +19,20 @@ MOST_FAILED = 1000
 
 
 def rescore(
-    database: Database, handlers: Handlers, settings: Settings, watch: Watcher | None = None
+    database: Database,
+    handlers: Handlers,
+    settings: Settings,
+    data_checksum: str,
+    watch: Watcher | None = None,
 ) -> RescoreResult:
-    """Rescore every stored document."""
+    """Bring the library up to date with its words; writes nothing if it is.
+
+    `data_checksum`: of lagoon's data that the handlers score with."""
     embedded.drop_abandoned_jobs(database, settings)
-    job_id = submit_rescore(database, settings, local_owner=lease.new_owner())
+    with database.snapshot() as snapshot:
+        if has_nothing_to_do(snapshot, settings, data_checksum):
+            return RescoreResult(0, (), vocabulary_queries.newest(snapshot).number)
+    job_id = submit_rescore(database, settings, local_owner=lease.new_owner(), data_checksum=data_checksum)
     try:
         embedded.run_job(database, job_id, handlers, settings, watch)
         failed = get_items(database, job_id, ItemStatus.failed, limit=MOST_FAILED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shoal.errors import JobStateError
@@ -28,9 +28,11 @@ class Duplicate(NamedTuple):
 class Jobs:
     """Jobs of the service, which its workers carry out. The jobs of single processes are not among them."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, data_checksum: Callable[[], str]) -> None:
+        """`data_checksum` of the data that the workers score with."""
         self._database = database
         self._settings = settings
+        self._data_checksum = data_checksum
 
     # Submit. Each job is durable when the method returns. Raises IdempotencyError for a key that another
     # request used, StorageError.
@@ -99,7 +101,11 @@ class Jobs:
         """Accept the rescoring of every stored document."""
         return self.get(
             submission.submit_rescore(
-                self._database, self._settings, idempotency_key=idempotency_key, request_hash=request_hash
+                self._database,
+                self._settings,
+                idempotency_key=idempotency_key,
+                request_hash=request_hash,
+                data_checksum=self._data_checksum(),
             )
         )
 

@@ -29,14 +29,16 @@ class Maintenance:
         self._search = search
 
     def rescore(self, watch: Watcher | None = None) -> RescoreResult:
-        """Learn again from all stored documents and update the scores of every chunk; chunks keep their ids.
+        """Decide all words again and update the scores of the chunks that contain changed ones; chunks keep
+        their ids. Does nothing if nothing has changed since the last call.
 
         After an interruption, the next call resumes.
         """
         from shoal.jobs.rescoring import rescore
 
         library = self._library
-        return rescore(library.database, library.handlers, library.settings, watch)
+        checksum = library.scorer.data_checksum
+        return rescore(library.database, library.handlers, library.settings, checksum, watch)
 
     def export(self, *, canonical: bool = False) -> Iterator[str]:
         """The whole library as lines of JSON. `canonical` omits ids, times and versions."""

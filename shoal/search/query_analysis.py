@@ -28,11 +28,12 @@ from shoal.search.query_language import (
     tokens_of,
 )
 from shoal.search.query_profile import QueryProfile, join_words, make_profile, with_reefs
-from shoal.search.reef_ranking import any_other_data, count_other_data
+from shoal.search.reef_ranking import any_other_data
 from shoal.search.request import Fusion, SearchRequest
 from shoal.search.term_statistics import NO_STATISTICS, TermStatistics, find_term_statistics
 from shoal.settings import Settings
 from shoal.storage.database import Snapshot
+from shoal.storage.staleness import count_other_data
 
 ONE_SIGNAL = {
     SearchMode.lexical: Weights(lexical=1.0, reef=0.0, field_boost=0.0),

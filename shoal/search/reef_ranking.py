@@ -26,8 +26,10 @@ ANY_OTHER_DATA = """
     SELECT EXISTS (SELECT 1 FROM chunks WHERE data_checksum < :data_checksum)
         OR EXISTS (SELECT 1 FROM chunks WHERE data_checksum > :data_checksum)
 """
-COUNT_OTHER_DATA = "SELECT COUNT(*) FROM chunks WHERE data_checksum <> :data_checksum"
-OTHER_DATA = "SELECT id FROM chunks WHERE data_checksum <> :data_checksum"
+OTHER_DATA = """
+    SELECT id FROM chunks WHERE data_checksum < :data_checksum
+    UNION ALL SELECT id FROM chunks WHERE data_checksum > :data_checksum
+"""
 
 
 def overlaps(library: LibraryIndex, reefs: Iterable[QueryReef]) -> Overlaps:
@@ -39,12 +41,6 @@ def any_other_data(snapshot: Snapshot, data_checksum: str) -> bool:
     """Return whether any chunk was scored with other lagoon data; reefs of different data cannot be
     compared."""
     return bool(snapshot.value(ANY_OTHER_DATA, {"data_checksum": data_checksum}))
-
-
-def count_other_data(snapshot: Snapshot, data_checksum: str) -> int:
-    """Count the chunks that were scored with other lagoon data."""
-    count: int = snapshot.value(COUNT_OTHER_DATA, {"data_checksum": data_checksum})
-    return count
 
 
 def other_data(snapshot: Snapshot, data_checksum: str) -> NDArray[np.int64]:

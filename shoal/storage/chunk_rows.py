@@ -16,6 +16,7 @@ from shoal.storage.database import Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
+from shoal.storage.staleness import store_scored
 
 INSERT_SECTION = """
     INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end,
@@ -74,6 +75,7 @@ def write_parts(
         [(chunk_id, *row) for chunk_id, row in zip(kept_ids, chunk_rows, strict=False)],
     )
     write_reefs(transaction, (scored for _, scored in documents))
+    store_scored(transaction, documents)
     note_changes(transaction, [document_id for document_id, _ in documents])
     run(COUNT_OBSERVED)
 

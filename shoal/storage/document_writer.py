@@ -17,6 +17,7 @@ from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
+from shoal.storage.staleness import store_scored
 
 CHUNKS_TOGETHER = 500
 """Chunks of short documents whose rows are written together, so that each statement has enough rows."""
@@ -52,8 +53,8 @@ TOUCH_DOCUMENT = "UPDATE documents SET updated_at = :now WHERE id = :document_id
 
 CHUNK_IDS = "SELECT id FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 
-# Chunks whose stored scores are older than the given version.
-STALE_AMONG = """
+# Chunks that were not scored with the given version or a later one.
+OLDER_AMONG = """
     SELECT id FROM chunks
     WHERE id IN ({ids}) AND (data_checksum <> :data_checksum OR vocabulary_version < :vocabulary_version)
 """
@@ -67,7 +68,7 @@ UPDATE_VERSION = "UPDATE chunks SET vocabulary_version = ?, data_checksum = ? WH
 UPDATE_COVERAGE = """
     UPDATE documents SET coverage = :coverage, report = :report WHERE id = :document_id
 """
-REPORT = "SELECT report FROM documents WHERE id = :document_id"
+REPORT = "SELECT coverage, report FROM documents WHERE id = :document_id"
 
 # Foreign keys cascade to chunks.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
@@ -162,17 +163,17 @@ def rescore_chunks(
     theirs.
 
     `scored` is the document with its new scores. `chunks` holds id, chunk and whether the scores have
-    changed; if not, only the version is written.
+    changed; if not, only the version and the data are written. `finish_rescore` follows the last chunks.
     """
     vocabulary_version, data_checksum = scored.vocabulary_version, scored.data_checksum
     write_reefs(transaction, [scored])
     ids, parameters = listed("id", (chunk_id for chunk_id, _, _ in chunks))
     version = {"vocabulary_version": vocabulary_version, "data_checksum": data_checksum}
-    stale = {row[0] for row in transaction.tuples(STALE_AMONG.format(ids=ids), {**parameters, **version})}
+    older = {row[0] for row in transaction.tuples(OLDER_AMONG.format(ids=ids), {**parameters, **version})}
     changed = [
-        (chunk_id, chunk) for chunk_id, chunk, has_changed in chunks if has_changed and chunk_id in stale
+        (chunk_id, chunk) for chunk_id, chunk, has_changed in chunks if has_changed and chunk_id in older
     ]
-    unchanged = [chunk_id for chunk_id, _, has_changed in chunks if not has_changed and chunk_id in stale]
+    unchanged = [chunk_id for chunk_id, _, has_changed in chunks if not has_changed and chunk_id in older]
     transaction.write_many(
         UPDATE_VERSION, [(vocabulary_version, data_checksum, chunk_id) for chunk_id in unchanged]
     )
@@ -185,14 +186,14 @@ def rescore_chunks(
     note_changes(transaction, [document_id])
 
 
-def update_coverage(
-    transaction: Transaction, document_id: int, coverage: float, warnings: Sequence[str]
-) -> None:
-    """Write a document's new coverage and warnings."""
+def finish_rescore(transaction: Transaction, document_id: int, scored: ScoredDocument) -> None:
+    """Write a document's new coverage and warnings if they differ; its chunks are not stale any more."""
     key = {"document_id": document_id}
-    report = json.loads(transaction.value(REPORT, key))
-    row = {**key, "coverage": coverage, "report": compact_json({**report, "warnings": list(warnings)})}
-    transaction.execute(UPDATE_COVERAGE, row)
+    before, text = transaction.first(REPORT, key)
+    report = compact_json({**json.loads(text), "warnings": list(scored.warnings)})
+    if (before, text) != (scored.coverage, report):
+        transaction.execute(UPDATE_COVERAGE, {**key, "coverage": scored.coverage, "report": report})
+    store_scored(transaction, [(document_id, scored)])
 
 
 def find_by_hash(snapshot: Snapshot, content_hash: str) -> int | None:

@@ -20,7 +20,7 @@ from shoal.storage.file_lock import alone
 if TYPE_CHECKING:
     from alembic.script import Script
 
-HEAD = "0013"
+HEAD = "0015"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
 PREPARED = "0010"
 """The revision whose migration prepares its data in short transactions."""

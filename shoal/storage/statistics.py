@@ -9,18 +9,10 @@ from typing import Any
 from shoal.models import JobStatus
 from shoal.storage import totals
 from shoal.storage.database import Database, Snapshot
+from shoal.storage.staleness import count_stale
 from shoal.storage.vocabulary_queries import count_words
 
 VOCABULARY_VERSION = "SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions"
-# Ranges of one index, so that the time grows with the stale chunks and not with the library.
-COUNT_STALE = """
-    SELECT (SELECT COUNT(*) FROM chunks WHERE data_checksum < :data_checksum)
-         + (SELECT COUNT(*) FROM chunks WHERE data_checksum > :data_checksum)
-         + (SELECT COUNT(*) FROM chunks
-            WHERE data_checksum = :data_checksum AND vocabulary_version < :vocabulary_version)
-         + (SELECT COUNT(*) FROM chunks
-            WHERE data_checksum = :data_checksum AND vocabulary_version > :vocabulary_version)
-"""
 JOBS_BY_STATUS = "SELECT status, COUNT(*) FROM jobs WHERE local_owner IS NULL GROUP BY status"
 COUNT_WORKERS = "SELECT COUNT(*) FROM workers WHERE seen_at >= :since"
 
@@ -31,12 +23,12 @@ WORKER_SEEN_SECONDS = 30.0
 def get_counts(snapshot: Snapshot, *, data_checksum: str) -> dict[str, Any]:
     """Return the numbers of documents, chunks and words, of chunks that are stale for this build of lagoon's
     data, and of jobs and workers."""
-    version = {"data_checksum": data_checksum, "vocabulary_version": snapshot.value(VOCABULARY_VERSION)}
+    version = snapshot.value(VOCABULARY_VERSION)
     return {
         **dict(snapshot.first(totals.LIBRARY)),
-        "vocabulary_version": version["vocabulary_version"],
-        "n_custom_words": count_words(snapshot, version["vocabulary_version"]),
-        "n_stale_chunks": snapshot.value(COUNT_STALE, version),
+        "vocabulary_version": version,
+        "n_custom_words": count_words(snapshot, version),
+        "n_stale_chunks": count_stale(snapshot, data_checksum),
         "jobs": jobs_by_status(snapshot),
         "workers": snapshot.value(COUNT_WORKERS, {"since": time.time() - WORKER_SEEN_SECONDS}),
     }

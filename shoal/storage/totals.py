@@ -31,6 +31,7 @@ TABLES = (
         "SELECT 1, COUNT(*), COALESCE(SUM(n_chunks), 0), COALESCE(SUM(n_bytes), 0) FROM documents",
     ),
     Totals("tag_totals", "tag, n_documents", "SELECT tag, COUNT(*) FROM document_tags GROUP BY tag"),
+    Totals("stale_totals", "id, n_chunks", "SELECT 1, COALESCE(SUM(n_chunks), 0) FROM stale_documents"),
     Totals(
         "reef_totals",
         "reef_id, percent, n_chunks",

@@ -32,6 +32,9 @@ REEFS_OF = """
     SELECT custom_word_id, reef_id, bm25_q, association_strength, probability FROM custom_word_reefs
     WHERE custom_word_id IN ({ids}) ORDER BY custom_word_id, association_strength DESC, reef_id
 """
+CHANGED_NAMES = """
+    SELECT DISTINCT word FROM custom_words WHERE from_version > :since AND from_version <= :version
+"""
 N_WORDS = "SELECT n_words FROM vocabulary_versions WHERE version = :version"
 
 # The vocabulary listing, most frequent words first.
@@ -115,6 +118,11 @@ def read_words(snapshot: Snapshot, number: int) -> list[VocabularyEntry]:
 def changed_words(snapshot: Snapshot, since: int, number: int) -> list[VocabularyEntry]:
     """Read the words that differ between two versions, retired ones included."""
     return _known_words(snapshot, snapshot.rows(SINCE, {"since": since, "version": number}))
+
+
+def changed_names(snapshot: Snapshot, since: int, number: int) -> list[str]:
+    """List the words that differ, or differed in between, from one version to another."""
+    return [row[0] for row in snapshot.tuples(CHANGED_NAMES, {"since": since, "version": number})]
 
 
 def find_words(snapshot: Snapshot, words: Iterable[str], number: int) -> list[VocabularyEntry]:

@@ -22,6 +22,7 @@ from shoal.jobs.queue.job_items import (
     item_of_document,
     refused_item,
 )
+from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
 from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json
 from shoal.jobs.queue.transitions import close_if_done
 from shoal.models import DocumentDraft, ItemStatus, JobKind
@@ -142,10 +143,11 @@ class Upload:
         """Set the number of entries without a document, such as folders in an archive. The job shows it."""
         self._n_skipped = n
 
-    def finish(self, request_hash: str | None = None) -> int:
+    def finish(self, request_hash: str | None = None, *, n_changes: int | None = None) -> int:
         """Make the upload a job, durably, and return its id.
 
-        Pass `request_hash` here if it is known only after reading the body. A job of refused items alone ends
+        Pass `request_hash` here if it is known only after reading the body. `n_changes`: of the library that
+        a rescore begins with. A job of refused items alone ends
         at once. If the idempotency key was accepted before with the same body, this upload is removed and the
         id of the earlier job returned. Raises InvalidFieldError for an upload without items, IdempotencyError
         if the key came with another body, UploadDroppedError, StorageError.
@@ -160,6 +162,7 @@ class Upload:
             with self._database.write() as transaction:
                 earlier = _accepted_before(transaction, self._key, self._request_hash)
                 if earlier is None:
+                    transaction.execute(SET_CHANGES, {"job_id": job_id, "n_changes": n_changes})
                     _accept(transaction, job_id, self._key, self._request_hash, self._n_skipped)
         except IdempotencyError:
             self.abandon()
@@ -268,19 +271,26 @@ def submit_rescore(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
     local_owner: str | None = None,
+    data_checksum: str | None = None,
 ) -> int:
-    """Accept the rescoring of every stored document as a job and return the job's id.
+    """Accept the rescoring of the library as a job and return the job's id.
 
-    Raises the errors of `Upload.finish`.
+    The job begins with the documents that the data of this checksum and the settings require, or all of them.
+    It ends at once if nothing is to be done. Raises the errors of `Upload.finish`.
     """
     settings = dataclasses.replace(settings, max_upload_items=sys.maxsize)
+    with database.snapshot() as snapshot:
+        if data_checksum is not None and has_nothing_to_do(snapshot, settings, data_checksum):
+            # Without a stage that learns, a job without documents has ended.
+            settings = dataclasses.replace(settings, learning=False)
     upload = Upload(database, settings, local_owner=local_owner)
     upload.begin(JobKind.rescore, idempotency_key, request_hash)
     try:
         with database.snapshot(limited=False) as snapshot:
-            for head in snapshot.tuples(statements.DOCUMENT_HEADS):
+            n_changes = snapshot.value(N_CHANGES)
+            for head in selected(snapshot, settings, data_checksum):
                 upload.add_stored(*head)
-        return upload.finish()
+        return upload.finish(n_changes=n_changes)
     except BaseException:
         upload.abandon()
         raise

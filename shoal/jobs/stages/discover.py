@@ -17,9 +17,10 @@ from shoal.chunking.packed_documents import pack
 from shoal.errors import LeaseLostError, NotFoundError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem, draft_of
+from shoal.jobs.queue.rescore_selection import basis_of, observed_settings, source_of
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
-from shoal.learning.observations import DISCOVERY_VERSION, discover, discover_many
+from shoal.learning.observations import discover, discover_many
 from shoal.learning.scorers import MAX_LOOKED_UP_TEXTS
 from shoal.models import DocumentDraft, ItemStatus
 from shoal.scorer import Scorer, can_learn
@@ -29,20 +30,6 @@ from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
 from shoal.storage.vocabulary_records import EvidenceRow
-
-SETTINGS = (
-    "sensitivity",
-    "smooth_window",
-    "min_chunk_sentences",
-    "max_chunk_sentences",
-    "max_chunk_chars",
-    "heading_weight",
-    "context_confidence",
-    "context_sentence_weight",
-    "short_document_words",
-    "reefs_per_observation",
-)
-"""Settings that observations depend on, besides the document and lagoon's data."""
 
 ANALYSES_BYTES = MIB
 """Bytes of text whose analyses a process keeps from discover to score; an analysis takes a hundred times as
@@ -77,8 +64,9 @@ class Discovery:
         self.scorer = scorer
         self.settings = settings
         self.learner = scorer if can_learn(scorer) else None
-        self.basis = f"{scorer.data_checksum}/{DISCOVERY_VERSION}"
-        self.observed_settings = {name: getattr(settings, name) for name in SETTINGS}
+        self.basis = basis_of(scorer.data_checksum)
+        self.observed_settings = observed_settings(settings)
+        self.decided_with = source_of(settings, self.basis)
 
     @property
     def is_possible(self) -> bool:

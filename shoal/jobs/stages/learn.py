@@ -7,12 +7,12 @@ effect; the next learn deletes them and comes to the same result."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from shoal.errors import LeaseLostError
-from shoal.jobs.queue import statements
+from shoal.jobs.queue import rescore_selection, statements
 from shoal.jobs.queue.claims import WaveRef
 from shoal.jobs.stages.contract import NotPreparedError, WaveHandler
 from shoal.jobs.stages.discover import Discovery
@@ -20,6 +20,7 @@ from shoal.learning.evidence import Evidence, total
 from shoal.learning.vocabulary import VocabularyChanges, changes, learn, related_words
 from shoal.storage import evidence, observations, vocabulary_queries, vocabulary_writer
 from shoal.storage.database import Database, Snapshot, Transaction
+from shoal.storage.staleness import Outdated, find_outdated, mark_outdated
 from shoal.storage.vocabulary_queries import Version, VocabularyEntry
 from shoal.storage.vocabulary_records import EvidenceRow, LearnedWord
 from shoal.support.clock import timestamp
@@ -48,7 +49,8 @@ class VocabularyUpdate:
     """An update of the vocabulary that is not published yet.
 
     Its rows belong to the revision after `revision`. If words are learned or retired (`is_new`), they belong
-    to the version after `before`, which has `n_words` words."""
+    to the version after `before`, which has `n_words` words. `changed` are the words that differ, and
+    `outdated` the chunks that contain them."""
 
     owner: str
     revision: int
@@ -57,6 +59,8 @@ class VocabularyUpdate:
     n_words: int
     is_new: bool = False
     next_word_id: int | None = None
+    changed: set[str] = field(default_factory=set)
+    outdated: Outdated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,9 @@ class Learning(WaveHandler):
                 owner, start.revision, start.version, self._texts(snapshot, wave), n_words
             )
             self._learn(snapshot, start, update)
+            if update.is_new:
+                words = update.changed.union(start.words_void)
+                update.outdated = find_outdated(snapshot, words, self._discovery.scorer.data_checksum)
         return update
 
     def store_wave(self, transaction: Transaction, wave: WaveRef, prepared: VocabularyUpdate | None) -> int:
@@ -120,11 +127,23 @@ class Learning(WaveHandler):
         if observations.execute_for(transaction, observations.ADD_TO_SUMS, texts.gained) != len(texts.gained):
             raise NotPreparedError
         observations.execute_for(transaction, observations.REMOVE, texts.lost)
+        number = self._publish_words(transaction, wave, prepared)
+        if self._afresh:
+            rescore_selection.record_decided(
+                transaction, wave.job_id, prepared.revision + 1, self._discovery.decided_with
+            )
+            rescore_selection.add_stale_documents(transaction, wave.job_id, wave.n, timestamp())
+        return number
+
+    def _publish_words(self, transaction: Transaction, wave: WaveRef, prepared: VocabularyUpdate) -> int:
+        """Publish the version of an update; return the number of the newest version."""
         if not prepared.is_new:
             return prepared.before.number
         version = Version(prepared.before.number + 1, self._discovery.scorer.data_checksum)
         place = {"job_id": wave.job_id, "wave": wave.n, "n_words": prepared.n_words}
         vocabulary_writer.insert_version(transaction, version, now=timestamp(), **place)
+        assert prepared.outdated is not None, "`prepare_wave` has found them"
+        mark_outdated(transaction, prepared.outdated, self._discovery.scorer.data_checksum)
         return version.number
 
     def cleanup(self, prepared: VocabularyUpdate | None) -> None:
@@ -228,6 +247,11 @@ class Learning(WaveHandler):
         self._write_words(snapshot, update, affected_words, after)
         if not self._afresh or start.is_void:
             return
+        if not (gained.keys or lost.keys or start.words_void) and rescore_selection.is_revision_decided(
+            snapshot, start.revision, self._discovery.decided_with
+        ):
+            # An interrupted rescore has decided all words from the same evidence.
+            return
         totals = Evidence.of(after.rows()[:1])
         last = TOTALS
         while words := evidence.words_after(snapshot, last, start.revision, WORDS_DECIDED):
@@ -263,6 +287,7 @@ class Learning(WaveHandler):
         n_new = sum(word.word not in in_force for word in changed.learned)
         update.n_words += n_new - len(changed.retired)
         update.is_new = True
+        update.changed.update((word.word for word in changed.learned), changed.retired)
         ids = self._word_ids(snapshot, update, changed, known)
         floor = vocabulary_queries.oldest_in_use(snapshot, number)
         now = timestamp()

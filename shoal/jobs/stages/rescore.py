@@ -18,6 +18,7 @@ from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.records import StoredChunk
+from shoal.storage.staleness import has_stale_chunks
 
 CHUNKS_WRITTEN = 300
 """Chunks written in one transaction: about a quarter of a second with 38 reefs each."""
@@ -35,7 +36,10 @@ class Rescored:
 
 
 class Rescoring(ItemHandler):
-    """The rescore stage: score chunks with a vocabulary version, unless they have that or a later one."""
+    """The rescore stage: score the documents that have stale chunks with a vocabulary version.
+
+    Only chunks whose scores differ are written, which may be neighbours of the stale ones: the words of a
+    chunk count for the labels of those around it."""
 
     def __init__(self, database: Database, vocabularies: Vocabularies, settings: Settings) -> None:
         self._database = database
@@ -69,18 +73,17 @@ class Rescoring(ItemHandler):
                 # Its content was replaced since.
                 raise NotPreparedError
             _write(transaction, item.document_id, prepared.document, prepared.due)
-            found = prepared.document
-            document_writer.update_coverage(transaction, item.document_id, found.coverage, found.warnings)
+            document_writer.finish_rescore(transaction, item.document_id, prepared.document)
         return Outcome(ItemStatus.succeeded, item.document_id)
 
     def _rescore(self, document_id: int, version: int) -> Rescored | None:
-        """The chunks with an older version; None if there are none."""
+        """The chunks whose scores differ; None if the document has no stale chunks."""
         base, scorer = self._vocabularies.base, self._vocabularies.at(version)
         with self._database.snapshot() as snapshot:
             try:
-                stored = get_chunks(snapshot, document_id).chunks
-                if not any(_is_stale(chunk, base.data_checksum, version) for chunk in stored):
+                if not has_stale_chunks(snapshot, document_id, base.data_checksum):
                     return None
+                stored = get_chunks(snapshot, document_id).chunks
                 draft = get_draft(snapshot, document_id)
                 profiles = packed_profiles(snapshot, document_id)
             except NotFoundError:
@@ -100,9 +103,10 @@ class Rescoring(ItemHandler):
                 "this version of Shoal splits the text differently; delete the document and ingest it again"
             )
         due = [
-            (old.id, new, new.profile != profile or _is_other(new, old))
+            (old.id, new, is_other)
             for new, old, profile in zip(scored.chunks, stored, profiles, strict=True)
-            if _is_stale(old, base.data_checksum, version)
+            for is_other in [new.profile != profile or _is_other(new, old)]
+            if is_other or old.data_checksum != base.data_checksum
         ]
         return Rescored(scored, due)
 
@@ -117,10 +121,6 @@ def _is_still(transaction: Transaction, document_id: int, scored: ScoredDocument
 def _write(transaction: Transaction, document_id: int, document: ScoredDocument, due: Sequence[Due]) -> None:
     if due:
         document_writer.rescore_chunks(transaction, document_id, document, due)
-
-
-def _is_stale(chunk: StoredChunk, data_checksum: str, version: int) -> bool:
-    return chunk.data_checksum != data_checksum or chunk.vocabulary_version < version
 
 
 def _same_spans(new: Sequence[Chunk], old: Sequence[StoredChunk]) -> bool:

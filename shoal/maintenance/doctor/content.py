@@ -15,13 +15,12 @@ from shoal.errors import DatabaseUnavailableError, DiskFullError
 from shoal.learning.scorers import Vocabularies
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.models import DocumentDraft, ScoredDocument
-from shoal.search.reef_ranking import count_other_data
 from shoal.storage import document_writer
 from shoal.storage.database import Snapshot
 from shoal.storage.document_queries import get_draft, tags_of
 from shoal.storage.profiles import BATCH, MAX_REEFS, PROBABILITY_STEPS, RECORD, Profiles
 from shoal.storage.reef_names import is_complete, write_all
-from shoal.storage.statistics import COUNT_STALE
+from shoal.storage.staleness import count_other_data, count_stale
 from shoal.support.clock import timestamp
 
 NORM_TOLERANCE = 1e-3
@@ -253,14 +252,12 @@ def _repair_names(context: CheckContext) -> None:
 
 def _staleness(context: CheckContext) -> Sequence[Finding]:
     with context.database.snapshot() as snapshot:
-        version = snapshot.value("SELECT COALESCE(MAX(version), 0) FROM vocabulary_versions")
-        parameters = {"data_checksum": context.scorer.data_checksum, "vocabulary_version": version}
-        n = snapshot.value(COUNT_STALE, parameters)
+        n = count_stale(snapshot, context.scorer.data_checksum)
         n_other_data = count_other_data(snapshot, context.scorer.data_checksum)
     if not n:
         return []
-    problem = f"{n:,} passages were scored before the newest words were learned"
-    meaning = "normal while a library grows; searches find these passages, but not by words learned since"
+    problem = f"{n:,} passages contain words that were learned or changed after they were scored"
+    meaning = "normal while a library grows; searches find these passages, but not by the newest words"
     if n_other_data:
         problem = f"{n_other_data:,} passages were scored with other scorer data"
         meaning = "normal after an upgrade; searches find them by words only, and they have no labels"

@@ -39,6 +39,7 @@ from shoal.models import JobKind, JobStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Transaction
+from shoal.storage.staleness import count_stale
 
 EARLY = "\n\n".join(about(topic, "zorblat", 6) for topic in ("fire", "sea", "law", "bees"))
 LATER = [about("fire", "zorblat", 8), about("fire", "quendle")]
@@ -56,15 +57,8 @@ def spans(database: Database) -> list[tuple[object, ...]]:
 
 
 def stale(database: Database) -> int:
-    return int(
-        str(
-            value(
-                database,
-                """SELECT COUNT(*) FROM chunks
-                   WHERE vocabulary_version < (SELECT MAX(version) FROM vocabulary_versions)""",
-            )
-        )
-    )
+    with database.snapshot() as snapshot:
+        return count_stale(snapshot, scorer().data_checksum)
 
 
 def rescore(database: Database, settings: Settings) -> int:
@@ -104,7 +98,7 @@ def test_second_rescore_changes_nothing(database: Database, settings: Settings) 
     assert value(database, "SELECT MAX(version) FROM vocabulary_versions") == version
 
 
-def test_chunks_without_changed_words_only_get_the_new_version(
+def test_rescore_leaves_documents_without_changed_words_alone(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed: set[int] = set()
