@@ -109,7 +109,8 @@ def import_export(
     has_several_waves = had_documents or n_bytes > library.settings.wave_bytes
     is_rescored = bool(rescore and library.settings.learning and stored and has_several_waves)
     if is_rescored:
-        rescore_library(library.database, library.handlers, library.settings, watch)
+        checksum = library.scorer.data_checksum
+        rescore_library(library.database, library.handlers, library.settings, checksum, watch)
     duplicates = sum(result.duplicate is not None for _, result in numbered_results)
     return Imported(stored, duplicates, bad.first(), is_rescored, bad.n)
 

@@ -140,10 +140,10 @@ def add_stale_documents(transaction: Transaction, job_id: int, wave: int, now: s
     if not heads:
         return
     seq = transaction.value(NEXT_SEQ, job)
-    items = [
-        {**item_of_document(*head, wave), "seq": seq + i, "status": ItemStatus.discovered.value}
-        for i, head in enumerate(heads)
-    ]
+    items = []
+    for place, (document_id, title, source_path, n_bytes) in enumerate(heads):
+        item = item_of_document(document_id, title, source_path, n_bytes, wave)
+        items.append({**item, "seq": seq + place, "status": ItemStatus.discovered.value})
     insert_items(transaction, job_id, items)
     grown = {**job, "items": len(items), "bytes": sum(item["n_bytes"] for item in items)}
     transaction.execute(GROW_WAVE, {**grown, "wave": wave})
