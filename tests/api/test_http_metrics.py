@@ -172,7 +172,11 @@ def test_stale_chunks_are_counted(client: FlaskClient, store: Store, engine: Eng
     store(VOLCANO)
     assert scrape(client)["shoal_stale_chunks"] == 0
     with engine.database.write() as transaction:
-        transaction.execute("INSERT INTO vocabulary_versions VALUES (1, 'now', NULL, NULL, 0, 'data')")
+        transaction.execute(
+            """INSERT INTO vocabulary_versions
+               SELECT 1, 'now', NULL, NULL, 0, data_checksum FROM chunks LIMIT 1"""
+        )
+        transaction.execute("INSERT INTO stale_documents SELECT id, n_chunks, x'FF' FROM documents")
     samples = scrape(client)
     assert samples["shoal_vocabulary_version"] == 1
     assert samples["shoal_stale_chunks"] == samples["shoal_chunks"] > 0

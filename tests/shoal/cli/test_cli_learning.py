@@ -67,7 +67,7 @@ def test_rescore_brings_every_passage_up_to_date(shoal: Run, texts: Path) -> Non
     shoal("ingest", texts / "later.txt")
     assert json.loads(shoal("status", "--json"))["n_stale_chunks"] > 0
     result = json.loads(shoal("rescore", "--json"))
-    assert (result["n_documents"], result["failed"], result["n_stale_chunks"]) == (2, [], 0)
+    assert (result["n_documents"], result["failed"], result["n_stale_chunks"]) == (1, [], 0)
     assert json.loads(shoal("status", "--json"))["n_stale_chunks"] == 0
     assert "2 documents up to date" in shoal("rescore")
 

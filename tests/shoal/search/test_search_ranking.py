@@ -35,7 +35,7 @@ from shoal.search.fusion import Weights
 from shoal.search.indexing import update_index
 from shoal.search.ranking import Ranked
 from shoal.search.request import Fusion
-from shoal.storage import document_writer
+from shoal.storage import document_writer, staleness
 from shoal.storage.database import Database, Snapshot
 from shoal.support.clock import timestamp
 
@@ -238,7 +238,7 @@ def test_chunks_of_other_data_are_detected_and_left_out(database: Database) -> N
             document_writer.insert_document(transaction, scored, now=timestamp())
     with database.snapshot() as snapshot:
         assert reef_ranking.any_other_data(snapshot, CHECKSUM)
-        assert reef_ranking.count_other_data(snapshot, CHECKSUM) == 2
+        assert staleness.count_other_data(snapshot, CHECKSUM) == 2
         assert reef_ranking.other_data(snapshot, CHECKSUM).tolist() == [2, 3]
         index = index_of(database, snapshot)
         everything = rank_query(snapshot, index, "", [QueryReef(1, "r", 1.0)], mode=SearchMode.reef)

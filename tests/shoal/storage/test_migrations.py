@@ -13,7 +13,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
 from indexed_library import assert_indexed, chunks_with
-from scored_documents import make_scored
+from scored_documents import CHECKSUM, make_scored
 
 from shoal.errors import BackupError, DiskFullError, SchemaError
 from shoal.jobs.queue import lease
@@ -32,6 +32,7 @@ from shoal.storage import (
     index_tables,
     migrate,
     observations,
+    staleness,
     totals,
     vocabulary_queries,
 )
@@ -217,6 +218,7 @@ def test_documents_of_the_full_text_index_are_searchable_after_migrating(
         # The rows of a document are the same, but nothing notes changes yet.
         with monkeypatch.context() as older:
             older.setattr(chunk_rows, "note_changes", lambda *_: None)
+            older.setattr(chunk_rows, "store_scored", lambda *_: None)
             for text in ("Lava rose.", "Rain fell."):
                 document_writer.insert_document(transaction, make_scored([text]), now="then")
         transaction.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')")
@@ -232,6 +234,34 @@ def test_documents_of_the_full_text_index_are_searchable_after_migrating(
         assert not index_tables.is_any_open(snapshot)
     assert chunks_with(empty, "rain") == [2]
     assert_indexed(empty)
+
+
+def test_documents_with_older_scores_are_stale_after_migrating(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with empty.write() as transaction:
+        migrate.apply(transaction.connection, "0013")
+        with monkeypatch.context() as older:
+            older.setattr(chunk_rows, "store_scored", lambda *_: None)
+            for texts in (["Lava rose."], ["Rain fell.", "Snow fell.", "Hail fell."]):
+                document_writer.insert_document(transaction, make_scored(texts), now="then")
+        transaction.execute(
+            "INSERT INTO vocabulary_versions SELECT 3, 'then', 1, 0, 1, data_checksum FROM chunks"
+        )
+        transaction.execute("UPDATE chunks SET vocabulary_version = 3 WHERE document_id = 1")
+    assert migrate.upgrade(empty) is True
+    with empty.snapshot() as snapshot:
+        assert snapshot.rows("SELECT document_id, n_chunks, hex(chunks) FROM stale_documents") == [
+            (2, 3, "E0")
+        ]
+        assert staleness.count_stale(snapshot, CHECKSUM) == 3
+    # Their words are not known, so all chunks become stale when any word changes.
+    with empty.snapshot() as snapshot:
+        outdated = staleness.find_outdated(snapshot, ["zorblat"], CHECKSUM)
+    with empty.write() as transaction:
+        staleness.mark_outdated(transaction, outdated, CHECKSUM)
+    with empty.snapshot() as snapshot:
+        assert staleness.count_stale(snapshot, CHECKSUM) == 4
 
 
 def newest(database: Database) -> tuple[int, str | None]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scored_documents import CHECKSUM, make_scored
 
 from shoal.models import ScoredDocument
-from shoal.storage import document_writer, migrate, totals
+from shoal.storage import document_writer, migrate, staleness, totals
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_document, list_documents
 from shoal.storage.statistics import chunks_by_reef, get_counts
@@ -112,22 +112,26 @@ def test_statistics_read_the_totals(database: Database) -> None:
             assert chunks_by_reef(snapshot, percent / 100) == dict(first_labels)
 
 
-def test_stale_chunks_are_those_of_any_other_version_or_data(database: Database) -> None:
+def test_stale_chunks_are_those_of_other_data_and_those_with_changed_words(database: Database) -> None:
     with database.write() as transaction:
-        transaction.execute(
-            "INSERT INTO vocabulary_versions (version, created_at, n_words) VALUES (5, 'then', 0)"
-        )
-        for n, (version, checksum) in enumerate(
-            [(5, "m"), (5, "a"), (5, "z"), (4, "m"), (6, "m"), (5, "m"), (4, "a")]
-        ):
+        for n, checksum in enumerate("mazmam"):
             document_id = document_writer.insert_document(transaction, make_scored([f"{n}."]), now=NOW)
-            transaction.execute(
-                """UPDATE chunks SET vocabulary_version = :version, data_checksum = :checksum
-                   WHERE document_id = :document_id""",
-                {"version": version, "checksum": checksum, "document_id": document_id},
-            )
+            changed = {"checksum": checksum, "document_id": document_id}
+            for table in ("chunks", "document_words"):
+                transaction.execute(
+                    f"UPDATE {table} SET data_checksum = :checksum WHERE document_id = :document_id", changed
+                )
+        transaction.execute(
+            """INSERT INTO vocabulary_versions (version, created_at, n_words, data_checksum)
+               VALUES (5, 'then', 0, 'm')"""
+        )
+        # The words of these documents are not known, so all of them may contain it.
+        staleness.mark_outdated(transaction, staleness.find_outdated(transaction, ["zorblat"], "m"), "m")
+        document_writer.delete_document(transaction, 1)
     with database.snapshot() as snapshot:
-        assert get_counts(snapshot, data_checksum="m")["n_stale_chunks"] == 5
+        assert get_counts(snapshot, data_checksum="m")["n_stale_chunks"] == 3 + 2
+        assert get_counts(snapshot, data_checksum="a")["n_stale_chunks"] == 3
+        assert totals.wrong_totals(snapshot) == []
 
 
 def matching_ids(snapshot: Snapshot, tag: str | None, q: str | None, source_path: str | None) -> list[int]:
