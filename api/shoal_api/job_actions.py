@@ -26,8 +26,8 @@ blueprint = Blueprint("actions", __name__, url_prefix=JOBS, description="Rescore
 def add_job(data: dict[str, Any]) -> Response:
     """Rescore the library
 
-    Learns the vocabulary again from all documents and rescores every chunk with it. Chunks and their ids stay
-    the same. Documents that are up to date are not written.
+    Decides all learned words again and scores the documents that have stale chunks. Chunks and their ids stay
+    the same. The job ends at once if nothing has changed since the last rescore.
     """
     here = service.current()
     key = idempotency.key(flask.request)

@@ -131,7 +131,7 @@ def _library_metrics(status: Mapping[str, object]) -> Iterator[Metric]:
         (
             "shoal_stale_chunks",
             "n_stale_chunks",
-            "Passages scored with an older vocabulary or other data; a rescore updates them",
+            "Passages with words that changed since, or of other scorer data; a rescore updates them",
         ),
     ):
         value = status[field]

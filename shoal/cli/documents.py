@@ -161,11 +161,12 @@ def rescore(
     key: Key = None,
     wait: Annotated[bool, typer.Option("--wait", help="With --server: wait for the end of the job.")] = False,
 ) -> None:
-    """Learn the words of the library again and update every passage.
+    """Decide all words of the library again and update its passages.
 
-    Passages that were scored with an older vocabulary or with other data are scored again; their text and
-    number do not change. If the command is interrupted, the next run continues where it stopped. With a
-    running service, use --server: its workers share the work, and `shoal jobs ID --cancel` stops it early.
+    Documents with passages that contain a changed word, or that were scored with other data or settings, are
+    scored again. Their text and number do not change. Nothing is written if nothing has changed. If the
+    command is interrupted, the next run continues where it stopped. With a running service, use --server: its
+    workers share the work, and `shoal jobs ID --cancel` stops it early.
     """
     if server is not None:
         from shoal.cli.jobs import rescore_on
@@ -189,7 +190,7 @@ def rescore(
         session.emit({**json_form(result), "n_stale_chunks": stale})
     seconds = time.monotonic() - started
     session.say(
-        f"{quantity(result.n_documents - len(result.failed), 'document')} up to date with vocabulary version "
+        f"{quantity(result.n_documents - len(result.failed), 'document')} rescored with vocabulary version "
         f"{result.vocabulary_version}, {len(result.failed):,} failed ({seconds:.1f} s)"
     )
     if result.failed:

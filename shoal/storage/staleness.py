@@ -51,6 +51,7 @@ WORDS_OF = """
     WHERE w.document_id IN ({ids}) AND w.data_checksum = :data_checksum
 """
 WRITTEN_AFTER = "SELECT document_id FROM document_words WHERE id > :after"
+N_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
 MARKS_OF = "SELECT document_id, chunks FROM stale_documents WHERE document_id IN ({ids})"
 WRITE_MARK = """
     INSERT INTO stale_documents (document_id, n_chunks, chunks) VALUES (?, ?, ?)
@@ -170,6 +171,14 @@ def mark_outdated(transaction: Transaction, outdated: Outdated, data_checksum: s
     again = set(written)
     _mark(transaction, {key: bits for key, bits in outdated.marks.items() if key not in again})
     _mark(transaction, _marks_of(transaction, written, _keys(outdated.words), data_checksum))
+
+
+def mark_whole(transaction: Transaction, document_id: int) -> None:
+    """Mark all chunks of an existing document."""
+    n_chunks = transaction.value(N_CHUNKS, {"document_id": document_id})
+    n_bytes = (n_chunks + 7) // 8
+    bits = ((1 << n_chunks) - 1) << (8 * n_bytes - n_chunks)
+    _mark(transaction, {document_id: bits.to_bytes(n_bytes, "big")})
 
 
 def _marks_of(

@@ -15,7 +15,7 @@ class StatusSchema(Schema):
     n_chunks = fields.Integer(required=True, metadata={"description": "number of chunks"})
     n_stale_chunks = fields.Integer(
         required=True,
-        metadata={"description": "chunks scored with an older vocabulary or other data"},
+        metadata={"description": "chunks that contain a changed word or were scored with other data"},
     )
     n_custom_words = fields.Integer(required=True, metadata={"description": "number of learned words"})
     content_bytes = fields.Integer(required=True, metadata={"description": "size of all documents in UTF-8"})

@@ -29,8 +29,9 @@ OBSERVED_WITH = (
     "context_sentence_weight",
     "short_document_words",
     "reefs_per_observation",
+    "reefs_per_chunk",
 )
-"""Settings that observations depend on, besides the document and lagoon's data."""
+"""Settings that observations and scores depend on, besides the document and lagoon's data."""
 DECIDED_WITH = (
     "association_max_reefs",
     "association_min",
@@ -90,7 +91,7 @@ def basis_of(data_checksum: str) -> str:
 
 
 def observed_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that observations depend on."""
+    """The settings that observations and scores depend on."""
     return {name: getattr(settings, name) for name in OBSERVED_WITH}
 
 

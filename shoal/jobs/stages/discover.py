@@ -29,6 +29,7 @@ from shoal.storage import document_writer, observations
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.document_queries import get_draft
 from shoal.storage.observations import Observed, Source
+from shoal.storage.staleness import mark_whole
 from shoal.storage.vocabulary_records import EvidenceRow
 
 ANALYSES_BYTES = MIB
@@ -310,6 +311,9 @@ class Rediscovering(ItemHandler):
             wave = item.job_id, item.wave
             rows = discovered.rows
             observations.add(transaction, draft.content_hash, discovered.source, rows, wave=wave, stored=True)
+            # What its observations depend on, its scores depend on too.
+            assert item.document_id is not None, "an item of a rescore names its document"
+            mark_whole(transaction, item.document_id)
         return Outcome(ItemStatus.discovered)
 
     def _is_known(self, observed: Observed | None, draft: DocumentDraft) -> bool:

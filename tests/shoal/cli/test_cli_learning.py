@@ -69,7 +69,7 @@ def test_rescore_brings_every_passage_up_to_date(shoal: Run, texts: Path) -> Non
     result = json.loads(shoal("rescore", "--json"))
     assert (result["n_documents"], result["failed"], result["n_stale_chunks"]) == (1, [], 0)
     assert json.loads(shoal("status", "--json"))["n_stale_chunks"] == 0
-    assert "2 documents up to date" in shoal("rescore")
+    assert "0 documents rescored" in shoal("rescore")
 
 
 def test_rescore_does_not_create_a_database(shoal: Run) -> None:

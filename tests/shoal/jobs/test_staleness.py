@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -277,6 +278,22 @@ def test_rescore_notices_what_changed_since_the_last(settings: Settings, change:
     with Engine(settings=settings, scorer=scorer()) as engine:
         assert engine.maintenance.rescore().n_documents > 0
         assert engine.maintenance.rescore().n_documents == 0
+
+
+@pytest.mark.parametrize("changed", [{"heading_weight": 0.2}, {"reefs_per_chunk": 3}])
+def test_rescore_applies_changed_settings_of_scores(
+    settings: Settings, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    exports = []
+    for name, first in (("then", settings), ("now", dataclasses.replace(settings, **changed))):
+        own = dataclasses.replace(first, database_url=f"sqlite:///{tmp_path / name}")
+        with Engine(settings=own, scorer=scorer()) as engine:
+            engine.ingest(title="The sea", content=about("fire", "zorblat"))
+            engine.ingest(title="A court", content=PLAIN)
+        with Engine(settings=dataclasses.replace(own, **changed), scorer=scorer()) as engine:
+            engine.maintenance.rescore()
+            exports.append(list(engine.maintenance.export(canonical=True)))
+    assert exports[0] == exports[1]
 
 
 def test_interrupted_rescore_leaves_the_rest_to_the_next(
