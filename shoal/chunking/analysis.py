@@ -6,13 +6,13 @@ import dataclasses
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnalysis, TextSentences
-from shoal.chunking.profiles import SCORE_DIGITS, build_chunks
+from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
 from shoal.models import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
@@ -227,10 +227,32 @@ def scored_document(
     analyzed: AnalyzedDocument, scorer: Scorer, *, vocabulary_version: int = 0
 ) -> ScoredDocument:
     """Build the scored document of an analyzed one; `scorer` supplies only its reefs and versions."""
-    draft, parsed = analyzed.draft, analyzed.parsed
+    return scored_documents([analyzed], scorer, vocabulary_version=vocabulary_version)[0]
+
+
+def scored_documents(
+    analyzed: Sequence[AnalyzedDocument], scorer: Scorer, *, vocabulary_version: int = 0
+) -> list[ScoredDocument]:
+    """Build the scored documents of several analyzed ones, which for notes saves a third of the time."""
     # lagoon computes profiles on access.
-    topics = list(analyzed.topics)
-    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, scorer.reefs)
+    topics = [list(document.topics) for document in analyzed]
+    profiles = profiles_of(list(chain.from_iterable(topics)), scorer.reefs)
+    return [
+        _scored_document(document, of_document, profiles, scorer, vocabulary_version)
+        for document, of_document in zip(analyzed, topics, strict=True)
+    ]
+
+
+def _scored_document(
+    analyzed: AnalyzedDocument,
+    topics: Sequence[Topic],
+    profiles: Iterator[Profile],
+    scorer: Scorer,
+    vocabulary_version: int,
+) -> ScoredDocument:
+    """Build a scored document, and take the profiles of its topics from `profiles`."""
+    draft, parsed = analyzed.draft, analyzed.parsed
+    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles)
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypedDict
 
@@ -24,17 +24,18 @@ def build_chunks(
     sentences: Sequence[SentenceSpan],
     firsts: Sequence[int],
     topics: Sequence[Topic],
-    reefs: Sequence[Reef],
+    profiles: Iterable[Profile],
 ) -> tuple[Chunk, ...]:
-    """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each; `reefs`:
-    all reefs of the scorer."""
+    """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each;
+    `profiles` begins with theirs."""
     segments = [sentences[first:end] for first, end in pairwise([*firsts, len(sentences)])]
     starts = np.array([segment[0].start_char for segment in segments], dtype=np.int64)
     ends = np.array([segment[-1].end_char for segment in segments], dtype=np.int64)
     line_starts = _line_starts(content)
     first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
     last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
-    parts = zip(segments, first_lines, last_lines, topics, _profiles(topics, reefs), strict=True)
+    # `profiles` is last, so that none is taken beyond the last segment.
+    parts = zip(segments, first_lines, last_lines, topics, profiles, strict=False)
     return tuple(_chunk(content, index, *part) for index, part in enumerate(parts))
 
 
@@ -45,7 +46,10 @@ def _line_starts(content: str) -> NDArray[np.int64]:
     if "\r" in content:
         is_end[:-1] |= (codes[:-1] == ord("\r")) & ~is_end[1:]
         is_end[-1:] |= codes[-1:] == ord("\r")
-    return np.append(0, np.flatnonzero(is_end) + 1)
+    ends = np.flatnonzero(is_end)
+    starts = np.zeros(len(ends) + 1, dtype=np.int64)
+    np.add(ends, 1, out=starts[1:])
+    return starts
 
 
 def _chunk(
@@ -86,8 +90,8 @@ class Profile(TypedDict):
     top_reef_probability: float
 
 
-def _profiles(topics: Sequence[Topic], reefs: Sequence[Reef]) -> Iterator[Profile]:
-    """The profiles of all chunks of a draft, from the reefs with z above 0."""
+def profiles_of(topics: Sequence[Topic], reefs: Sequence[Reef]) -> Iterator[Profile]:
+    """The profiles of chunks, from their reefs with z above 0. `reefs`: all reefs of the scorer."""
     profiles = Profiles.from_scores([topic.reef_arrays for topic in topics])
     norms = profiles.norms.round(SCORE_DIGITS).tolist()
     for packed, norm, top in zip(profiles.packed(), norms, profiles.top_records.tolist(), strict=True):

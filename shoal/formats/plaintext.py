@@ -18,7 +18,6 @@ MAX_CHAPTER_LINE_CHARS = 100
 # Longer than the lines of hard-wrapped text. If most of a text is in such lines, a newline ends a paragraph.
 LONG_LINE_CHARS = 150
 
-_LONG_LINE = re.compile(rf"[^\r\n]{{{LONG_LINE_CHARS},}}+")
 _BLANK_BELOW = re.compile(r"[ \t]*+(?:\Z|(?:\r\n|\n|\r)[ \t]*+(?:\Z|[\r\n\f]))")
 _TITLE_BELOW = re.compile(r"(?:[ \t]*+(?:\r\n|\n|\r)){1,3}+[ \t]*+(\w[^\r\n]*)")
 # Candidate lines: they begin like a heading or a rule.
@@ -85,7 +84,8 @@ def read_blocks(content: str) -> list[Block]:
 
 def _newline_ends_paragraph(content: str) -> bool:
     """Whether the text is not wrapped: every paragraph is one line, as in copies of web pages."""
-    return 2 * sum(line.end() - line.start() for line in _LONG_LINE.finditer(content)) > len(content)
+    lengths = map(len, content.replace("\r", "\n").split("\n"))
+    return 2 * sum(length for length in lengths if length >= LONG_LINE_CHARS) > len(content)
 
 
 def _marked_lines(content: str) -> list[Block]:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lagoon.tokens import tokenise
-from shoal.chunking.analysis import AnalyzedDocument, analyze, cut, rescore, rescore_many, scored_document
+from shoal.chunking.analysis import (
+    AnalyzedDocument,
+    analyze,
+    cut,
+    rescore,
+    rescore_many,
+    scored_document,
+    scored_documents,
+)
 from shoal.chunking.packed_documents import unpack
 from shoal.errors import LeaseLostError
 from shoal.jobs.queue import statements
@@ -104,10 +112,8 @@ class VersionedScores(ItemScorer):
                 if document is not None:
                     documents[item.id] = document
         rescored = rescore_many(list(documents.values()), scorer, self._settings)
-        return {
-            item_id: scored_document(document, scorer, vocabulary_version=version)
-            for item_id, document in zip(documents, rescored, strict=True)
-        }
+        scored = scored_documents(rescored, scorer, vocabulary_version=version)
+        return dict(zip(documents, scored, strict=True))
 
     def score(self, item: WorkItem, draft: DocumentDraft, segments: Segments | None) -> ScoredDocument:
         version = item.vocabulary_version
