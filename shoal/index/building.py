@@ -257,9 +257,16 @@ class _FieldBuilder:
         counts_of = np.fromiter(map(len, term_lists), dtype=np.int64, count=len(term_lists))
         if (counts_of == 1).all():
             return names, flat[words], lengths
-        counts = counts_of[words]
-        ids = flat[expand(starts_of(counts_of)[words], counts)]
-        return names, ids, np.diff(starts_of(counts)[starts_of(lengths)])
+        counts, term_starts = counts_of[words], starts_of(counts_of)
+        starts = starts_of(counts)
+        # Most forms have one term, which needs no places of its own.
+        flat = np.append(flat, np.int32(0))
+        ids = np.repeat(flat[term_starts[words]], counts)
+        several = np.flatnonzero(counts > 1)
+        ids[expand(starts[several], counts[several])] = flat[
+            expand(term_starts[words[several]], counts[several])
+        ]
+        return names, ids, np.diff(starts[starts_of(lengths)])
 
 
 def _places(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -69,7 +69,12 @@ class Terms:
         return [term for terms in self.of_forms(token_list(text)) for term in terms]
 
     def _stemmed(self, forms: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        parts = {form: [part[:MAX_LETTERS] for part in _PART.findall(form)] for form in forms}
+        parts = {
+            form: [form[:MAX_LETTERS]]
+            if form.isalnum()
+            else [part[:MAX_LETTERS] for part in _PART.findall(form)]
+            for form in forms
+        }
         distinct = list({part for form_parts in parts.values() for part in form_parts})
         stems = dict(zip(distinct, self._stem(distinct), strict=True))
         return {form: tuple([stems[part] for part in form_parts]) for form, form_parts in parts.items()}
