@@ -53,7 +53,9 @@ def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
     if code == sqlite3.SQLITE_IOERR and extended in UNREADABLE:
         return DatabaseUnavailableError("the disk of the database cannot be read; see the system's log")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return DiskFullError("there is no space left on the disk of the database; nothing was stored")
+        return DiskFullError(
+            "there is no space left on the disk of the database; nothing was stored: free some and try again"
+        )
     if code == sqlite3.SQLITE_CANTOPEN and path.exists() and not os.access(path, os.R_OK):
         return DatabaseUnavailableError(f"{path.name} may not be read by this user")
     if code == sqlite3.SQLITE_READONLY or (

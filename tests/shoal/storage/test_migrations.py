@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace as Namespace
+from typing import Any
 
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from fake_scorer import FakeScorer
+from faults import DONE, KILLED, full_from, killed_at
 from indexed_library import assert_indexed, chunks_with
 from scored_documents import CHECKSUM, make_scored
 
@@ -42,6 +46,8 @@ from shoal.storage.document_queries import get_document
 from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import EvidenceRow
+
+LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 
 
 @pytest.fixture
@@ -444,3 +450,42 @@ def test_restore_finishes_an_interrupted_migration(tmp_path: Path, monkeypatch: 
         )
     with pytest.raises(BackupError, match=r"triggers.*: converted_chunks_insert;"):
         restore(tmp_path / "other.db", tmp_path / "copy.db")
+
+
+@pytest.mark.parametrize("fault", [killed_at, full_from])
+def test_a_migration_with_a_fault_at_any_write_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., tuple[int, str]]
+) -> None:
+    script = ScriptDirectory(str(migrate.script_folder())).get_revision("0010").module
+    monkeypatch.setattr(script, "NEXT", script.NEXT.replace(str(script.BATCH), "4"))
+    monkeypatch.setattr(
+        ScriptDirectory, "get_revision", lambda *_: Namespace(module=script, down_revision="0009")
+    )
+    old = Database(f"sqlite:///{tmp_path / 'old.db'}")
+    library_of_0009(old, 7)
+    old.close()
+
+    def opened(name: str) -> Database:
+        shutil.copy(tmp_path / "old.db", tmp_path / name)
+        return Database(f"sqlite:///{tmp_path / name}")
+
+    def rows(database: Database) -> list[list[tuple[Any, ...]]]:
+        with database.snapshot() as snapshot:
+            return [
+                list(map(tuple, snapshot.rows(f"SELECT * FROM {table}")))
+                for table in ("chunks", "chunk_reefs")
+            ]
+
+    undisturbed = opened("new.db")
+    migrate.upgrade(undisturbed)
+    # Beginning, end and commit of the schema before 0010, of each step of its preparation, and of the rest.
+    for place in range(1, 3 * 5 + 1, 1 if LONG else 4):
+        name = f"{place}.db"
+        opened(name).close()
+        code, message = fault(
+            place, lambda name=name: migrate.upgrade(Database(f"sqlite:///{tmp_path / name}"))
+        )
+        assert code == KILLED if fault is killed_at else (code == DONE or "free some" in message), message
+        database = Database(f"sqlite:///{tmp_path / name}")
+        migrate.upgrade(database)
+        assert rows(database) == rows(undisturbed)

@@ -1,0 +1,96 @@
+"""Faults at a chosen write: a process that is killed, and a disk that is full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+from shoal.errors import ShoalError
+from shoal.index.format import SegmentWriter
+from shoal.storage.database import Database
+
+KILLED = -signal.SIGKILL
+DONE, FAILED, BROKEN = 0, 3, 4
+"""Exit codes: the work was done, it raised an error of Shoal, or any other error."""
+
+
+def killed_at(place: int, work: Callable[[], object]) -> tuple[int, str]:
+    """Do some work in a process that kills itself at its `place`-th write, counted from 1; return its exit
+    code and the message of its error.
+
+    Writes are ends of segments, syncs and renames of files, and beginnings, ends and commits of transactions.
+    `work` must open its databases itself.
+    """
+    return _in_process(place, lambda: os.kill(os.getpid(), signal.SIGKILL), work)
+
+
+def full_from(place: int, work: Callable[[], object]) -> tuple[int, str]:
+    """As `killed_at`, with a disk that is full from that write on: no file can be written."""
+    return _in_process(place, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), work)
+
+
+def _in_process(place: int, fault: Callable[[], object], work: Callable[[], object]) -> tuple[int, str]:
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        _work(place, fault, work, writing)
+    os.close(writing)
+    with os.fdopen(reading) as messages:
+        message = messages.read()
+    _, status = os.waitpid(process, 0)
+    return os.waitstatus_to_exitcode(status), message
+
+
+def _work(place: int, fault: Callable[[], object], work: Callable[[], object], writing: int) -> NoReturn:
+    code = BROKEN
+    try:
+        _arrange(place, fault)
+        work()
+        code = DONE
+    except ShoalError as error:
+        os.write(writing, str(error).encode())
+        code = FAILED
+    except BaseException:
+        os.write(writing, traceback.format_exc().encode()[-4000:])
+    finally:
+        os._exit(code)
+
+
+def _arrange(place: int, fault: Callable[[], object]) -> None:
+    remaining = place
+
+    def step() -> None:
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
+            fault()
+
+    def before(function: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **kwargs: Any) -> Any:
+            step()
+            return function(*args, **kwargs)
+
+        return stepping
+
+    write_of = Database.write
+
+    @contextlib.contextmanager
+    def write(database: Database) -> Iterator[Any]:
+        step()
+        with write_of(database) as transaction:
+            yield transaction
+            step()
+        step()
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Database, "write", write)
+    for owner, name in ((SegmentWriter, "finish"), (os, "fsync"), (os, "rename")):
+        patch.setattr(owner, name, before(getattr(owner, name)))
