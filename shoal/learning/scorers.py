@@ -136,18 +136,23 @@ def scorer_for(text: str, snapshot: Snapshot, scorer: Scorer) -> Any:
 
 def _possible_words(tokens: Sequence[str]) -> set[str]:
     """Every form under which a word or compound of a text, given by its tokens, may have been learned."""
-    spellings = {form: _spellings(form) for form in set(tokens)}
     possible: set[str] = set()
+    for length in range(1, LONGEST_COMPOUND + 1):
+        possible.update(map(" ".join, zip(*(tokens[first:] for first in range(length)), strict=False)))
+    # Only the last word of a compound may be inflected.
+    bases = {form: found for form in set(tokens) if (found := _base_forms(form))}
     for i, token in enumerate(tokens):
-        for length in range(min(LONGEST_COMPOUND, i + 1)):
-            before = tokens[i - length : i]
-            possible.update(" ".join([*before, last]) for last in spellings[token])
+        if token in bases:
+            for first in range(max(0, i - LONGEST_COMPOUND + 1), i + 1):
+                possible.update(" ".join([*tokens[first:i], base]) for base in bases[token])
     return possible
 
 
-def _spellings(form: str) -> set[str]:
-    """A form, the form without a genitive, and the singulars it may be a plural of."""
-    spellings = {form, without_clitic(form)}
+def _base_forms(form: str) -> set[str]:
+    """A form without a genitive, and the singulars it may be a plural of; nothing for other forms."""
+    if not (form.endswith("s") or "'" in form):
+        return set()
+    bases = {form, without_clitic(form)}
     for _ in range(2):
-        spellings |= {head for form in spellings if (head := singular(form)) is not None}
-    return spellings
+        bases |= {head for form in bases if (head := singular(form)) is not None}
+    return bases

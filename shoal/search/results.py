@@ -152,32 +152,32 @@ def find_shared_reefs(
     `stored` are the profiles by the same data as the query's. `parts` maps chunk ids to the part of the score
     that comes from reefs; the shares of a chunk's reefs add up to it.
     """
-    reefs = analyzed_query.reefs
     profiles = stored.profiles
-    of_query = {reef.reef_id: reef for reef in reefs}
+    of_query = {reef.reef_id: reef for reef in analyzed_query.reefs}
+    overlap_of = {reef_id: round(reef.z_score * MILLIONTHS) for reef_id, reef in of_query.items()}
     in_query = np.flatnonzero(np.isin(profiles.reef_ids, list(of_query)))
-    columns = profiles.chunks, profiles.reef_ids, profiles.z_scores, profiles.probabilities, profiles.weights
-    by_chunk: dict[int, list[tuple[int, SharedReef]]] = {}
-    asked_for = analyzed_query.profile.probabilities
-    for place, reef_id, chunk_z, probability, weight in zip(
+    columns = profiles.chunks, profiles.weights, profiles.reef_ids, profiles.z_scores, profiles.probabilities
+    by_chunk: dict[int, list[tuple[int, int, float, float]]] = {}
+    for place, weight, reef_id, *scores in zip(
         *(column[in_query].tolist() for column in columns), strict=True
     ):
-        reef = of_query[reef_id]
-        chance = reason_probability(probability, asked_for.get(reef_id, 0.0))
-        shared = SharedReef(
-            reef_id,
-            reef.reef_name,
-            chunk_z,
-            reef.z_score,
-            probability=chance,
-            is_reason=chance >= label_threshold,
-        )
-        overlap = weight * round(reef.z_score * MILLIONTHS)
-        by_chunk.setdefault(stored.chunk_ids[place], []).append((overlap, shared))
-    return {
-        chunk_id: order_reasons(_with_shares(shared, parts[chunk_id]))
-        for chunk_id, shared in by_chunk.items()
-    }
+        overlap = weight * overlap_of[reef_id]
+        by_chunk.setdefault(stored.chunk_ids[place], []).append((overlap, reef_id, *scores))
+    asked_for = analyzed_query.profile.probabilities
+    shared: dict[int, tuple[SharedReef, ...]] = {}
+    for chunk_id, reefs in by_chunk.items():
+        part, total = parts[chunk_id], sum(overlap for overlap, *_ in reefs) or 1
+        in_order = []
+        for overlap, reef_id, chunk_z, probability in sorted(reefs, key=lambda each: (-each[0], each[1])):
+            reef = of_query[reef_id]
+            chance = reason_probability(probability, asked_for.get(reef_id, 0.0))
+            is_reason = chance >= label_threshold
+            share = part * overlap / total
+            in_order.append(
+                SharedReef(reef_id, reef.reef_name, chunk_z, reef.z_score, share, chance, is_reason)
+            )
+        shared[chunk_id] = order_reasons(in_order)
+    return shared
 
 
 def name_words(
@@ -218,12 +218,6 @@ def name_words(
 def scored_text(row: Any) -> str:
     """Title, headings and text of a chunk, which its profile counts; `row` has title, section_path, text."""
     return f"{title_and_headings(row)}\n\n{row['text']}"
-
-
-def _with_shares(shared: Sequence[tuple[int, SharedReef]], part: float) -> tuple[SharedReef, ...]:
-    total = sum(overlap for overlap, _ in shared) or 1
-    in_order = sorted(shared, key=lambda pair: (-pair[0], pair[1].reef_id))
-    return tuple(dataclasses.replace(reef, share=part * overlap / total) for overlap, reef in in_order)
 
 
 def provenance_of(ranked: Ranked) -> tuple[str, ...]:
