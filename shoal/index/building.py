@@ -16,12 +16,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.format import BEYOND, LONG, MAX_CHUNKS, MAX_REEFS, PAGE, SegmentWriter
+from shoal.index.format import BEYOND, LONG, MAX_CHUNKS, MAX_REEFS, MILLIONTHS, PAGE, SegmentWriter
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
 from shoal.index.reef_weights import reef_weights
 from shoal.index.terms import Terms
 
-MILLIONTHS = 1_000_000
 _UNIT_BITS = 16
 _TERM_BITS = 32
 _POSITION_MASK = (1 << _UNIT_BITS) - 1
@@ -61,7 +60,7 @@ class IndexedDocument:
     sections    int (n_chunks,): key of each chunk's section; neighbours with the same key are in one section
     headings    normal forms of the headings above each section, by its key; may lack sections without any
     title       normal forms of the title
-    confidence  float (n_chunks,), 0..1
+    confidence  float (n_chunks,), with six digits behind the point
     """
 
     document_id: int

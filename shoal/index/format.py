@@ -41,6 +41,9 @@ LONG = 255
 PAGE = 256
 """A position byte is the position modulo this; the exceptions have the quotient unless it is 0."""
 
+MILLIONTHS = 1_000_000
+"""Unit of confidences, which have six digits behind the point."""
+
 FIELDS = ("text", "headings", "title")
 
 _DOCUMENT_SECTIONS = (

@@ -39,6 +39,8 @@ WITH_METADATA = """c.document_id IN (
 ELIGIBLE_DOCUMENTS = "SELECT eligible.id FROM documents eligible WHERE "
 DOCUMENT_OF_CHUNK, DOCUMENT_ITSELF = "c.document_id", "eligible.id"
 
+CONFIDENCE = "min_confidence"
+"""Name of a filter that the index can answer."""
 PHRASE, TITLE, EXCLUDED = "phrase", "title", "excluded"
 """Names, among the filters, of the conditions that the query itself sets."""
 
@@ -80,7 +82,13 @@ class CompiledFilters:
         for found in find_matches(library, self.excluded).values():
             is_met &= ~found.mask()
         of_documents = [c for c in self.by_filter.values() if c.startswith(DOCUMENT_OF_CHUNK)]
-        of_chunks = {n: c for n, c in self.by_filter.items() if not c.startswith(DOCUMENT_OF_CHUNK)}
+        of_chunks = {
+            name: condition
+            for name, condition in self.by_filter.items()
+            if not condition.startswith(DOCUMENT_OF_CHUNK) and name != CONFIDENCE
+        }
+        if CONFIDENCE in self.by_filter:
+            is_met &= library.index.of_confidence(self.parameters[CONFIDENCE])
         if of_documents:
             # Reads documents instead of their many chunks.
             conditions = (DOCUMENT_ITSELF + c.removeprefix(DOCUMENT_OF_CHUNK) for c in of_documents)
@@ -118,7 +126,7 @@ def compile_filters(filters: SearchFilters, scorer: Scorer, label_threshold: flo
         n_tags = len(filters.tags) if filters.tags_match is TagsMatch.all else 1
         require("tags", WITH_TAGS.format(tags=tags), **values, n_tags=n_tags)
     if filters.min_confidence is not None:
-        require("min_confidence", "c.confidence >= :min_confidence", min_confidence=filters.min_confidence)
+        require(CONFIDENCE, f"c.confidence >= :{CONFIDENCE}", **{CONFIDENCE: filters.min_confidence})
     if filters.min_coverage is not None:
         require("min_coverage", "c.coverage >= :min_coverage", min_coverage=filters.min_coverage)
     if filters.reef_ids is not None:
