@@ -123,7 +123,9 @@ def measure_texts(
 def texts_of(library: JudgedLibrary) -> list[str]:
     """Title and text of each document, in the order of `library.starts`."""
     with library.engine.database.snapshot() as snapshot:
-        rows = snapshot.tuples("SELECT title, content FROM documents ORDER BY id")
+        rows = snapshot.tuples(
+            "SELECT title, content FROM documents JOIN document_texts ON document_id = id ORDER BY id"
+        )
         return [f"{title}\n\n{content}" for title, content in rows]
 
 

@@ -41,6 +41,7 @@ from lagoon import SectionStart, labels
 from shoal import Engine
 from shoal.learning.scorers import scorer_for
 from shoal.storage.database import Snapshot
+from shoal.storage.document_queries import get_content
 
 JUDGED = Path(__file__).parent / "judgements" / "chunk_labels.jsonl"
 ARTICLES = ("wikipedia/", "vital/")
@@ -203,13 +204,15 @@ def fit(engine: Engine, judged: Sequence[JudgedChunk]) -> None:
 def passages_around(snapshot: Snapshot, chunk: JudgedChunk) -> tuple[str, list[str], int]:
     """(title of the document, a judged chunk and the chunks around it, place of the judged chunk)."""
     rows = snapshot.rows(
-        """SELECT d.title, d.content, c.start_char, c.end_char FROM chunks c
+        """SELECT d.title, c.text, c.start_char, c.end_char, d.id AS document_id
+        FROM chunks c
         JOIN documents d ON d.id = c.document_id WHERE d.source_path = :source ORDER BY c.start_char""",
         {"source": chunk.source},
     )
-    title, content = rows[0][:2]
-    before = [content[start:end] for _, _, start, end in rows if (start + end) / 2 < chunk.start]
-    after = [content[start:end] for _, _, start, end in rows if (start + end) / 2 > chunk.end]
+    title = rows[0]["title"]
+    content = get_content(snapshot, rows[0]["document_id"])
+    before = [text for _, text, start, end, _ in rows if (start + end) / 2 < chunk.start]
+    after = [text for _, text, start, end, _ in rows if (start + end) / 2 > chunk.end]
     before, after = before[-labels.REACH :], after[: labels.REACH]
     return title, [*before, content[chunk.start : chunk.end], *after], len(before)
 

@@ -29,7 +29,7 @@ from shoal.support.clock import timestamp
 
 SEED = 7
 DOCUMENTS = """
-    INSERT INTO documents (id, title, source_path, content, content_hash, format, n_bytes, n_chunks,
+    INSERT INTO documents (id, title, source_path, text_after, content_hash, format, n_bytes, n_chunks,
                            n_sentences, coverage, created_at, updated_at, metadata)
     VALUES (?, ?, ?, ?, ?, 'markdown', 0, 1, 1, 1.0, ?, ?, ?)
 """
@@ -42,7 +42,7 @@ CHUNKS = """
     INSERT INTO chunks (id, document_id, section_id, chunk_index, start_char, end_char, start_line, end_line,
                         sentence_count, confidence, coverage, matched_words, arch_score_0, arch_score_1,
                         arch_score_2, arch_score_3, norm, vocabulary_version, data_checksum, text)
-    SELECT id, id, id, 0, 0, 9, 1, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 0, 1.0, 0, '', SUBSTR(content, 1, 1000)
+    SELECT id, id, id, 0, 0, 9, 1, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 0, 1.0, 0, '', SUBSTR(text_after, 1, 1000)
     FROM documents
 """
 FILTERS: tuple[dict[str, Any], ...] = (

@@ -9,7 +9,7 @@ import sqlite3
 from alembic import op
 
 revision = "0015"
-down_revision = "0013"
+down_revision = "0014"
 
 STATEMENTS = (
     """CREATE TABLE document_words (

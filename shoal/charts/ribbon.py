@@ -46,11 +46,7 @@ N_LEVELS = 5
 NO_SUBJECT = "no clear subject"
 NOT_SCORED = "not scored yet"
 
-# The last section ends with the text, which may have megabytes.
-DOCUMENT = """
-    SELECT d.title, (SELECT MAX(s.end_char) FROM sections s WHERE s.document_id = d.id) AS n_chars
-    FROM documents d WHERE d.id = :document_id
-"""
+DOCUMENT = "SELECT title, LENGTH(text_after) AS n_after FROM documents WHERE id = :document_id"
 CHUNKS = """
     SELECT start_char, end_char, CASE WHEN top_reef_probability >= :label_threshold THEN top_reef_id END,
            data_checksum <> :data_checksum, profile
@@ -120,9 +116,10 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
     parameters = {"document_id": document_id, "label_threshold": label_threshold}
     chunks = snapshot.tuples(CHUNKS, {**parameters, "data_checksum": scorer.data_checksum})
     starts, ends, reefs, is_other, packed = list(zip(*chunks, strict=True)) or [()] * 5
+    n_chars = (ends[-1] if ends else 0) + document["n_after"]
     islands = [island_of.get(reef) for reef in reefs]
     pieces = tuple(map(Piece._make, zip(starts, ends, islands, map(bool, is_other), strict=True)))
-    presences = _presences(pieces, Profiles.of(packed), label_threshold, document["n_chars"])
+    presences = _presences(pieces, Profiles.of(packed), label_threshold, n_chars)
     names = {reef.id: reef.name for reef in scorer.reefs}
     strongest_reefs = sorted(presences, key=lambda reef: (-presences[reef].sum(), reef))[:N_ROWS]
     lengths = _lengths(pieces)
@@ -135,8 +132,8 @@ def read_ribbon(snapshot: Snapshot, document_id: int, scorer: Scorer, label_thre
         if reef in names
     )
     colours = {island: own_colours.get(island, OTHER) for island in lengths}
-    legend = tuple(_legend(lengths, colours, pieces, scorer, document["n_chars"]))
-    return Ribbon(document["title"], document["n_chars"], pieces, colours, rows, legend)
+    legend = tuple(_legend(lengths, colours, pieces, scorer, n_chars))
+    return Ribbon(document["title"], n_chars, pieces, colours, rows, legend)
 
 
 def _presences(

@@ -31,11 +31,11 @@ SECTION_IDS = """
 
 # The id is NULL for a new chunk and set for a kept chunk.
 INSERT_CHUNK = """
-    INSERT INTO chunks (id, document_id, section_id, chunk_index, text, start_char, end_char, start_line,
-                        end_line, sentence_count, confidence, coverage, matched_words, top_reef_id,
-                        top_reef_name, top_reef_probability, arch_score_0, arch_score_1, arch_score_2,
-                        arch_score_3, norm, profile, vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO chunks (id, document_id, section_id, chunk_index, text_before, text, start_char, end_char,
+                        start_line, end_line, sentence_count, confidence, coverage, matched_words,
+                        top_reef_id, top_reef_name, top_reef_probability, arch_score_0, arch_score_1,
+                        arch_score_2, arch_score_3, norm, profile, vocabulary_version, data_checksum)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Observations of a text count while its document is stored. The last condition matches a partial index.
 COUNT_OBSERVED = """
@@ -107,11 +107,14 @@ def _section_rows(document_id: int, sections: Sequence[Section]) -> list[tuple[A
 def _chunk_rows(
     document_id: int, section_ids: Sequence[int], scored: ScoredDocument
 ) -> list[tuple[Any, ...]]:
+    content = scored.draft.content
+    ends_before = chain([0], (chunk.end_char for chunk in scored.chunks))
     return [
         (
             document_id,
             section_ids[chunk.section],
             chunk.chunk_index,
+            content[end_before : chunk.start_char],
             chunk.text,
             chunk.start_char,
             chunk.end_char,
@@ -122,7 +125,7 @@ def _chunk_rows(
             scored.vocabulary_version,
             scored.data_checksum,
         )
-        for chunk in scored.chunks
+        for end_before, chunk in zip(ends_before, scored.chunks, strict=False)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 from shoal.errors import NotFoundError
@@ -37,7 +38,11 @@ LIST_DOCUMENTS = f"""
 COUNT_DOCUMENTS = "SELECT COUNT(*) FROM ({ids})"
 GET_DOCUMENT = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE id = :document_id"
 GET_REPORT = "SELECT report FROM documents WHERE id = :document_id"
-GET_CONTENT = "SELECT content FROM documents WHERE id = :document_id"
+# Joined in order, they are the text of the document.
+TEXTS_OF = """
+    SELECT text_before, text FROM chunks WHERE document_id = :document_id ORDER BY chunk_index
+"""
+TEXT_AFTER = "SELECT text_after FROM documents WHERE id = :document_id"
 TAGS_OF = "SELECT document_id, tag FROM document_tags WHERE document_id IN ({ids}) ORDER BY document_id, tag"
 SECTIONS_OF = """
     SELECT s.section_index, s.level, s.path, s.heading_start, s.heading_end, s.start_char, s.end_char,
@@ -140,10 +145,11 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
 
 def get_content(snapshot: Snapshot, document_id: int) -> str:
     """Read the stored text of a document. Raises NotFoundError."""
-    content: str | None = snapshot.value(GET_CONTENT, {"document_id": document_id})
-    if content is None:
+    key = {"document_id": document_id}
+    text_after: str | None = snapshot.value(TEXT_AFTER, key)
+    if text_after is None:
         raise NotFoundError(f"there is no document {document_id}")
-    return content
+    return "".join([*chain.from_iterable(snapshot.tuples(TEXTS_OF, key)), text_after])
 
 
 def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:

@@ -24,10 +24,10 @@ CHUNKS_TOGETHER = 500
 
 # Returns no row if the content is already stored.
 INSERT_DOCUMENT = """
-    INSERT INTO documents (title, source_path, content, content_hash, format, n_bytes, n_chunks, n_sentences,
-                           coverage, report, created_at, updated_at, metadata)
-    VALUES (:title, :source_path, :content, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences,
-            :coverage, :report, :now, :now, :metadata)
+    INSERT INTO documents (title, source_path, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+                           report, created_at, updated_at, metadata, text_after)
+    VALUES (:title, :source_path, :content_hash, :format, :n_bytes, :n_chunks, :n_sentences, :coverage,
+            :report, :now, :now, :metadata, :text_after)
     ON CONFLICT (content_hash) DO NOTHING
     RETURNING id
 """
@@ -73,10 +73,10 @@ REPORT = "SELECT coverage, report FROM documents WHERE id = :document_id"
 # Foreign keys cascade to chunks.
 DELETE_SECTIONS = "DELETE FROM sections WHERE document_id = :document_id"
 REPLACE_DOCUMENT = """
-    UPDATE documents SET title = :title, source_path = :source_path, content = :content,
-        content_hash = :content_hash, format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks,
-        n_sentences = :n_sentences, coverage = :coverage, report = :report, updated_at = :now,
-        metadata = :metadata
+    UPDATE documents SET title = :title, source_path = :source_path, content_hash = :content_hash,
+        format = :format, n_bytes = :n_bytes, n_chunks = :n_chunks, n_sentences = :n_sentences,
+        coverage = :coverage, report = :report, updated_at = :now, metadata = :metadata,
+        text_after = :text_after
     WHERE id = :document_id
 """
 # Foreign keys cascade to sections, chunks and tags.
@@ -290,7 +290,7 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
     return {
         "title": draft.title,
         "source_path": draft.source_path,
-        "content": draft.content,
+        "text_after": draft.content[scored.chunks[-1].end_char if scored.chunks else 0 :],
         "content_hash": draft.content_hash,
         "format": draft.format.value,
         "n_bytes": draft.n_bytes,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 HEAD = "0015"
 """The newest revision; a test compares it with the files in `migrations/versions`."""
-PREPARED = "0010"
-"""The revision whose migration prepares its data in short transactions."""
+PREPARED = ("0010", "0014")
+"""The revisions whose migrations prepare their data in short transactions, ascending."""
 SPARE_BYTES = 64 << 20
 """Free disk space that a migration needs beside its data, for the WAL."""
 
@@ -55,9 +55,14 @@ def revision_of(snapshot: Snapshot) -> str | None:
 def interim_triggers(revision: str | None) -> set[tuple[str, str]]:
     """The triggers, as name and statement, that an interrupted migration leaves in a library of this
     revision; continuing the migration drops them."""
-    if revision is None or revision >= PREPARED:
+    if revision is None:
         return set()
-    return {(name, sql.strip()) for name, sql in _prepared_script().module.TRIGGERS.items()}
+    return {
+        (name, sql.strip())
+        for prepared in PREPARED
+        if revision < prepared
+        for name, sql in _script_of(prepared).module.TRIGGERS.items()
+    }
 
 
 def check(database: Database) -> None:
@@ -93,8 +98,9 @@ def upgrade(database: Database, report: Report | None = None) -> bool:
             return False
         if revision is None and _tables(database):
             raise SchemaError(f"{database.path.name} is the database of another program")
-        if revision is not None and revision < PREPARED:
-            _prepare(database, report or _log_progress)
+        for prepared in PREPARED:
+            if revision is not None and revision < prepared:
+                _prepare(database, prepared, report or _log_progress)
         if revision is not None:
             log.info("migrating: from schema %s to %s", revision, HEAD)
         with database.write() as transaction:
@@ -102,10 +108,10 @@ def upgrade(database: Database, report: Report | None = None) -> bool:
     return True
 
 
-def _prepare(database: Database, report: Report) -> None:
-    """Bring a library to the revision before PREPARED, and do the part of PREPARED that needs no single
+def _prepare(database: Database, revision: str, report: Report) -> None:
+    """Bring a library to the revision before this one, and do the part of its migration that needs no single
     transaction."""
-    script = _prepared_script()
+    script = _script_of(revision)
     with database.write() as transaction:
         apply(transaction.connection, str(script.down_revision))
     migration = script.module
@@ -127,10 +133,10 @@ def _prepare(database: Database, report: Report) -> None:
         report(remaining)
 
 
-def _prepared_script() -> Script:
+def _script_of(revision: str) -> Script:
     from alembic.script import ScriptDirectory
 
-    return ScriptDirectory(str(script_folder())).get_revision(PREPARED)
+    return ScriptDirectory(str(script_folder())).get_revision(revision)
 
 
 def _log_progress(remaining: int) -> None:

@@ -37,6 +37,15 @@ library, `top_reef_id` and `top_reef_probability` have an index, and the views t
 million reefs. `rank` orders the reefs of a passage by z-score, as rankings
 use them; `top_reef_id` and `top_reef_name` are the most probable reef, however improbable.
 
+`chunks` holds the text of a document, each chunk its own and `text_before`, what stands between the chunk before
+(or the beginning) and itself: headings and blank lines. `text_after` of the document follows its last chunk. The
+view `document_texts` joins them to the whole text, so that `content[start_char:end_char]` is the text of a chunk:
+
+```sql
+SELECT t.content FROM document_texts t JOIN documents d ON d.id = t.document_id
+WHERE d.source_path = 'notes/volcanoes.md';
+```
+
 """
 TABLES = """
     SELECT name, sql FROM sqlite_master

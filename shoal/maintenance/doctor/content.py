@@ -1,4 +1,8 @@
-"""Checks of stored documents. The text is authoritative; everything else can be derived from it."""
+"""Checks of stored documents. The text is authoritative; everything else can be derived from it.
+
+The chunks of a document hold its text, each its own and what stands before it. So a chunk that is gone cannot
+be rebuilt, nor can one whose text has changed.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,15 @@ from shoal.support.clock import timestamp
 NORM_TOLERANCE = 1e-3
 
 # Texts as bytes: a damaged text may not be valid UTF-8.
-TEXTS = """
-    SELECT id, content_hash, n_bytes, n_chunks, typeof(content) = 'text' AS is_text, CAST(content AS BLOB)
+DOCUMENTS = """
+    SELECT id, content_hash, n_bytes, n_chunks, typeof(text_after) = 'text', CAST(text_after AS BLOB)
     FROM documents ORDER BY id
 """
 # `section` is NULL if the section is missing or belongs to another document.
 CHUNKS_OF = """
-    SELECT c.id, c.chunk_index, c.start_char, c.end_char, CAST(c.text AS BLOB) AS text, s.id AS section
+    SELECT c.id, c.chunk_index, c.start_char, c.end_char, s.id AS section,
+           typeof(c.text) = 'text' AND typeof(c.text_before) = 'text' AS is_text,
+           CAST(c.text_before AS BLOB) AS text_before, CAST(c.text AS BLOB) AS text
     FROM chunks c LEFT JOIN sections s ON s.id = c.section_id AND s.document_id = c.document_id
     WHERE c.document_id = :document_id ORDER BY c.chunk_index
 """
@@ -90,30 +96,51 @@ def _texts(context: CheckContext) -> Sequence[Finding]:
 
 
 def _damaged(snapshot: Snapshot) -> Iterator[Damaged]:
-    for document_id, content_hash, n_bytes, n_chunks, is_text, encoded in snapshot.tuples(TEXTS):
-        if not is_text or hashlib.sha256(encoded).hexdigest() != content_hash:
-            yield Damaged(document_id, "the SHA-256 of the text differs", is_lost=True)
-            continue
+    for document_id, content_hash, n_bytes, n_chunks, is_text, text_after in snapshot.tuples(DOCUMENTS):
         chunks = snapshot.rows(CHUNKS_OF, {"document_id": document_id})
-        if len(encoded) != n_bytes:
-            yield Damaged(document_id, f"{n_bytes} bytes are recorded, the text has {len(encoded)}")
-        elif len(chunks) != n_chunks or not chunks:
-            yield Damaged(document_id, f"{n_chunks} passages are recorded, there are {len(chunks)}")
-        elif fault := next(filter(None, _faults(chunks, encoded.decode())), None):
+        parts = [part for chunk in chunks for part in (chunk["text_before"], chunk["text"])]
+        parts.append(text_after)
+        lengths = _lengths(parts) if is_text and all(chunk["is_text"] for chunk in chunks) else None
+        is_lost = lengths is None or _sha256(parts) != content_hash
+        stored_bytes = sum(map(len, parts))
+        if len(chunks) != n_chunks or not chunks:
+            counts = f"{n_chunks} passages are recorded, there are {len(chunks)}"
+            yield Damaged(document_id, counts, is_lost)
+        elif lengths is None or is_lost:
+            yield Damaged(document_id, "the SHA-256 of the text differs", is_lost=True)
+        elif stored_bytes != n_bytes:
+            yield Damaged(document_id, f"{n_bytes} bytes are recorded, the text has {stored_bytes}")
+        elif fault := next(filter(None, _faults(chunks, lengths)), None):
             yield Damaged(document_id, fault)
 
 
-def _faults(chunks: Sequence[Any], content: str) -> Iterator[str | None]:
-    return (_fault(i, chunk, content) for i, chunk in enumerate(chunks))
+def _lengths(parts: Sequence[bytes]) -> list[int] | None:
+    """The characters of each part of a text; None if one is not UTF-8."""
+    try:
+        return [len(part.decode()) for part in parts]
+    except UnicodeDecodeError:
+        return None
 
 
-def _fault(i: int, chunk: Any, content: str) -> str | None:
-    start, end = chunk["start_char"], chunk["end_char"]
+def _sha256(parts: Sequence[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _faults(chunks: Sequence[Any], lengths: Sequence[int]) -> Iterator[str | None]:
+    """What is wrong with each chunk. `lengths`: the characters before each and of each, in turns."""
+    offsets = list(itertools.accumulate(lengths))
+    return (_fault(i, chunk, *offsets[2 * i : 2 * i + 2]) for i, chunk in enumerate(chunks))
+
+
+def _fault(i: int, chunk: Any, start: int, end: int) -> str | None:
     if chunk["chunk_index"] != i:
         return f"passage #{i} is missing"
     if chunk["section"] is None:
         return f"passage #{i} has no section"
-    if not (isinstance(start, int) and isinstance(end, int)) or content[start:end].encode() != chunk["text"]:
+    if (chunk["start_char"], chunk["end_char"]) != (start, end):
         return f"passage #{i} differs from the text at its offsets"
     return None
 

@@ -25,7 +25,6 @@ FOREIGN_KEYS = "PRAGMA foreign_key_check"
 DELETE_ORPHANS = {
     "document_tags": "DELETE FROM document_tags WHERE document_id NOT IN (SELECT id FROM documents)",
     "sections": "DELETE FROM sections WHERE document_id NOT IN (SELECT id FROM documents)",
-    "chunks": "DELETE FROM chunks WHERE document_id NOT IN (SELECT id FROM documents)",
     "custom_word_reefs": """
         DELETE FROM custom_word_reefs WHERE custom_word_id NOT IN (SELECT id FROM custom_words)""",
     "waves": "DELETE FROM waves WHERE job_id NOT IN (SELECT id FROM jobs)",
@@ -33,8 +32,8 @@ DELETE_ORPHANS = {
     "word_observations": """
         DELETE FROM word_observations WHERE observed_id NOT IN (SELECT id FROM observed_documents)""",
 }
-"""Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data. Texts
-and job items are not listed: a repair never removes accepted documents."""
+"""Deletes rows whose parent row is missing, by table. These rows are unreachable and hold derived data.
+Chunks, which hold texts, and job items are not listed: a repair never removes accepted documents."""
 
 CHECKED_ELSEWHERE = {("chunks", "sections"), ("job_items", "jobs")}
 """References that other checks cover: a chunk without its section and an item without its job still have

@@ -35,4 +35,7 @@ def ranked(engine: Engine, query: str) -> list[tuple[int, float]]:
 
 
 def contents(database: Database) -> dict[int, str]:
-    return {int(str(i)): str(text) for i, text in rows(database, "SELECT id, content FROM documents")}
+    return {
+        int(str(i)): str(text)
+        for i, text in rows(database, "SELECT document_id, content FROM document_texts")
+    }

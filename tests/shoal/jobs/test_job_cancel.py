@@ -50,7 +50,7 @@ def test_cancel_keeps_stored_documents_and_discards_claimed_items(
     assert cancel(database, job_id).status is JobStatus.canceled
     process(simulate_deaths, database, handlers(database), settings)
     assert statuses(database, job_id) == ["succeeded", "canceled", "canceled"]
-    assert rows(database, "SELECT content FROM documents") == [("a",)]
+    assert rows(database, "SELECT content FROM document_texts") == [("a",)]
     assert_consistent(database)
 
 

@@ -127,7 +127,7 @@ def test_duplicate_waits_until_the_original_is_stored(database: Database, settin
     process(original, database, handlers(database), settings)
     run_job(database, settings)
     assert statuses(database, later) == ["duplicate", "duplicate", "succeeded"]
-    stored = value(database, "SELECT id FROM documents WHERE content = 'same'")
+    stored = value(database, "SELECT document_id FROM document_texts WHERE content = 'same'")
     assert [item.document_id for item in queries.get_items(database, later)[:2]] == [stored, stored]
     assert queries.get_job(database, later).progress.duplicate == 2
 

@@ -52,7 +52,7 @@ class RecordingHandler(ItemHandler):
 
 
 def stored(database: Database) -> list[str]:
-    return sorted(row[0] for row in rows(database, "SELECT content FROM documents"))
+    return sorted(row[0] for row in rows(database, "SELECT content FROM document_texts"))
 
 
 def test_preparing_overlaps_with_storing_earlier_documents(

@@ -81,7 +81,7 @@ def test_lost_item_does_not_affect_the_rest_of_its_batch(database: Database, set
         transaction.execute("UPDATE job_items SET lease_owner = 'another' WHERE seq = 1")
     process(batch, database, handlers(database), settings)
     assert statuses(database, job_id) == ["succeeded", "scoring", "succeeded"]
-    assert rows(database, "SELECT content FROM documents ORDER BY id") == [("a",), ("c",)]
+    assert rows(database, "SELECT content FROM document_texts ORDER BY document_id") == [("a",), ("c",)]
     assert_consistent(database)
 
 
@@ -144,7 +144,7 @@ def test_storing_error_fails_only_that_document(
     job_id = upload(database, settings, ["a", "b", "c"])
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded", "failed", "succeeded"]
-    assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("c",)]
+    assert rows(database, "SELECT content FROM document_texts ORDER BY content") == [("a",), ("c",)]
     assert_consistent(database)
 
 
@@ -205,7 +205,7 @@ def test_content_stored_concurrently_makes_one_duplicate_in_a_group(
 
     run_job(database, settings, handlers(database, score))
     assert statuses(database, job_id) == ["succeeded", "duplicate", "succeeded"]
-    assert rows(database, "SELECT content FROM documents ORDER BY content") == [("a",), ("b",), ("c",)]
+    assert rows(database, "SELECT content FROM document_texts ORDER BY content") == [("a",), ("b",), ("c",)]
     assert_consistent(database)
 
 

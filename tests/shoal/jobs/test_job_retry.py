@@ -84,7 +84,11 @@ def test_retried_item_is_stored(database: Database, settings: Settings) -> None:
     job = get_job(database, job_id)
     assert (job.status, job.error, job.progress.done) == (JobStatus.succeeded, None, 3)
     assert job.finished_at
-    assert {content for (content,) in rows(database, "SELECT content FROM documents")} == {"a", POISON, "c"}
+    assert {content for (content,) in rows(database, "SELECT content FROM document_texts")} == {
+        "a",
+        POISON,
+        "c",
+    }
     assert_consistent(database)
 
 
@@ -174,7 +178,7 @@ def test_failed_deletion_can_be_retried(database: Database, settings: Settings) 
     retry(database, settings, job_id)
     run_job(database, settings)
     assert get_job(database, job_id).status is JobStatus.succeeded
-    assert rows(database, "SELECT content FROM documents") == [("b",)]
+    assert rows(database, "SELECT content FROM document_texts") == [("b",)]
 
 
 def test_running_job_can_be_retried(database: Database, settings: Settings) -> None:
@@ -377,7 +381,7 @@ def test_replacement_is_retried_unless_a_later_one_supersedes_it(
     process_all(database, learning)
     with pytest.raises(JobStateError, match="newer content"):
         retry(database, learning, first)
-    assert rows(database, "SELECT content FROM documents") == [(later.content,)]
+    assert rows(database, "SELECT content FROM document_texts") == [(later.content,)]
     assert_consistent(database)
 
 

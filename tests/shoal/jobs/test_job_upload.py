@@ -229,7 +229,7 @@ def test_delete_job_deletes_documents(database: Database, settings: Settings) ->
     assert queries.get_job(database, job_id).kind is JobKind.delete
     run_job(database, settings)
     assert statuses(database, job_id) == ["succeeded"] * 3
-    assert rows(database, "SELECT content FROM documents") == [("two",)]
+    assert rows(database, "SELECT content FROM document_texts") == [("two",)]
     assert value(database, "SELECT COUNT(*) FROM chunk_reefs") == 1
     assert_consistent(database)
 

@@ -75,7 +75,7 @@ def submit_step(database: Database, settings: Settings, pool: list[str], step: l
     content = pool[step % len(pool)]
     with database.snapshot() as snapshot:
         document_id = snapshot.value(
-            "SELECT id FROM documents WHERE content = :content", {"content": content}
+            "SELECT document_id FROM document_texts WHERE content = :content", {"content": content}
         )
     if document_id is not None:
         submit_delete(database, settings, [document_id])
@@ -163,7 +163,10 @@ def test_any_number_and_order_of_workers_builds_the_same_library(
         # After a rescore, neither the order of jobs nor deleted documents have an effect.
         with library_a.snapshot() as snapshot:
             remaining = [
-                row[0] for row in snapshot.rows("SELECT content FROM documents ORDER BY content_hash")
+                row[0]
+                for row in snapshot.rows(
+                    "SELECT content FROM document_texts JOIN documents ON id = document_id ORDER BY content_hash"
+                )
             ]
         if remaining:
             upload(fresh, fresh_settings, remaining)

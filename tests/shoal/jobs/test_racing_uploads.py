@@ -78,7 +78,9 @@ def test_concurrent_uploads_store_each_text_once(database: Database, settings: S
     assert len(set(job_ids)) == 1, job_ids
     assert isinstance(job_ids[0], int), job_ids
 
-    assert sorted(str(text) for (text,) in rows(database, "SELECT content FROM documents")) == sorted(TEXTS)
+    assert sorted(str(text) for (text,) in rows(database, "SELECT content FROM document_texts")) == sorted(
+        TEXTS
+    )
     jobs = list_jobs(database, limit=1000)
     assert len(jobs) == N_PROCESSES * (len(TEXTS) // 2 + 1) + 1
     assert {job.status for job in jobs} == {JobStatus.succeeded}

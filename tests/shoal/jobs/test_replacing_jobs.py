@@ -192,7 +192,7 @@ def test_readers_see_either_the_old_or_the_new_document(settings: Settings, engi
     try:
         while not done.is_set():
             with engine.database.snapshot() as snapshot:
-                content = snapshot.value("SELECT content FROM documents")
+                content = snapshot.value("SELECT content FROM document_texts")
                 rows_seen = [
                     (row["chunk_index"], row["text"], row["start_char"])
                     for row in snapshot.rows("SELECT * FROM chunks ORDER BY chunk_index")

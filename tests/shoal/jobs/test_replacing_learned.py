@@ -62,7 +62,10 @@ def rescore(database: Database, settings: Settings) -> None:
 
 
 def numbered(database: Database) -> dict[str, int]:
-    return {str(text): int(str(i)) for i, text in rows(database, "SELECT id, content FROM documents")}
+    return {
+        str(text): int(str(i))
+        for i, text in rows(database, "SELECT document_id, content FROM document_texts")
+    }
 
 
 def replacement(settings: Settings, content: str) -> DocumentDraft:

@@ -112,7 +112,11 @@ def test_rescore_leaves_documents_without_changed_words_alone(
     monkeypatch.setattr(document_writer, "note_changes", note)
     rescore(database, settings)
     assert stale(database) == 0
-    [plain_id] = [i for i, content in rows(database, "SELECT id, content FROM documents") if content == plain]
+    [plain_id] = [
+        i
+        for i, content in rows(database, "SELECT document_id, content FROM document_texts")
+        if content == plain
+    ]
     assert plain_id not in changed
 
 

@@ -207,8 +207,8 @@ def search_titles(path: Path, query: str) -> list[str]:
 
 REPAIRABLE: dict[str, tuple[str, ...]] = {
     "orphans": ("INSERT INTO document_tags VALUES (99, 'nobody')",),
-    "texts": ("UPDATE chunks SET text = 'something else' WHERE id = 2",),
-    "texts: a passage": ("DELETE FROM chunks WHERE id = 1",),
+    "texts": ("UPDATE chunks SET end_char = end_char - 1 WHERE id = 2",),
+    "texts: an index": ("UPDATE chunks SET chunk_index = chunk_index + 1 WHERE id = 2",),
     "texts: a section": ("DELETE FROM sections WHERE document_id = 2",),
     "texts: a count": ("UPDATE documents SET n_chunks = 7 WHERE id = 2",),
     "texts: a size": ("UPDATE documents SET n_bytes = 7 WHERE id = 2",),
@@ -337,25 +337,60 @@ def test_passages_of_a_rebuilt_document_keep_their_ids(library: Path, settings: 
             return [chunk.id for chunk in engine.documents.chunks(1).chunks]
 
     before = ids()
-    damage(library, "UPDATE chunks SET text = 'something else' WHERE document_id = 1 AND chunk_index = 0")
+    damage(library, "UPDATE chunks SET section_id = 999 WHERE document_id = 1 AND chunk_index = 0")
     check(settings, repair=True)
     assert ids() == before
 
 
-def test_changed_text_is_reported_and_not_repaired(library: Path, settings: Settings) -> None:
-    damage(library, "UPDATE documents SET content = REPLACE(content, 'lava', 'love') WHERE id = 1")
-    finding = only(check(settings, repair=True).findings, "texts")
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE chunks SET text = REPLACE(text, 'lava', 'love')", "the SHA-256 of the text differs"),
+        ("UPDATE chunks SET text_before = 'x' WHERE id = 1", "the SHA-256 of the text differs"),
+        ("UPDATE documents SET text_after = 'love' WHERE id = 1", "the SHA-256 of the text differs"),
+        ("UPDATE chunks SET text = CAST(text AS BLOB) WHERE id = 1", "the SHA-256 of the text differs"),
+        (
+            "DELETE FROM chunks WHERE document_id = 1 AND chunk_index = 1",
+            "2 passages are recorded, there are 1",
+        ),
+    ],
+)
+def test_changed_text_is_reported_and_not_repaired(
+    library: Path, settings: Settings, statement: str, reason: str
+) -> None:
+    damage(library, statement)
+    finding = only(
+        [found for found in check(settings, repair=True).findings if found.check == "texts"], "texts"
+    )
     assert not finding.can_repair
     assert "backup" in finding.advice
-    with Engine(db_path=library, scorer=FakeScorer()) as engine:
-        assert "love" in engine.documents.content(1)
+    assert finding.examples == (f"document 1: {reason}",)
+    with closing(sqlite3.connect(library)) as connection:
+        texts = connection.execute("SELECT CAST(content AS BLOB) FROM document_texts").fetchall()
+    assert len(texts) == len(TEXTS)
+
+
+def test_whole_text_of_a_document_without_its_passages_is_divided_again(
+    library: Path, settings: Settings
+) -> None:
+    """A migration leaves a document like this if its passages did not match its text."""
+    before = content(library)
+    damage(
+        library,
+        """UPDATE documents SET text_after =
+               (SELECT content FROM document_texts WHERE document_id = id) WHERE id = 1""",
+        "UPDATE chunks SET text = '', text_before = '' WHERE document_id = 1",
+    )
+    assert "texts" in {finding.check for finding in check(settings, repair=True).repaired}
+    assert_healthy(settings)
+    assert content(library) == before
 
 
 @pytest.mark.parametrize(
     ("assignment", "reason"),
     [
-        ("content = CAST(x'ff41' AS TEXT)", "content is not UTF-8"),
-        ("content = CAST(content AS BLOB)", "content is not stored as TEXT"),
+        ("text_after = CAST(x'ff41' AS TEXT)", "text_after is not UTF-8"),
+        ("text_after = CAST(text_after AS BLOB)", "text_after is not stored as TEXT"),
         ("title = x'ff'", "title is not stored as TEXT"),
         ("source_path = CAST(x'ff41' AS TEXT)", "source_path is not UTF-8"),
         ("metadata = '{'", "metadata is not a JSON object"),
@@ -384,7 +419,7 @@ def test_damaged_value_of_a_document_is_named_and_not_repaired(
     [
         "UPDATE documents SET n_bytes = 'x', n_chunks = 'y' WHERE id = 2",
         "UPDATE chunks SET start_char = 'x' WHERE document_id = 2",
-        "UPDATE chunks SET text = CAST(x'ff41' AS TEXT), norm = 'x' WHERE document_id = 2",
+        "UPDATE chunks SET norm = 'x' WHERE document_id = 2",
         "UPDATE chunks SET profile = 'x', top_reef_probability = 'x' WHERE id = 2",
         "UPDATE vocabulary_versions SET n_words = 'x'",
     ],

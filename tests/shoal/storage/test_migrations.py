@@ -27,11 +27,11 @@ from shoal.jobs.queue.states import Stage
 from shoal.jobs.stages.runner import handlers_for, process
 from shoal.maintenance.backup import create_backup
 from shoal.maintenance.restore import restore
+from shoal.models import ScoredDocument
 from shoal.search.indexing import update_index
 from shoal.settings import Settings
 from shoal.storage import (
     chunk_rows,
-    document_writer,
     evidence,
     index_tables,
     migrate,
@@ -44,6 +44,7 @@ from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_document
 from shoal.storage.schema import foreign_triggers
+from shoal.storage.document_queries import get_content, get_document
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import EvidenceRow
 
@@ -216,17 +217,49 @@ def test_migrating_packs_the_contexts_of_observations_and_sums(empty: Database) 
         assert list(evidence.in_force(snapshot, ["zorblat"], 1)) == [zorblat]
 
 
-def test_documents_of_the_full_text_index_are_searchable_after_migrating(
-    empty: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def insert_with_content(transaction: Transaction, scored: ScoredDocument) -> int:
+    """Write a document as before 0014: its whole text in its row, and again in its chunks."""
+    draft = scored.draft
+    row = (draft.title, draft.content_hash, draft.n_bytes, len(scored.chunks), draft.content)
+    transaction.write_many(
+        """INSERT INTO documents (title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,
+               created_at, updated_at, content)
+           VALUES (?, ?, 'markdown', ?, ?, 1, 1.0, 'then', 'then', ?)""",
+        [row],
+    )
+    document_id: int = transaction.value("SELECT MAX(id) FROM documents")
+    insert_chunks(transaction, document_id, scored)
+    return document_id
+
+
+def insert_chunks(transaction: Transaction, document_id: int, scored: ScoredDocument) -> None:
+    """Write a section with the chunks of a document as before 0014."""
+    section_id = transaction.value(
+        """INSERT INTO sections (document_id, section_index, level, path, heading_start, heading_end,
+               start_char, end_char) VALUES (:document_id, 0, 0, '[]', 0, 0, 0, 9) RETURNING id""",
+        {"document_id": document_id},
+    )
+    transaction.write_many(
+        f"""INSERT INTO chunks (document_id, section_id, chunk_index, text, start_char, end_char, start_line,
+                end_line, sentence_count, confidence, coverage, matched_words, top_reef_id, top_reef_name,
+                top_reef_probability, arch_score_0, arch_score_1, arch_score_2, arch_score_3, norm, profile,
+                vocabulary_version, data_checksum)
+            VALUES ({", ".join("?" * 23)})""",
+        [
+            (
+                *(document_id, section_id, chunk.chunk_index, chunk.text, chunk.start_char, chunk.end_char),
+                *(1, 1, 1, *chunk_rows.score_columns(chunk), 0, scored.data_checksum),
+            )
+            for chunk in scored.chunks
+        ],
+    )
+
+
+def test_documents_of_the_full_text_index_are_searchable_after_migrating(empty: Database) -> None:
     with empty.write() as transaction:
         migrate.apply(transaction.connection, "0012")
-        # The rows of a document are the same, but nothing notes changes yet.
-        with monkeypatch.context() as older:
-            older.setattr(chunk_rows, "note_changes", lambda *_: None)
-            older.setattr(chunk_rows, "store_scored", lambda *_: None)
-            for text in ("Lava rose.", "Rain fell."):
-                document_writer.insert_document(transaction, make_scored([text]), now="then")
+        for text in ("Lava rose.", "Rain fell."):
+            insert_with_content(transaction, make_scored([text]))
         transaction.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('rebuild')")
         transaction.execute("INSERT INTO rescored_documents (document_id) VALUES (1)")
     assert migrate.upgrade(empty) is True
@@ -242,15 +275,11 @@ def test_documents_of_the_full_text_index_are_searchable_after_migrating(
     assert_indexed(empty)
 
 
-def test_documents_with_older_scores_are_stale_after_migrating(
-    empty: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_with_older_scores_are_stale_after_migrating(empty: Database) -> None:
     with empty.write() as transaction:
         migrate.apply(transaction.connection, "0013")
-        with monkeypatch.context() as older:
-            older.setattr(chunk_rows, "store_scored", lambda *_: None)
-            for texts in (["Lava rose."], ["Rain fell.", "Snow fell.", "Hail fell."]):
-                document_writer.insert_document(transaction, make_scored(texts), now="then")
+        for texts in (["Lava rose."], ["Rain fell.", "Snow fell.", "Hail fell."]):
+            insert_with_content(transaction, make_scored(texts))
         transaction.execute(
             "INSERT INTO vocabulary_versions SELECT 3, 'then', 1, 0, 1, data_checksum FROM chunks"
         )
@@ -300,6 +329,18 @@ def test_a_new_database_uses_incremental_vacuum_and_wal(empty: Database) -> None
         assert snapshot.value("PRAGMA journal_mode") == "wal"
 
 
+def script_of(revision: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of a migration, which the next migrations use, so that the test can change it."""
+    get_revision = ScriptDirectory.get_revision
+    script = get_revision(ScriptDirectory(str(migrate.script_folder())), revision)
+    monkeypatch.setattr(
+        ScriptDirectory,
+        "get_revision",
+        lambda self, name: script if name == revision else get_revision(self, name),
+    )
+    return script.module
+
+
 def library_of_0009(database: Database, n_chunks: int) -> None:
     """Store chunks with reefs of two builds of the scorer data; every third chunk has none."""
     with database.write() as transaction:
@@ -335,11 +376,8 @@ def add_chunk_of_0009(transaction: Transaction, i: int) -> None:
 def test_profiles_are_converted_after_interruptions_and_changes(
     empty: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = ScriptDirectory(str(migrate.script_folder())).get_revision("0010").module
+    script = script_of("0010", monkeypatch)
     monkeypatch.setattr(script, "NEXT", script.NEXT.replace(str(script.BATCH), "4"))
-    monkeypatch.setattr(
-        ScriptDirectory, "get_revision", lambda *_: Namespace(module=script, down_revision="0009")
-    )
     library_of_0009(empty, 30)
 
     class KilledError(Exception):
@@ -389,6 +427,107 @@ def test_profiles_are_converted_after_interruptions_and_changes(
         ids = transaction.rows("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
     assert [row[0] for row in ids] == [40], "ids are never reused"
     migrate.check(empty)
+
+
+def library_of_0013(database: Database, n_documents: int) -> list[ScoredDocument]:
+    """Store documents of two chunks, with ids from 1 on."""
+    documents = [
+        make_scored([f"Rain fell on day {i}.", "Schäden: ∞."], [{1: 3.0}, {}], title=f"Day {i}")
+        for i in range(1, n_documents + 1)
+    ]
+    with database.write() as transaction:
+        migrate.apply(transaction.connection, "0013")
+        for scored in documents:
+            insert_with_content(transaction, scored)
+    return documents
+
+
+def contents(database: Database) -> dict[int, str]:
+    """The texts of all documents, as programs and people read them."""
+    with database.snapshot() as snapshot:
+        rows = snapshot.rows("SELECT document_id, content FROM document_texts")
+        texts = {row["document_id"]: row["content"] for row in rows}
+        assert texts == {document_id: get_content(snapshot, document_id) for document_id in texts}
+        for document_id, start, end, text in snapshot.tuples(
+            "SELECT document_id, start_char, end_char, text FROM chunks"
+        ):
+            assert texts[document_id][start:end] == text
+    return texts
+
+
+def test_texts_are_divided_after_interruptions_and_changes(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script_of("0014", monkeypatch), "BATCH", 4)
+    documents = library_of_0013(empty, 9)
+    expected = {i: scored.draft.content for i, scored in enumerate(documents, start=1)}
+
+    class KilledError(Exception):
+        pass
+
+    progress: list[int] = []
+
+    def dies(remaining: int) -> None:
+        progress.append(remaining)
+        raise KilledError
+
+    for _ in range(2):
+        with pytest.raises(KilledError):
+            migrate.upgrade(empty, dies)
+        assert migrate.current_revision(empty) == "0013"
+    assert progress == [14, 10]
+    # An older process replaces a document that was divided, deletes one, and adds one.
+    longer = make_scored(["Snow fell.", "Frost stayed.", "Ice grew."], title="Day 2")
+    draft = longer.draft
+    with empty.write() as transaction:
+        transaction.execute("DELETE FROM sections WHERE document_id = 2")
+        transaction.execute(
+            "UPDATE documents SET content = :content, n_chunks = 3, content_hash = :hash WHERE id = 2",
+            {"content": draft.content, "hash": draft.content_hash},
+        )
+        insert_chunks(transaction, 2, longer)
+        transaction.execute("DELETE FROM documents WHERE id IN (1, 9)")
+        insert_with_content(transaction, make_scored(["New."]))
+    assert migrate.upgrade(empty, progress.append) is True
+    assert progress[2:] == [7, 3, 0]
+    del expected[1], expected[9]
+    assert contents(empty) == {**expected, 2: draft.content, 10: make_scored(["New."]).draft.content}
+    with empty.snapshot() as snapshot:
+        left = {row[0] for row in snapshot.rows("SELECT name FROM sqlite_master")}
+        assert not any(name.startswith("divided") for name in left)
+    migrate.check(empty)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE chunks SET text = 'something else' WHERE document_id = 2",
+        "UPDATE chunks SET start_char = 'x' WHERE id = 3",
+        "UPDATE chunks SET end_char = 10000 WHERE id = 4",
+        "UPDATE chunks SET chunk_index = 7 WHERE id = 3",
+    ],
+)
+def test_text_of_a_document_whose_chunks_do_not_match_it_is_kept_whole(empty: Database, damage: str) -> None:
+    documents = library_of_0013(empty, 3)
+    with empty.write() as transaction:
+        transaction.execute(damage)
+    migrate.upgrade(empty)
+    with empty.snapshot() as snapshot:
+        texts = [get_content(snapshot, i) for i in (1, 2, 3)]
+        of_chunks = [row[0] for row in snapshot.rows("SELECT text FROM chunks WHERE document_id = 2")]
+    assert texts == [scored.draft.content for scored in documents]
+    assert of_chunks == ["", ""]
+
+
+@pytest.mark.parametrize("content", ["CAST(x'ff41' AS TEXT)", "x'ff41'"])
+def test_text_that_is_not_utf_8_is_kept(empty: Database, content: str) -> None:
+    library_of_0013(empty, 2)
+    with empty.write() as transaction:
+        transaction.execute(f"UPDATE documents SET content = {content} WHERE id = 2")
+    migrate.upgrade(empty)
+    with empty.snapshot() as snapshot:
+        kept = snapshot.value("SELECT CAST(text_after AS BLOB) FROM documents WHERE id = 2")
+    assert kept == b"\xffA"
 
 
 def test_totals_of_a_migrated_library_follow_its_writes(empty: Database) -> None:
