@@ -15,13 +15,17 @@ from shoal.errors import NotFoundError, ShoalError
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.claims import claim, leases
 from shoal.jobs.queue.queries import POLL_SECONDS, get_job
-from shoal.jobs.queue.recovery import FREE_PAGES, drop_dead_local_jobs, reclaim_expired_leases
+from shoal.jobs.queue.recovery import (
+    drop_dead_local_jobs,
+    reclaim_expired_leases,
+    return_free_pages,
+)
 from shoal.jobs.queue.submission import Upload, remove_dropped
 from shoal.jobs.queue.watchdog import Watchdog, renewing_leases, round_seconds
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.settings import MIB, Settings
-from shoal.storage.database import COUNT_FREE_PAGES, Database
+from shoal.storage.database import Database
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -179,11 +183,7 @@ def drop(database: Database, job_id: int) -> None:
     with database.write() as transaction:
         transaction.execute(statements.DROP_LOCAL_JOB, {"job_id": job_id})
     remove_dropped(database, ALL_SLICES)
-    with database.snapshot() as snapshot:
-        free = snapshot.value(COUNT_FREE_PAGES)
-    # The texts of its items leave free pages in the file.
-    while free > FREE_PAGES and database.incremental_vacuum(FREE_PAGES):
-        free -= FREE_PAGES
+    return_free_pages(database)
 
 
 def _has_ended(database: Database, job_id: int) -> bool:

@@ -1,7 +1,8 @@
 """The files of the index: a folder beside the database with a file for each segment.
 
 A file is complete and on the disk before a row names it, and its name is never used again. A file without a
-row is left over from a crash or a merge, and is removed once no reader can need it.
+row is left over from a crash or a merge, and is removed once no reader can need it: nobody reads an older
+state of the database, or such a read would take too long.
 """
 
 from __future__ import annotations
@@ -102,16 +103,22 @@ class IndexFiles:
             with contextlib.suppress(OSError):
                 os.utime(self.folder / name)
 
-    def remove_others(self, names: Iterable[str]) -> None:
-        """Remove files that have had no row for KEPT_SECONDS; `names` are those with one."""
+    def remove_others(self, names: Iterable[str], *, are_unread: Callable[[], bool]) -> None:
+        """Remove the files of other segments than `names`, which are those with a row: at once if
+        `are_unread`, else when they have had no row for KEPT_SECONDS."""
         kept = set(names)
-        oldest = time.time() - KEPT_SECONDS
         with contextlib.suppress(OSError):
-            for path in self.folder.iterdir():
-                if path.suffix in (SUFFIX, UNFINISHED) and path.name not in kept:
-                    with contextlib.suppress(OSError):
-                        if path.stat().st_mtime < oldest:
-                            path.unlink()
+            others = [path for path in self.folder.iterdir() if path.name not in kept]
+            if not any(path.suffix in (SUFFIX, UNFINISHED) for path in others):
+                return
+            is_unread = are_unread()
+            oldest = time.time() - KEPT_SECONDS
+            for path in others:
+                with contextlib.suppress(OSError):
+                    if (path.suffix == SUFFIX and is_unread) or (
+                        path.suffix in (SUFFIX, UNFINISHED) and path.stat().st_mtime < oldest
+                    ):
+                        path.unlink()
 
     def size(self) -> int:
         """Return the bytes of all files."""

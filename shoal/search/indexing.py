@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +42,8 @@ SMALLEST_LEVEL = 4_096
 """Segments of fewer chunks are of the same size, for merging."""
 MAX_OUTDATED = 0.25
 """Share of outdated chunks from which a segment is written anew."""
+SHORT_READS, SHORT_READ_SECONDS = 5, 0.02
+"""How often and how long the end of short reads is awaited, so that the files of merged segments can go."""
 
 CHUNKS_OF = """
     SELECT c.id, c.document_id, c.section_id, c.confidence, c.profile, c.text
@@ -70,11 +73,22 @@ def update_index(database: Database) -> bool:
             _merge(database, files)
             with database.snapshot(limited=False) as snapshot:
                 rows = index_tables.segments(snapshot)
-            files.remove_others(row.file_name for row in rows)
+            files.remove_others(
+                (row.file_name for row in rows), are_unread=functools.partial(_is_state_common, database)
+            )
         # Another process may have noted a change, and found the lock taken.
         with database.snapshot() as snapshot:
             if not index_tables.is_any_open(snapshot):
                 return True
+
+
+def _is_state_common(database: Database) -> bool:
+    """Whether nobody reads an older state of the database than the present one. Waits for short reads."""
+    for _ in range(SHORT_READS):
+        if database.checkpoint():
+            return True
+        time.sleep(SHORT_READ_SECONDS)
+    return False
 
 
 def rebuild_index(database: Database) -> None:

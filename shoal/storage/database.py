@@ -312,6 +312,16 @@ class Database:
             finally:
                 self._leave(connection, is_kept=True)
 
+    def checkpoint(self) -> bool:
+        """Copy the WAL into the database file without waiting; True if nothing is left to copy.
+
+        Then no process reads a state older than the newest at the time of the call.
+        """
+        self._leave_parent()
+        with self._translated(), self._lent() as connection:
+            is_busy, n_pages, n_copied = connection.execute(CHECKPOINT).fetchone()
+        return not is_busy and n_pages == n_copied
+
     def incremental_vacuum(self, pages: int = 2000) -> bool:
         """Return up to `pages` free pages to the file system; True if free pages remain."""
         self._leave_parent()

@@ -12,6 +12,7 @@ from shoal.errors import StorageError
 from shoal.jobs.queue.claims import Batch, claim, has_claimable_work
 from shoal.jobs.queue.counters import Counters
 from shoal.jobs.queue.queries import trace_ids
+from shoal.jobs.queue.recovery import return_free_pages
 from shoal.jobs.stages.contract import Handlers
 from shoal.jobs.stages.runner import process
 from shoal.settings import Settings
@@ -60,6 +61,8 @@ def _work_on(
     advance = process(batch, database, handlers, settings)
     if has_claimable_work(database):
         notify()
+    if advance.ended_jobs:
+        return_free_pages(database)
     seconds, n_bytes = time.monotonic() - started, sum(item.n_bytes for item in batch.items)
     if counters is not None:
         counters.add_batch(batch.stage, seconds=seconds, items=len(batch.items), n_bytes=n_bytes)

@@ -24,8 +24,11 @@ from shoal.settings import Settings
 from shoal.storage.database import COUNT_FREE_PAGES, Database, Row, Transaction
 from shoal.support.clock import timestamp
 
-FREE_PAGES = 2000
-"""Free pages (8 MB) kept for reuse; an idle database returns more than that to the file system."""
+FREE_PAGES = 256
+"""Free pages (1 MB) kept for reuse; an idle database returns more than that to the file system."""
+PAGES_PER_STEP = 2000
+"""Pages returned in one transaction, which takes some hundredths of a second."""
+ALL_STEPS = 1 << 30
 
 ATTEMPT = 10
 """Weight of a crash; an item fails at `max_attempts` times this weight."""
@@ -57,7 +60,7 @@ def reconcile(
     dropped = _drop_silent_uploads(database, settings, now)
     notified = _notify(database, settings, notify, now) if notify else False
     if not (reclaimed or dropped or notified):
-        _incremental_vacuum(database)
+        return_free_pages(database, steps=1)
     return Reconciled(reclaimed, failed, dropped, notified)
 
 
@@ -212,11 +215,12 @@ def _notify(database: Database, settings: Settings, notify: WorkerNotifier, now:
     return True
 
 
-def _incremental_vacuum(database: Database) -> None:
+def return_free_pages(database: Database, *, steps: int = ALL_STEPS) -> None:
     """Shrink the file while no work is open: the deleted texts of ingested items leave free pages."""
-    with database.snapshot() as snapshot:
-        if snapshot.first(statements.OPEN_WORK) is not None:
+    for _ in range(steps):
+        with database.snapshot() as snapshot:
+            if snapshot.first(statements.OPEN_WORK) is not None:
+                return
+            free = snapshot.value(COUNT_FREE_PAGES) - FREE_PAGES
+        if free <= 0 or not database.incremental_vacuum(min(free, PAGES_PER_STEP)):
             return
-        free = snapshot.value(COUNT_FREE_PAGES)
-    if free > FREE_PAGES:
-        database.incremental_vacuum(FREE_PAGES)

@@ -196,17 +196,13 @@ def test_a_replaced_document_has_its_chunks_in_the_order_of_its_text(database: D
         assert document.chunk_ids.tolist() == list(chunk_ids(snapshot, 1)) == [3, 1]
 
 
-def test_segments_are_merged_and_files_of_merged_segments_removed_later(
+def test_segments_are_merged_and_files_of_merged_segments_removed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexing, "MERGED_TOGETHER", 3)
     for i in range(3):
         fill(database, [PLAIN], first=i)
         update_index(database)
-    assert counts(database) == (3, 0, 4), "three merged segments stay for older reads"
-    assert_found(database, 3)
-    monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
-    update_index(database)
     assert counts(database) == (3, 0, 1)
     assert_found(database, 3)
 
@@ -281,6 +277,30 @@ def test_a_crash_while_merging_leaves_the_merged_segments(
     update_index(database)
     assert counts(database) == (2, 0, 1)
     assert_found(database, 2)
+
+
+def test_files_of_merged_segments_stay_for_readers_of_an_older_state(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "MERGED_TOGETHER", 2)
+    reader = Database(database.url)
+    fill(database, [PLAIN])
+    update_index(database)
+    with reader.snapshot() as snapshot:
+        [before] = index_tables.segments(snapshot)
+        fill(database, [PLAIN], first=1)
+        update_index(database)
+        assert counts(database) == (2, 0, 3)
+        assert IndexCache(reader).of(snapshot).index.totals.n_documents == 1
+        assert before.file_name in {path.name for path in segment_files(database)}
+        monkeypatch.setattr(index_files, "KEPT_SECONDS", -1.0)
+        update_index(database)
+        assert counts(database) == (2, 0, 1), "no read takes as long"
+        monkeypatch.undo()
+    update_index(database)
+    assert counts(database) == (2, 0, 1)
+    assert_found(database, 2)
+    reader.close()
 
 
 def test_unfinished_files_are_removed_later(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
