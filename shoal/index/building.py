@@ -16,7 +16,16 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.index.format import BEYOND, LONG, MAX_CHUNKS, MAX_REEFS, MILLIONTHS, PAGE, SegmentWriter
+from shoal.index.format import (
+    BEYOND,
+    FAR_BLOCK,
+    LONG,
+    MAX_CHUNKS,
+    MAX_REEFS,
+    MILLIONTHS,
+    PAGE,
+    SegmentWriter,
+)
 from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
 from shoal.index.reef_weights import reef_weights
 from shoal.index.terms import Terms
@@ -157,8 +166,14 @@ class Exceptions:
 
     def write(self, writer: SegmentWriter, field: str) -> None:
         """Write the sections of the exceptions."""
-        for name, arrays in self._arrays.items():
-            writer.write(f"{field}.{name}", joined(arrays))
+        arrays: dict[str, NDArray[Any]] = {name: joined(parts) for name, parts in self._arrays.items()}
+        is_far = np.zeros(self._n_positions if len(arrays["far_places"]) else 0, dtype=np.bool_)
+        is_far[arrays.pop("far_places")] = True
+        counts = np.add.reduceat(is_far, np.arange(0, len(is_far), FAR_BLOCK), dtype=np.int64)
+        arrays["is_far"] = np.packbits(is_far, bitorder="little")
+        arrays["far_starts"] = starts_of(counts)[:-1]
+        for name in ("long_places", "long_frequencies", "is_far", "far_starts", "far_pages"):
+            writer.write(f"{field}.{name}", arrays[name])
 
 
 def write_dictionary(

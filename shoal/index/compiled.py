@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numba import types
 
-from shoal.index.format import BEYOND
+from shoal.index.format import BEYOND, FAR_BLOCK
 from shoal.index.kernels import (
     F64,
     I64,
@@ -160,8 +160,8 @@ def _blend_loop(  # type: ignore[no-untyped-def]
     types.int64,
     *[_TOTALS, types.int64],
     *[_U16, _U8, _U32, _U32],
-    *[_U8, _U32, _U8],
-    *[types.int64] * 6,
+    *[_U8, _U8, _U32, _U8],
+    *[types.int64] * 5,
 )
 def _keep_neighbours_loop(  # type: ignore[no-untyped-def]
     starts,
@@ -171,16 +171,18 @@ def _keep_neighbours_loop(  # type: ignore[no-untyped-def]
     long_places,
     long_frequencies,
     positions,
-    far_places,
+    is_far,
+    far_starts,
     far_pages,
     posting,
     last_posting,
     position,
     last_position,
     long,
-    far,
 ):
     at, n_kept = 0, 0
+    # Far occurrences before the place `counted`.
+    far, counted = np.int64(0), np.int64(-1)
     for i in range(posting, last_posting):
         if at == len(starts):
             break
@@ -199,10 +201,16 @@ def _keep_neighbours_loop(  # type: ignore[no-untyped-def]
             wanted = (starts[at] + offset) & BEYOND
             found = np.int64(-1)
             while place < end:
-                while far < len(far_places) and far_places[far] < place:
-                    far += 1
                 found = np.int64(positions[place])
-                if far < len(far_places) and far_places[far] == place:
+                if len(is_far) and is_far[place >> 3] >> (place & 7) & 1:
+                    block = place // FAR_BLOCK * FAR_BLOCK
+                    if counted < block:
+                        far, counted = np.int64(far_starts[place // FAR_BLOCK]), block
+                    while counted < place:
+                        far += is_far[counted >> 3] >> (counted & 7) & 1
+                        counted += 1
+                    if far >= len(far_pages):
+                        return -1
                     found += np.int64(far_pages[far]) << 8
                 if found >= wanted:
                     break
@@ -310,12 +318,11 @@ def _keep_neighbours(
     starts: I64,
     offset: int,
     postings: tuple[U16, U8, U32, U32],
-    positions: tuple[U8, U32, U8],
+    positions: tuple[U8, U8, U32, U8],
     bounds: tuple[int, int, int, int],
 ) -> int:
     long = int(np.searchsorted(postings[2], np.uint32(bounds[0])))
-    far = int(np.searchsorted(positions[1], np.uint32(bounds[2])))
-    return int(_keep_neighbours_loop(starts, offset, *postings, *positions, *bounds, long, far))
+    return int(_keep_neighbours_loop(starts, offset, *postings, *positions, *bounds, long))
 
 
 KERNELS = Kernels(

@@ -11,8 +11,9 @@ All numbers are little-endian. A segment has at most `MAX_CHUNKS` chunks, so tha
 chunk in its segment, takes two bytes. Text, headings and titles are three fields with the same sections. What
 has a field's text is its *unit*: a chunk has text, a section has headings, a document has a title.
 
-A position takes one byte, and so does a frequency. The rare larger ones are completed by lists of exceptions,
-which come last in the file because their sizes are known last.
+A position takes one byte, and so does a frequency. The larger ones are completed by exceptions, which come
+last in the file because their sizes are known last: a list of the few high frequencies, and a bit for each
+occurrence, because long chunks have many positions.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ LONG = 255
 """Frequency byte of this many occurrences or more; the exceptions have the number."""
 PAGE = 256
 """A position byte is the position modulo this; the exceptions have the quotient unless it is 0."""
+FAR_BLOCK = 4_096
+"""Occurrences whose exceptions are counted together, so that at most 512 bytes are read to find one."""
 
 MILLIONTHS = 1_000_000
 """Unit of confidences, which have six digits behind the point."""
@@ -71,8 +74,9 @@ _REEF_SECTIONS = (
 _EXCEPTION_SECTIONS = (
     ("long_places", "<u4"),  # postings of at least LONG occurrences, ascending
     ("long_frequencies", "<u4"),
-    ("far_places", "<u4"),  # occurrences at positions from PAGE on, ascending
-    ("far_pages", "u1"),
+    ("is_far", "u1"),  # a bit for each occurrence, lowest first: at a position from PAGE on; empty if none is
+    ("far_starts", "<u4"),  # first of `far_pages` of each FAR_BLOCK occurrences; likewise
+    ("far_pages", "u1"),  # of each of these occurrences
 )
 
 SECTIONS: Mapping[str, np.dtype[Any]] = {

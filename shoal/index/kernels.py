@@ -137,17 +137,17 @@ class KeepNeighbours(Protocol):
         starts: I64,
         offset: int,
         postings: tuple[U16, U8, U32, U32],
-        positions: tuple[U8, U32, U8],
+        positions: tuple[U8, U8, U32, U8],
         bounds: tuple[int, int, int, int],
     ) -> int:
         """Move to the front of `starts` those that a term follows at a distance, and return their number.
 
         starts     occurrences, ascending (`shoal.index.segment`)
         postings   ordinals, frequencies, long places and long frequencies of a field
-        positions  positions, far places and far pages of a field
+        positions  positions, far bits, their starts and far pages of a field
         bounds     of the term: first posting, end of the postings, first position, end of the positions
 
-        Return -1 if the frequencies do not match the positions.
+        Return -1 if the frequencies do not match the positions, or a far position has no page.
         """
 
 

@@ -158,11 +158,11 @@ def _phrase_postings(field: Field, numbers: Sequence[int]) -> Postings:
     everywhere = np.ones(len(field.lengths), dtype=np.bool_)
     starts = field.occurrences(numbers[offsets[0]], everywhere) - offsets[0]
     postings = field.ordinals, field.frequencies, field.long_places, field.long_frequencies
-    positions = field.positions, field.far_places, field.far_pages
+    positions = field.positions, field.is_far, field.far_starts, field.far_pages
     for offset in offsets[1:]:
         n_kept = keep_neighbours(starts, offset, postings, positions, field.range_of(numbers[offset]))
         if n_kept < 0:
-            raise DamagedIndexError("its frequencies do not match its positions")
+            raise DamagedIndexError("its frequencies or far pages do not match its positions")
         starts = starts[:n_kept]
     return _counted(starts)
 

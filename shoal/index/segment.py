@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedIndexError
-from shoal.index.format import BEYOND, FIELDS, MAX_CHUNKS, Sections, read_sections
+from shoal.index.format import BEYOND, FAR_BLOCK, FIELDS, MAX_CHUNKS, Sections, read_sections
 from shoal.index.ragged import expand
 
 BLOCK = 8
@@ -72,7 +72,8 @@ class Field:
         self.positions: NDArray[np.uint8] = section("positions")
         self.long_places: NDArray[np.uint32] = section("long_places")
         self.long_frequencies: NDArray[np.uint32] = section("long_frequencies")
-        self.far_places: NDArray[np.uint32] = section("far_places")
+        self.is_far: NDArray[np.uint8] = section("is_far")
+        self.far_starts: NDArray[np.uint32] = section("far_starts")
         self.far_pages: NDArray[np.uint8] = section("far_pages")
         self.n_terms = len(self.term_starts) - 1
         self._bytes = self.term_bytes.data
@@ -132,10 +133,17 @@ class Field:
     def positions_between(self, first: int, end: int) -> NDArray[np.int64]:
         """Return the positions of the occurrences `first:end`."""
         positions = self.positions[first:end].astype(np.int64)
-        low, high = _between(self.far_places, first, end)
-        positions[self.far_places[low:high].astype(np.int64) - first] += (
-            self.far_pages[low:high].astype(np.int64) << 8
-        )
+        if first >= end or not len(self.far_pages):
+            return positions
+        block = first // FAR_BLOCK
+        before = first - block * FAR_BLOCK
+        is_far = np.unpackbits(self.is_far[(first - before) // 8 : -(-end // 8)], bitorder="little")
+        places = np.flatnonzero(is_far[before : before + len(positions)])
+        low = int(self.far_starts[block]) + int(np.count_nonzero(is_far[:before]))
+        pages = self.far_pages[low : low + len(places)].astype(np.int64)
+        if len(pages) < len(places):
+            raise DamagedIndexError("a position is incomplete")
+        positions[places] += pages << 8
         return positions
 
     def range_of(self, number: int) -> tuple[int, int, int, int]:
@@ -159,7 +167,7 @@ class Field:
             ordinals, counts = ordinals[chosen], counts[chosen]
             positions = positions[expand(starts[chosen], counts)]
         occurrences = np.repeat(ordinals.astype(np.int64) << POSITION_BITS, counts) | positions
-        return occurrences[positions != BEYOND] if len(self.far_places) else occurrences
+        return occurrences[positions != BEYOND] if len(self.far_pages) else occurrences
 
     def check_starts(self) -> None:
         """Check all lists of postings at once. Raises DamagedIndexError."""
@@ -181,7 +189,8 @@ class Field:
             and len(self.posting_starts) == len(self.position_starts) == n + 1
             and len(self.frequencies) == len(self.ordinals)
             and len(self.long_places) == len(self.long_frequencies)
-            and len(self.far_places) == len(self.far_pages)
+            and len(self.is_far) == (-(-len(self.positions) // 8) if len(self.far_pages) else 0)
+            and len(self.far_starts) == (-(-len(self.positions) // FAR_BLOCK) if len(self.far_pages) else 0)
             and int(self.term_starts[-1]) == len(self.term_bytes)
             and int(self.posting_starts[-1]) == len(self.ordinals)
             and int(self.position_starts[-1]) == len(self.positions)

@@ -15,12 +15,13 @@ from index_model import TERMS, ModelChunk, ModelDocument, ModelIndex, kernels_of
 from shoal.errors import DamagedIndexError
 from shoal.index import kernels
 from shoal.index.building import segment_bytes
+from shoal.index.format import read_sections
 from shoal.index.index import Index
 from shoal.index.lexical import Bm25, WeightedTerm, scores
 from shoal.index.matching import IndexTerm, find
 from shoal.index.merging import merge_segments
 from shoal.index.overlaps import overlaps
-from shoal.index.segment import Segment
+from shoal.index.segment import Field, Segment
 
 
 def document(*texts: str, title: str = "Bees", document_id: int = 1) -> ModelDocument:
@@ -130,6 +131,30 @@ def test_hostile_texts_have_the_scores_of_the_model(name: str, kernel: str) -> N
             for chunk_id, score in zip(index.parts[0].segment.chunk_ids, totals, strict=True)
             if score
         } == model.impacts(term, 1.0, Bm25())
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 4_095, 4_096, 4_097, 30_000])
+def test_every_occurrence_has_its_position(n: int) -> None:
+    words = [("bee", "sea", "lamp")[i * i % 7 % 3] for i in range(n)]
+    segment = Segment(built(document(" ".join(words), "sea " * 300)))
+    merged = io.BytesIO()
+    merge_segments([(segment, [])], merged)
+    for field in (segment.text, Segment(merged.getvalue()).text):
+        everywhere = np.ones(2, dtype=np.bool_)
+        for word in set(words):
+            occurrences = field.occurrences(field.number(word.encode()), everywhere).tolist()
+            expected = [i for i, other in enumerate(words) if other == word]
+            if word == "sea":
+                expected += [(1 << 16) + i for i in range(300)]
+            assert occurrences == expected
+
+
+def test_a_position_without_its_exception_is_damage() -> None:
+    sections = dict(read_sections(built(document("bee sea " * 5_000)), verify=True))
+    sections["text.far_starts"] = sections["text.far_starts"] + 100_000
+    field = Field(sections, "text")
+    with pytest.raises(DamagedIndexError, match="position"):
+        field.occurrences(field.number(b"sea"), np.ones(1, dtype=np.bool_))
 
 
 @pytest.mark.parametrize("kernel", ["numpy", "compiled"])
