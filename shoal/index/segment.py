@@ -137,13 +137,14 @@ class Field:
             return positions
         block = first // FAR_BLOCK
         before = first - block * FAR_BLOCK
-        is_far = np.unpackbits(self.is_far[(first - before) // 8 : -(-end // 8)], bitorder="little")
+        bits = np.unpackbits(self.is_far[(first - before) // 8 : -(-end // 8)], bitorder="little")
+        is_far = bits.view(np.bool_)
         places = np.flatnonzero(is_far[before : before + len(positions)])
         low = int(self.far_starts[block]) + int(np.count_nonzero(is_far[:before]))
-        pages = self.far_pages[low : low + len(places)].astype(np.int64)
+        pages = self.far_pages[low : low + len(places)]
         if len(pages) < len(places):
             raise DamagedIndexError("a position is incomplete")
-        positions[places] += pages << 8
+        positions[places] += pages.astype(np.int64) << 8
         return positions
 
     def range_of(self, number: int) -> tuple[int, int, int, int]:
