@@ -129,3 +129,14 @@ def test_support_is_within_its_range(scorer: ReefScorer) -> None:
     assert info is not None
     assert len(info.support) == len(info.reefs)
     assert all(0 <= level <= SUPPORT_STEPS for level in info.support)
+
+
+def test_of_equal_labels_the_lower_reef_ranks_first() -> None:
+    rng = np.random.default_rng(3)
+    z = rng.integers(-3, 4, (40, 200)).astype(np.float64)
+    ids = np.broadcast_to(np.arange(200), z.shape)
+    scores = LabelScores.of_text_alone(np.full(len(z), 50.0), z)
+    ranks = np.argsort(np.argsort(-z, axis=1, kind="stable"), axis=1, kind="stable")
+    inputs = labels.features(scores, ids, np.zeros(200, dtype=np.int64))
+    positive = z > 0
+    assert np.array_equal(inputs[..., 1][positive], np.log1p(ranks)[positive])
