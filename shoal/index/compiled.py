@@ -163,7 +163,7 @@ def _blend_loop(  # type: ignore[no-untyped-def]
     *[_U8, _U8, _U32, _U8],
     *[types.int64] * 5,
 )
-def _keep_neighbours_loop(  # type: ignore[no-untyped-def]
+def _keep_neighbours_loop(  # type: ignore[no-untyped-def]  # noqa: C901 - called functions would be compiled apart
     starts,
     offset,
     ordinals,

@@ -42,9 +42,8 @@ from shoal.storage import (
 )
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
-from shoal.storage.document_queries import get_document
-from shoal.storage.schema import foreign_triggers
 from shoal.storage.document_queries import get_content, get_document
+from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
 from shoal.storage.vocabulary_records import EvidenceRow
 
@@ -281,12 +280,12 @@ def test_documents_with_older_scores_are_stale_after_migrating(empty: Database) 
         for texts in (["Lava rose."], ["Rain fell.", "Snow fell.", "Hail fell."]):
             insert_with_content(transaction, make_scored(texts))
         transaction.execute(
-            "INSERT INTO vocabulary_versions SELECT 3, 'then', 1, 0, 1, data_checksum FROM chunks"
+            "INSERT INTO vocabulary_versions SELECT 3, 'then', 1, 0, 1, data_checksum FROM chunks LIMIT 1"
         )
         transaction.execute("UPDATE chunks SET vocabulary_version = 3 WHERE document_id = 1")
     assert migrate.upgrade(empty) is True
     with empty.snapshot() as snapshot:
-        assert snapshot.rows("SELECT document_id, n_chunks, hex(chunks) FROM stale_documents") == [
+        assert list(snapshot.tuples("SELECT document_id, n_chunks, hex(chunks) FROM stale_documents")) == [
             (2, 3, "E0")
         ]
         assert staleness.count_stale(snapshot, CHECKSUM) == 3
