@@ -1,0 +1,194 @@
+"""The process that runs converters: the other end of `shoal.conversion.process`.
+
+It gives up what a converter does not need before it reads the first file. Each file is one request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
+from shoal.errors import DocumentTooLargeError, UndecodableDocumentError
+
+_MAX_FILE_BYTES = 512 * 1024**2  # of a temporary file, such as a page for OCR
+_MEMORY_REPORT = Path("/proc/self/statm")
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_SIGIO_ON_CLOSE = getattr(os, "O_ASYNC", 0)
+# Enough for the text of a file nested 1,000 deep, and small enough for the default stack of 8 MiB.
+_RECURSION_LIMIT = 1000
+_REFUSED_EVENTS = frozenset({"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"})
+
+
+def main(settings: Mapping[str, int]) -> None:
+    """Convert files until the parent closes the pipe."""
+    requests, answers = os.dup(0), os.dup(1)
+    # A library that prints must not write into the answers.
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    _end_with_parent(settings["lifeline"])
+    _limit_resources(settings["memory_bytes"], settings["open_files"])
+    _leave_network()
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    try:
+        while head := _read(requests, REQUEST_HEAD.size):
+            n_request, n_data = REQUEST_HEAD.unpack(head)
+            request = json.loads(_read(requests, n_request))
+            answer = _answer(request, _read(requests, n_data), settings)
+            _write(answers, ANSWER_HEAD.pack(len(answer)))
+            _write(answers, answer)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY_STATUS)
+    os._exit(0)
+
+
+def _answer(request: Mapping[str, Any], data: bytes, settings: Mapping[str, int]) -> bytes:
+    # The system ends this process at the limit even if a library never returns and the parent is gone.
+    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
+    try:
+        fields = _converted_fields(convert(request, data))
+    except ConversionError as error:
+        fields = {"error": {"code": error.code, "message": str(error)}}
+    answer = _encoded(fields, settings)
+    if len(answer) > settings["output_bytes"]:
+        text = (
+            f"the text of the file has more than {settings['output_bytes'] // 1024**2:,} MiB; split the file"
+        )
+        answer = _encoded({"error": {"code": "too_large", "message": text}}, settings)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return answer
+
+
+def convert(request: Mapping[str, Any], data: bytes) -> Converted:
+    """Run the converter that a request names. Every error but MemoryError becomes a ConversionError."""
+    module, _, function = request["converter"].partition(":")
+    kind, name = request["kind"], request["name"]
+    try:
+        converter = getattr(importlib.import_module(module), function)
+        converted = converter(data, name)
+        if not isinstance(converted, Converted):
+            raise TypeError
+        return converted
+    except (ConversionError, MemoryError):
+        raise
+    except ImportError as error:
+        raise _missing_extra(kind, request["extra"], error.name or str(error)) from None
+    except DocumentTooLargeError as error:
+        raise ConversionError("too_large", str(error)) from None
+    except UndecodableDocumentError as error:
+        raise ConversionError("broken", str(error)) from None
+    except RecursionError:
+        raise ConversionError("broken", f"this {kind} file is nested too deep to be read") from None
+    except Exception as error:
+        raise ConversionError(
+            "broken",
+            f"this {kind} file cannot be read ({type(error).__name__}); it is probably damaged: save it "
+            "again, or convert it to text",
+        ) from None
+
+
+def _missing_extra(kind: str, extra: str | None, module: str) -> ConversionError:
+    """Return the error that says how to install what a format needs."""
+    if extra is None:
+        return ConversionError("missing_extra", f"{kind} needs the module {module}, which is not installed")
+    return ConversionError(
+        "missing_extra", f"{kind} needs libraries that are not installed: pip install 'shoal[{extra}]'"
+    )
+
+
+def _converted_fields(converted: Converted) -> dict[str, Any]:
+    return {
+        "content": converted.content,
+        "format": converted.format.value,
+        "title": converted.title,
+        "locators": converted.locators,
+        "removed": converted.removed,
+        "warnings": converted.warnings,
+    }
+
+
+def _encoded(fields: dict[str, Any], settings: Mapping[str, int]) -> bytes:
+    fields["retire"] = _resident_bytes() > settings["memory_bytes"] // 4
+    # A lone surrogate becomes one other character, so that offsets stay valid.
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _resident_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not say. The peak is that of the parent."""
+    with contextlib.suppress(OSError, ValueError, IndexError), _MEMORY_REPORT.open("rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+    return 0
+
+
+def _read(descriptor: int, length: int) -> bytes:
+    """Return exactly `length` bytes. At the end of the pipe the process ends: nobody waits for an answer."""
+    data = bytearray()
+    while len(data) < length:
+        piece = os.read(descriptor, min(length - len(data), 1024 * 1024))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return bytes(data)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            os._exit(0)
+
+
+def _end_with_parent(lifeline: int) -> None:
+    """Let the system end this process when the parent's end of the pipe closes, whatever code runs then."""
+    import fcntl
+
+    for number in (signal.SIGIO, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | _SIGIO_ON_CLOSE | os.O_NONBLOCK)
+    # The parent may have died before.
+    if select.select([lifeline], [], [], 0)[0]:
+        os._exit(0)
+
+
+def _limit_resources(memory_bytes: int, open_files: int) -> None:
+    for limit, value in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_NOFILE, open_files),
+        (resource.RLIMIT_FSIZE, _MAX_FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(limit)
+        lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        # A system may refuse a limit: that of macOS knows none for the address space.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(limit, (lowest, lowest))
+
+
+def _leave_network() -> None:
+    """Move to an empty network where the system allows it, and refuse connections in Python anyway."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+
+    def refuse(event: str, _arguments: tuple[Any, ...]) -> None:
+        if event in _REFUSED_EVENTS:
+            raise PermissionError("a converter may not use the network")
+
+    sys.addaudithook(refuse)
