@@ -9,8 +9,8 @@ import zlib
 from shoal.conversion.converted import ConversionError
 
 MAX_MEMBERS = 20_000
-MAX_MEMBER_BYTES = 64 * 1024**2
-MAX_TOTAL_BYTES = 512 * 1024**2
+MAX_MEMBER_BYTES = 32 * 1024**2
+MAX_TOTAL_BYTES = 128 * 1024**2
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 

@@ -161,8 +161,9 @@ class _Renderer:
             alt = tree.attribute(node, "alt")
             if "math" in tree.attribute(node, "class") or "tex" in tree.attribute(node, "class").split():
                 self._inline.append(alt)
-        elif name in _CODE and not self._code_depth and 0 < len(tree.text_of(node)) < _MAX_CELL_CHARS:
-            if "`" not in tree.text_of(node):
+        elif name in _CODE and not self._code_depth:
+            code = tree.text_of(node)
+            if code.strip() and len(code) < _MAX_CELL_CHARS and "`" not in code:
                 self._inline.append("`")
                 self._code_depth += 1
                 self._open.append((tree.ends[node], "code", 0))
@@ -275,8 +276,7 @@ class _Renderer:
             if name == "tr":
                 rows.append([])
             elif name in ("td", "th"):
-                inside = set(tree.names[at : min(tree.ends[at], at + 1000)])
-                if inside & _TABLE_BLOCKS:
+                if any(tree.names[inner] in _TABLE_BLOCKS for inner in range(at + 1, tree.ends[at])):
                     return None
                 text = self._plain(at)
                 if len(text) > _MAX_CELL_CHARS:
@@ -304,4 +304,4 @@ def _joined(pieces: list[str]) -> str:
     if _BREAK in text:
         text = _AROUND_BREAK.sub("\n", text)
     text = _INVISIBLE.sub("", text)
-    return text.replace("``", "").strip()
+    return text.strip()

@@ -47,8 +47,8 @@ _CLASS_RULES = (
         0.5,
         0.0,
         words_of(
-            "nav navbar navigation breadcrumb breadcrumbs pagination pager sidenav topnav subnav navbox catlinks "
-            "sphinxsidebar localtoc skip skiplink"
+            "nav navbar navigation breadcrumb breadcrumbs pagination pager sidenav topnav subnav navbox "
+            "catlinks sphinxsidebar localtoc skip skiplink"
         ),
     ),
     _ClassRule("navigation", 0.5, 0.5, words_of("menu toc tabs toolbar")),

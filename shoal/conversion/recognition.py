@@ -61,6 +61,8 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OLE_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _RIFF_KINDS = {b"WAVE": "audio", b"AVI ": "video", b"WEBP": "image"}
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_ZIP_END = b"PK\x05\x06"
+_OFFICE_MEMBER = b"[Content_Types].xml"
 _ZIP_MEMBERS = (
     (b"word/document.xml", "docx"),
     (b"ppt/presentation.xml", "pptx"),
@@ -150,7 +152,10 @@ def _zip_kind(data: bytes, by_suffix: FileKind | None) -> str:
     for member, kind in _ZIP_MEMBERS:
         if member in names:
             return kind
-    return by_suffix.id if by_suffix is not None and by_suffix.id in _ZIP_CONTAINERS else "archive"
+    # Without its end, or with a part of another name, the file is what its name says.
+    may_be_office = _ZIP_END not in names or _OFFICE_MEMBER in names
+    is_named = by_suffix is not None and by_suffix.id in _ZIP_CONTAINERS
+    return by_suffix.id if by_suffix is not None and is_named and may_be_office else "archive"
 
 
 def _head_text(head: bytes) -> str | None:

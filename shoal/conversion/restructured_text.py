@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Generator, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.main_content import RemovedTexts
@@ -17,6 +17,7 @@ from shoal.models import DocFormat
 _MAX_DEPTH = 12
 """Directives within directives; what is nested deeper is written as code."""
 _MAX_SPAN = 10_000
+_MAX_TABLE_LINES = 2000
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:\|([^|]{1,100})\|[ \t]+)?([A-Za-z][\w:.+-]{0,60})::(?:[ \t]+(.*))?$")
 _NOTE = re.compile(r"\.\.[ \t]+\[([^\[\]]{1,60})\][ \t]*(.*)$")
@@ -28,7 +29,7 @@ _ITEM = re.compile(
 )
 _SIMPLE_RULE = re.compile(r"=+(?:[ \t]+=+)+[ \t]*$")
 _GRID_RULE = re.compile(r"\+(?:[-=]+\+)+[ \t]*$")
-_ROLE = re.compile(r":[A-Za-z][\w.+:-]{0,60}:`([^`]{1,1000})`")
+_ROLE = re.compile(r":(?:[A-Za-z][\w.+-]{0,40}:)?([A-Za-z][\w.+-]{0,40}):`([^`]{1,1000})`")
 _LINK = re.compile(r"`([^`<>]{1,1000}?)[ \t\n]*<[^<>`]{1,1000}>`_{0,2}")
 _REFERENCE = re.compile(r"`([^`]{1,1000})`_{1,2}")
 _INTERPRETED = re.compile(r"(?<![`\w])`([^`\s][^`]{0,1000})`(?![`_\w])")
@@ -41,9 +42,17 @@ _CODE_SPAN = re.compile(r"(``[^\n]{1,1000}?``)")
 _CODE = words_of(
     "code code-block sourcecode parsed-literal doctest testcode testoutput ipython prompt highlight"
 )
-_ADMONITIONS = words_of(
-    "note warning tip important hint caution danger attention error seealso deprecated versionadded "
-    "versionchanged versionremoved todo admonition topic sidebar rubric"
+_ADMONITIONS = words_of("note warning tip important hint caution danger attention error seealso todo")
+_TITLED = words_of("admonition topic sidebar rubric")
+_VERSIONS = {
+    "versionadded": "Added in version",
+    "versionchanged": "Changed in version",
+    "versionremoved": "Removed in version",
+    "deprecated": "Deprecated since version",
+}
+_PROSE_ROLES = words_of(
+    "ref doc term numref any download strong emphasis title title-reference sup sub superscript subscript abbr pep "
+    "rfc guilabel menuselection index eq keyword dfn program manpage cite"
 )
 _REMOVED = words_of(
     "contents toctree index meta raw include literalinclude highlight currentmodule module sectnum "
@@ -198,14 +207,16 @@ class _Reader:
             yield self._csv_table(options.get("header", ""), inner)
         elif depth >= _MAX_DEPTH:
             yield fence(text) if text else ""
-        elif name in _ADMONITIONS:
-            label = (
-                argument if name in ("admonition", "topic", "sidebar", "rubric") else _label(name, argument)
-            )
-            yield (
-                f"{escaped(self._inline(label))}{'' if name in ('rubric', 'topic') else ':'}" if label else ""
-            )
+        elif name in _VERSIONS:
+            version, _, rest = argument.partition(" ")
+            yield from self.blocks([f"{_VERSIONS[name]} {version}: {rest}".rstrip(" :"), *inner], depth + 1)
+        elif name in _TITLED:
+            yield escaped(self._inline(argument))
             yield from self.blocks(inner, depth + 1)
+        elif name in _ADMONITIONS:
+            label = name.capitalize() if name != "seealso" else "See also"
+            first = [argument] if argument else inner[:1]
+            yield from self.blocks([f"{label}: {' '.join(first)}", *inner[0 if argument else 1 :]], depth + 1)
         else:
             # A directive of a domain documents what its argument names; of a figure it is a file.
             if argument and name not in ("figure", "only", "tab", "container", "table", "epigraph"):
@@ -264,7 +275,7 @@ class _Reader:
         return "".join(pieces)
 
     def _without_marks(self, text: str) -> str:
-        text = _ROLE.sub(lambda match: f"`{_role_text(match.group(1))}`", text)
+        text = _ROLE.sub(_role_text, text)
         text = _LINK.sub(r"\1", text)
         text = _REFERENCE.sub(r"\1", text)
         text = _NOTE_REFERENCE.sub(r"[\1]", text)
@@ -301,23 +312,11 @@ class _Reader:
         return table([[self._inline(cell) for cell in row] for row in rows])
 
 
-def _label(name: str, argument: str) -> str:
-    words = {
-        "seealso": "See also",
-        "versionadded": "Added in version",
-        "versionchanged": "Changed in version",
-    }
-    words |= {
-        "versionremoved": "Removed in version",
-        "deprecated": "Deprecated since version",
-        "todo": "To do",
-    }
-    return f"{words.get(name, name.capitalize())} {argument}".strip()
-
-
-def _role_text(text: str) -> str:
-    match = _TITLE_IN_ROLE.match(text)
-    return one_line(match.group(1) if match else text).lstrip("~!")
+def _role_text(role: re.Match[str]) -> str:
+    """Return the words of a role: names of code as code."""
+    match = _TITLE_IN_ROLE.match(role.group(2))
+    text = one_line(match.group(1) if match else role.group(2)).lstrip("~!")
+    return text if role.group(1) in _PROSE_ROLES else f"`{text}`"
 
 
 def _indented_end(lines: list[str], at: int, *, blank_ends: bool = False) -> int:
@@ -341,19 +340,15 @@ def _paragraph_end(lines: list[str], at: int) -> int:
 
 def _table_end(lines: list[str], at: int) -> int:
     """Return the end of a table; a simple one may have blank lines inside, and ends with its last rule."""
-    end = _paragraph_or_block_end(lines, at)
     if lines[at][0] == "+":
-        return end
-    rules = [number for number in range(at, min(len(lines), at + 2000)) if _SIMPLE_RULE.match(lines[number])][
-        :3
-    ]
-    return rules[-1] + 1 if len(rules) > 1 else end
-
-
-def _paragraph_or_block_end(lines: list[str], at: int) -> int:
-    while at < len(lines) and lines[at]:
-        at += 1
-    return at
+        return _paragraph_end(lines, at)
+    numbers = (
+        number
+        for number in range(at + 1, min(len(lines), at + _MAX_TABLE_LINES))
+        if _SIMPLE_RULE.match(lines[number])
+    )
+    rules = list(islice(numbers, 2))
+    return rules[-1] + 1 if rules else _paragraph_end(lines, at)
 
 
 def _dedented(lines: list[str]) -> list[str]:

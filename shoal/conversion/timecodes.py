@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-_TIME = r"(?:(\d{1,3}):)?([0-5]?\d):([0-5]\d)(?:[.,](\d{1,3}))?(?![\d:])"
+_TIME = r"(?:(\d{1,3}):)?([0-5]?\d):([0-5]\d)(?:[.,](\d{1,3}))?(?!\d|:\d)"
 _DASH = r"[ \t]*(?:-->|--|-|–|—|to)[ \t]*"
 _TIMES = rf"{_TIME}(?:{_DASH}{_TIME})?"
 _AT_START = re.compile(

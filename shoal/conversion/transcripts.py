@@ -23,6 +23,7 @@ WINDOW_SECONDS = 60.0
 
 _LAST_LINE_SECONDS = 5.0  # of the last line of a transcript that has no ends
 _MIN_TURNS = 2  # of a name before a colon that is a speaker
+_NAMED_SHARE = 0.5
 _SPEAKER = re.compile(r"(?:>>+[ \t]*)?([^\W\d_][\w.'’ -]{0,40}?):[ \t]+(?=\S)|(?:>>+[ \t]*)")
 _VOICE = re.compile(r"<v(?:\.[\w.]*)?[ \t]+([^<>]{1,100})>")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>|<\d[\d:.]{3,15}>|\{\\?[a-zA-Z][^{}]{0,100}\}")
@@ -188,9 +189,11 @@ def _with_speakers(cues: list[Cue]) -> list[Cue]:
     """Read names before a colon as speakers, if they are given more than once."""
     matches = [None if cue.speaker else _SPEAKER.match(cue.text) for cue in cues]
     turns = Counter(match.group(1) for match in matches if match and match.group(1))
+    # Where most lines begin with a name, one that comes only once is a speaker as well.
+    n_turns = 1 if turns.total() >= _NAMED_SHARE * len(cues) else _MIN_TURNS
     named: list[Cue] = []
     for cue, match in zip(cues, matches, strict=True):
-        if match is None or (match.group(1) and turns[match.group(1)] < _MIN_TURNS):
+        if match is None or (match.group(1) and turns[match.group(1)] < n_turns):
             named.append(cue)
         else:
             named.append(cue._replace(speaker=match.group(1) or "", text=cue.text[match.end() :]))

@@ -1,0 +1,182 @@
+"""Web pages become the Markdown of their main content, and say what was removed."""
+
+from __future__ import annotations
+
+import pytest
+from sample_files import HTML, mhtml
+
+from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.html_tree import parse_html
+from shoal.conversion.web_pages import convert_html, convert_mhtml
+from shoal.formats.markdown import parse_markdown
+from shoal.models import DocFormat
+
+EXPECTED = """\
+# Tides
+
+The moon pulls the sea twice a day.
+So it rises & falls.
+
+## Spring tides
+
+- at new moon
+  - higher
+- at full moon
+
+3. third
+4. fourth
+
+| Port | Height |
+| --- | --- |
+| Brest \\| west | 7 m |
+
+```python
+def tide():
+    return "high"
+```
+
+> Time and tide wait for no man.
+
+\\# not a heading
+
+גאות ושפל"""
+
+
+def page(body: str) -> Converted:
+    return convert_html(f"<!doctype html><body>{body}".encode(), "a.html")
+
+
+@pytest.mark.parametrize("convert", [convert_html, convert_mhtml])
+def test_keeps_the_structure_of_the_main_content(convert: object) -> None:
+    converted = (
+        convert_html(HTML.encode(), "a.html") if convert is convert_html else convert_mhtml(mhtml(), "a.mht")
+    )
+    assert converted.content == EXPECTED
+    assert converted.format is DocFormat.markdown
+    assert converted.title == "Tides of the sea — Sea School"
+    reasons = {removed.reason: removed.text for removed in converted.removed}
+    assert reasons["navigation"] == "Home About us"
+    assert reasons["cookie banner"] == "We use cookies to improve your visit. Accept"
+    assert reasons["footer"] == "© 2024 Sea School. Privacy"
+    assert reasons["page header"] == "Sea School"
+    assert reasons["sidebar"] == "Waves Winds"
+
+
+def test_readers_of_markdown_see_the_sections() -> None:
+    parsed = parse_markdown(convert_html(HTML.encode(), "").content)
+    assert [section.path for section in parsed.sections] == [("Tides",), ("Tides", "Spring tides")]
+
+
+def test_scripts_are_listed_and_not_run() -> None:
+    converted = page("<p>Text</p><script>document.write('no')</script><noscript>Turn it on</noscript>")
+    assert converted.content == "Text"
+    assert [(removed.reason, removed.text) for removed in converted.removed] == [
+        ("script", "document.write('no')")
+    ]
+
+
+def test_hidden_text_is_removed_and_listed() -> None:
+    converted = page("<p>Seen<span style='display: none'>unseen</span><i hidden>gone</i></p>")
+    assert converted.content == "Seen"
+    assert {removed.text for removed in converted.removed} == {"unseen", "gone"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content"),
+    [
+        ("<p>one<p>two", "one\n\ntwo"),
+        ("<b>bold <i>both</b> italic</i> text", "bold both italic text"),
+        ("<ul><li>a<p>b</p></li></ul>", "- a\n\n  b"),
+        ("<ul><li><pre>x\ny</pre></ul>", "- ```\n  x\n  y\n  ```"),
+        ("<blockquote>a<blockquote>b</blockquote></blockquote>", "> a\n\n> > b"),
+        ("<dl><dt>Ebb<dd>falling sea</dl>", "Ebb\n\n- falling sea"),
+        (
+            "<p>- no list<p>1. item<p>> no quote<p>--- <p>```",
+            "\\- no list\n\n1. item\n\n\\> no quote\n\n\\---\n\n\\```",
+        ),
+        ("<p>use <code>a_b()</code> and <kbd>x</kbd>", "use `a_b()` and `x`"),
+        ("<pre>a ``` b</pre>", "````\na ``` b\n````"),
+        ("<div class='highlight-python3 notranslate'><pre>x</pre></div>", "```python3\nx\n```"),
+        ("<table><tr><td>only</td></tr></table>", "only"),
+        ("<table><tr><td colspan=2>wide<tr><td>a<td>b</table>", "| wide |  |\n| --- | --- |\n| a | b |"),
+        ("<table><tr><td><h2>Layout</h2><p>text</table>", "## Layout\n\ntext"),
+        ("<p>&#9999999999999999; &lt;b&gt; &amp;amp;", "<b> &amp;"),
+        ("<p>so\u00adft\u200bly", "softly"),
+        ("<p>E = <math alttext='mc^2'><mi>m</mi></math>", "E = mc^2"),
+        ("<h1></h1><h2> </h2><p>x", "x"),
+        ("<textarea>typed</textarea><select><option>one</select><p>x", "x"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
+        ("<![CDATA[x]]><p>y</p>", "x\n\ny"),
+        ("<p>a<br><br>b", "a\n\nb"),
+    ],
+)
+def test_renders(body: str, content: str) -> None:
+    assert page(body).content == content
+
+
+def test_a_list_of_links_is_navigation_but_a_page_of_links_is_a_page() -> None:
+    links = "<ul>" + "".join(f"<li><a href={number}>Chapter {number}</a>" for number in range(9)) + "</ul>"
+    prose = f"<p>{'The sea is deep and wide. ' * 40}</p>"
+    assert "Chapter" not in page(links + prose).content
+    assert "- Chapter 3" in page(links).content
+
+
+def test_a_heading_in_the_header_of_the_page_is_kept() -> None:
+    converted = page(
+        f"<header><a href=/>Site</a></header><div><h1>Title</h1></div><main><p>{'Text. ' * 50}</main>"
+    )
+    assert converted.content.startswith("# Title\n\nText.")
+
+
+def test_classes_that_only_sound_like_boilerplate_keep_the_text() -> None:
+    for name in ("has-sidebar", "page-with-toc", "cookie-recipes", "no-nav", "share"):
+        assert "deep" in page(f"<div class={name}><p>{'The sea is deep. ' * 40}</div>").content
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "<meta charset=windows-1251><p>Прилив".encode("cp1251"),
+        "<meta http-equiv=Content-Type content='text/html; charset=koi8-r'><p>Прилив".encode("koi8-r"),
+        "\ufeff<p>Прилив".encode("utf-16"),
+        "\ufeff<meta charset=koi8-r><p>Прилив".encode(),
+        "<?xml version='1.0' encoding='iso-8859-5'?><html><p>Прилив</p></html>".encode("iso-8859-5"),
+        "<meta charset=utf-16><p>Прилив".encode(),
+        "<meta charset=no-such-charset><p>Прилив".encode(),
+    ],
+)
+def test_reads_the_declared_encoding(data: bytes) -> None:
+    assert convert_html(data, "a.html").content == "Прилив"
+
+
+def test_a_damaged_byte_does_not_change_the_encoding() -> None:
+    data = ("<p>" + "Ebbe und Flut: täglich größer, höher. " * 20).encode() + b"\xc3"
+    assert "täglich größer" in convert_html(data, "").content
+
+
+def test_xhtml_elements_may_be_empty() -> None:
+    data = b'<?xml version="1.0"?><html><head><title/><script src="a"/></head><body><p>kept</p></body></html>'
+    assert convert_html(data, "").content == "kept"
+
+
+@pytest.mark.parametrize("data", [b"", b"<html></html>", b"<script>x</script>", b"<nav></nav>"])
+def test_a_page_without_text_is_an_error(data: bytes) -> None:
+    with pytest.raises(ConversionError) as caught:
+        convert_html(data, "a.html")
+    assert caught.value.code == "no_text"
+
+
+def test_an_archive_without_a_page_is_an_error() -> None:
+    with pytest.raises(ConversionError) as caught:
+        convert_mhtml(b"MIME-Version: 1.0\nContent-Type: text/plain\n\nhello", "a.mht")
+    assert caught.value.code == "no_text"
+
+
+def test_deep_elements_become_siblings() -> None:
+    tree = parse_html("<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>after")
+    depth = 0
+    node = tree.texts.index("deep")
+    while node:
+        node, depth = tree.parents[node], depth + 1
+    assert depth <= 151
+    assert tree.parents[tree.texts.index("after")] == tree.names.index("p")
