@@ -34,10 +34,11 @@ _HERE = "shoal.conversion."
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _OPEN = "application/vnd.oasis.opendocument."
 _SOURCE_SUFFIXES = (
-    ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx "
-    ".hh .hpp .hxx .m .mm .cs .go .rs .rb .php .swift .dart .lua .pl .pm .r .jl .hs .ml .mli .ex "
-    ".exs .erl .clj .cljs .el .lisp .scm .sh .bash .zsh .fish .ps1 .sql .proto .thrift .graphql .f90 .f95 .pas "
-    ".vb .zig .nim .v .sv .vhd .css .scss .less .vue .svelte .tf .cmake .gradle .toml .ini .cfg .yaml .yml .xml .json"
+    ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp "
+    ".cxx .hh .hpp .hxx .m .mm .cs .go .rs .rb .php .swift .dart .lua .pl .pm .r .jl .hs .ml .mli .ex "
+    ".exs .erl .clj .cljs .el .lisp .scm .sh .bash .zsh .fish .ps1 .sql .proto .thrift .graphql .f90 "
+    ".f95 .pas .vb .zig .nim .v .sv .vhd .css .scss .less .vue .svelte .tf .cmake .gradle .toml .ini "
+    ".cfg .yaml .yml .xml .json"
 )
 
 

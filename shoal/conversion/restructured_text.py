@@ -50,9 +50,10 @@ _VERSIONS = {
     "versionremoved": "Removed in version",
     "deprecated": "Deprecated since version",
 }
+_UNNAMED = words_of("figure only tab container epigraph")
 _PROSE_ROLES = words_of(
-    "ref doc term numref any download strong emphasis title title-reference sup sub superscript subscript abbr pep "
-    "rfc guilabel menuselection index eq keyword dfn program manpage cite"
+    "ref doc term numref any download strong emphasis title title-reference sup sub superscript subscript "
+    "abbr pep rfc guilabel menuselection index eq keyword dfn program manpage cite"
 )
 _REMOVED = words_of(
     "contents toctree index meta raw include literalinclude highlight currentmodule module sectnum "
@@ -183,11 +184,7 @@ class _Reader:
 
     def _directive(self, name: str, argument: str, body: list[str], depth: int) -> Iterator[str]:
         name = name.lower()
-        inner = _dedented(body)
-        options: dict[str, str] = {}
-        while inner and (match := _OPTION.match(inner[0])):
-            options[match.group(1)] = match.group(2) or ""
-            del inner[0]
+        options, inner = _options(_dedented(body))
         text = "\n".join(inner).strip("\n")
         if name in _REMOVED or name.startswith("auto"):
             if name == "image" and options.get("alt"):
@@ -199,12 +196,10 @@ class _Reader:
             yield fence(text, language if re.fullmatch(r"[\w+#-]{1,30}", language) else "") if text else ""
         elif name == "math":
             yield fence("\n".join(filter(None, [argument, text])), "math")
-        elif name == "list-table":
-            yield self._caption(argument)
-            yield self._list_table(inner)
-        elif name == "csv-table":
-            yield self._caption(argument)
-            yield self._csv_table(options.get("header", ""), inner)
+        elif name in ("list-table", "csv-table"):
+            yield escaped(self._inline(argument))
+            is_list = name == "list-table"
+            yield self._list_table(inner) if is_list else self._csv_table(options.get("header", ""), inner)
         elif depth >= _MAX_DEPTH:
             yield fence(text) if text else ""
         elif name in _VERSIONS:
@@ -218,15 +213,12 @@ class _Reader:
             first = [argument] if argument else inner[:1]
             yield from self.blocks([f"{label}: {' '.join(first)}", *inner[0 if argument else 1 :]], depth + 1)
         else:
-            # A directive of a domain documents what its argument names; of a figure it is a file.
-            if argument and name not in ("figure", "only", "tab", "container", "table", "epigraph"):
+            # A directive of a domain documents what its argument names; of a figure that is a file.
+            if name == "table":
+                yield escaped(self._inline(argument))
+            elif argument and name not in _UNNAMED:
                 yield f"`{argument.replace('`', '')}`"
-            elif name == "table":
-                yield self._caption(argument)
             yield from self.blocks(inner, depth + 1)
-
-    def _caption(self, argument: str) -> str:
-        return escaped(self._inline(argument)) if argument else ""
 
     def _quoted(self, inner: list[str], depth: int) -> Iterator[str]:
         """Write an indented part: a quote, or the text below a term."""
@@ -310,6 +302,17 @@ class _Reader:
         except csv.Error:
             return fence("\n".join(lines))
         return table([[self._inline(cell) for cell in row] for row in rows])
+
+
+def _options(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Split the lines of a directive into its options and its content."""
+    options: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        match = _OPTION.match(line)
+        if match is None:
+            return options, lines[number:]
+        options[match.group(1)] = match.group(2) or ""
+    return options, []
 
 
 def _role_text(role: re.Match[str]) -> str:
