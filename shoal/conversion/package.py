@@ -1,0 +1,213 @@
+"""Documents that are zip files of XML: Office Open XML and OpenDocument.
+
+The sizes of members are checked before anything is unpacked, and a document type declaration is refused,
+so that neither a zip bomb nor an entity is ever expanded.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from shoal.conversion.converted import ConversionError
+
+MAX_PACKAGE_BYTES = 256 * 2**20
+"""Of the members that are read, unpacked. The XML of a novel has about 5 MB."""
+MAX_MEMBERS = 100_000
+MAX_DEPTH = 200
+"""Of elements in each other; documents of word processors have fewer than 40."""
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+_ZIP_ENCRYPTED = 0x1
+_PROLOG_STEP = 4096
+
+Element = ElementTree.Element
+
+
+def local(element: Element) -> str:
+    """Return the name of an element without its namespace."""
+    return element.tag.rpartition("}")[2]
+
+
+def attribute(element: Element, name: str) -> str:
+    """Return an attribute by its name without namespace; empty if the element has none."""
+    value = element.get(name)
+    if value is None:
+        for key, value_ in element.items():
+            if key.endswith("}" + name):
+                return value_
+    return value or ""
+
+
+def child(element: Element | None, *path: str) -> Element | None:
+    """Return the first descendant along a path of names, or None."""
+    for name in path:
+        if element is None:
+            return None
+        element = next((inner for inner in element if local(inner) == name), None)
+    return element
+
+
+def whole_number(text: str, default: int = 0, *, least: int = 0, most: int = 10**9) -> int:
+    """Return the number that an attribute holds, within limits; `default` if it is none."""
+    try:
+        return min(max(int(text[:20]), least), most)
+    except ValueError:
+        return default
+
+
+class Package:
+    """The members of a zip file. Every method raises ConversionError for a broken or hostile file."""
+
+    def __init__(self, data: bytes) -> None:
+        if data.startswith(_OLE_MAGIC):
+            raise _refused_ole(data)
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:
+            raise _broken(f"its zip archive cannot be read ({error})") from error
+        infos = self._zip.infolist()
+        if len(infos) > MAX_MEMBERS:
+            raise ConversionError("too_large", f"The file has more than {MAX_MEMBERS:,} parts.")
+        self._members = {info.filename: info for info in infos}
+        self._left = MAX_PACKAGE_BYTES
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def names(self) -> list[str]:
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        info = self._members.get(name)
+        if info is None:
+            raise _broken(f"its part {name} is missing")
+        if info.flag_bits & _ZIP_ENCRYPTED:
+            raise encrypted()
+        if info.file_size > self._left:
+            raise ConversionError(
+                "too_large", f"The parts of the file have more than {MAX_PACKAGE_BYTES:,} bytes unpacked."
+            )
+        self._left -= info.file_size
+        try:
+            with self._zip.open(info) as member:
+                return member.read(info.file_size)
+        except (
+            zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError,
+            NotImplementedError, RuntimeError,
+        ) as error:  # fmt: skip
+            raise _broken(f"its part {name} cannot be unpacked") from error
+
+    def xml(self, name: str) -> Element:
+        """Return the root of a member."""
+        root = None
+        for event, element in self.events(name):
+            if event == "start" and root is None:
+                root = element
+        assert root is not None, "a document without an element is refused"
+        return root
+
+    def optional_xml(self, name: str) -> Element | None:
+        return self.xml(name) if name in self else None
+
+    def children(self, name: str, parent: str) -> Iterator[Element]:
+        """Yield each complete child of the elements named `parent`, and forget it afterwards."""
+        open_parents: list[Element] = []
+        depth = parent_depth = 0
+        for event, element in self.events(name):
+            if event == "start":
+                depth += 1
+                if not open_parents and local(element) == parent:
+                    open_parents.append(element)
+                    parent_depth = depth
+            else:
+                if open_parents and depth == parent_depth + 1:
+                    yield element
+                    open_parents[0].clear()
+                elif open_parents and depth == parent_depth:
+                    open_parents.clear()
+                depth -= 1
+
+    def events(self, name: str) -> Iterator[tuple[str, Element]]:
+        """Yield the starts and ends of the elements of a member."""
+        data = self.read(name)
+        _refuse_doctype(data, name)
+        depth = 0
+        try:
+            for event, element in ElementTree.iterparse(io.BytesIO(data), ("start", "end")):  # noqa: S314
+                depth += 1 if event == "start" else -1
+                if depth > MAX_DEPTH:
+                    raise _broken(f"its part {name} is nested too deeply")
+                yield event, element
+        except (ElementTree.ParseError, ValueError, LookupError) as error:
+            raise _broken(f"its part {name} is not valid XML ({error})") from error
+
+    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """Return kind and target of the relations of a part by id. Targets outside of the file are left out."""
+        folder, _, file = part.rpartition("/")
+        root = self.optional_xml(f"{folder}/_rels/{file}.rels".lstrip("/"))
+        found: dict[str, tuple[str, str]] = {}
+        for relation in root if root is not None else ():
+            if relation.get("TargetMode") == "External":
+                continue
+            target = relation.get("Target", "")
+            path = target if target.startswith("/") else posixpath.join(folder, target)
+            kind = relation.get("Type", "").rpartition("/")[2]
+            found[relation.get("Id", "")] = (kind, posixpath.normpath(path).lstrip("/"))
+        return found
+
+    def main_part(self, *usual: str) -> str:
+        """Return the name of the part that holds the document; `usual` are names to try if none is declared."""
+        declared = [target for kind, target in self.relations("").values() if kind == "officeDocument"]
+        for name in (*declared, *usual):
+            if name in self:
+                return name
+        raise ConversionError("broken", "The file is not a document of the kind that its name says.")
+
+    def title(self) -> str:
+        """Return the title of an Office Open XML document."""
+        properties = self.optional_xml("docProps/core.xml")
+        title = child(properties, "title")
+        return (title.text or "") if title is not None else ""
+
+
+def encrypted() -> ConversionError:
+    return ConversionError("encrypted", "The file is protected by a password. Save it without one.")
+
+
+def _broken(reason: str) -> ConversionError:
+    return ConversionError("broken", f"The file is broken: {reason}.")
+
+
+def _refused_ole(data: bytes) -> ConversionError:
+    if _ENCRYPTED_STREAM in data:
+        return encrypted()
+    return ConversionError(
+        "unsupported", "The file has the format of Office before 2007. Save it as .docx, .pptx or .xlsx."
+    )
+
+
+def _refuse_doctype(data: bytes, name: str) -> None:
+    """Raise ConversionError if a document type is declared; only one can define entities."""
+    seen: list[str] = []
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = lambda *_: seen.append("doctype")
+    parser.StartElementHandler = lambda *_: seen.append("element")
+    at = 0
+    try:
+        while not seen and at < len(data):
+            parser.Parse(data[at : at + _PROLOG_STEP])
+            at += _PROLOG_STEP
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        if not seen:
+            raise _broken(f"its part {name} is not valid XML ({error})") from error
+    if "doctype" in seen:
+        raise _broken(f"its part {name} declares a document type, which documents of this format never do")
+    if not seen:
+        raise _broken(f"its part {name} is empty")
