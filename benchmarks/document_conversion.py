@@ -133,7 +133,7 @@ def _pandoc(source: Path, target: Path, *options: str) -> None:
 def _latex(source: Path, target: Path, *options: str) -> None:
     """As `_pandoc`, without the characters that pdflatex has no letters for."""
     with tempfile.TemporaryDirectory() as scratch:
-        text = source.read_text().encode("cp1252", errors="ignore").decode("cp1252")
+        text = source.read_text().encode("cp1252", errors="ignore").decode("cp1252").replace("\\", "")
         _pandoc(_write(Path(scratch) / "text.md", text), target, *options)
 
 

@@ -20,7 +20,7 @@ _NEWLINES = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 _SPACES = re.compile(r"[^\S\n]+")
 # The start of a line that Markdown would read as a heading, quote, list, fence, rule, comment or definition.
 _STRUCTURE = re.compile(
-    r"#{1,6}(?=\s|\Z) | > | [-+*](?=\s|\Z) | `{3} | ~{3} | <!-- | \[[^\[\]\n]{1,999}\]: | \|"
+    r"[#]{1,6}(?=\s|\Z) | > | [-+*](?=\s|\Z) | `{3} | ~{3} | <!-- | \[[^\[\]\n]{1,999}\]: | \|"
     r"| (?:[-*_=][ \t]*)+\Z | \+\+\+",
     re.VERBOSE,
 )

@@ -1,0 +1,240 @@
+"""The lines of a PDF page as PDFium reads them: text, position, size of the letters.
+
+PDFium gives characters in the order in which the file draws them, which is the reading order in files of
+word processors, LaTeX and browsers, columns included.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+MAX_PAGE_CHARS = 500_000
+"""More are not read: no page that a person can read has a hundredth of it."""
+# A gap between words that is wider than this many times the size of the letters may divide cells or columns.
+_WIDE_GAP = 0.7
+_HYPHEN = 0xFFFE  # PDFium's mark for a hyphen at the end of a line, in place of the line break
+_LINE_ENDS = re.compile("\r\n?|\n|\ufffe")
+_SPACE = re.compile(r" +")
+_RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_WORD_GAP = 0.15
+_NUMBER = re.compile(r"\d(?:[\d.,:/-]*\d)?")
+_STOPS = ".!?:؟"
+_LIGATURES = str.maketrans(
+    {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\x00": None, "\x02": "-"}
+)
+_PRESENTATION_FORMS = re.compile("[\ufb50-\ufdff\ufe70-\ufefc]+")
+_BOLD_NAME = re.compile(rb"bold|black|heavy|semibd|demi|cmbx|sfbx", re.IGNORECASE)
+_FORCE_BOLD = 1 << 18
+_FONT_NAME_BYTES = 100
+
+
+class Cell(NamedTuple):
+    """A part of a line between wide gaps."""
+
+    left: float
+    right: float
+    text: str
+
+
+class Line(NamedTuple):
+    """A line of a page. Lengths are in points; `bottom` grows upwards, from the lower edge of the page.
+
+    `size`: of the letters, in half points. `hyphenated`: PDFium removed a hyphen from the end.
+    """
+
+    page: int  # from 0
+    text: str
+    left: float
+    right: float
+    bottom: float
+    size: float
+    bold: bool
+    hyphenated: bool
+    cells: tuple[Cell, ...]
+
+
+class PageReader:
+    """Reads the lines of pages; it holds the buffers of the calls to PDFium."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._box = raw.FS_RECTF()
+        self._matrix = raw.FS_MATRIX()
+        self._font_name = ctypes.create_string_buffer(_FONT_NAME_BYTES)
+        self._flags = ctypes.c_int()
+
+    def lines(self, textpage: Any, page: int, rotation: int, width: float, height: float) -> list[Line]:
+        """Return the lines of a page, of which `rotation` is in degrees clockwise."""
+        n_chars = min(self._raw.FPDFText_CountChars(textpage), MAX_PAGE_CHARS)
+        if n_chars <= 0:
+            return []
+        units = self._units(textpage, n_chars)
+        # One code unit for each index of PDFium: halves of surrogate pairs stay apart until they are cut.
+        whole = "".join(map(chr, units))
+        lines: list[Line] = []
+        at = 0
+        for end in [*_LINE_ENDS.finditer(whole), None]:
+            stop = len(whole) if end is None else end.start()
+            hyphenated = end is not None and end.group() == "\ufffe"
+            line = self._line(textpage, page, whole, at, stop, hyphenated, (rotation, width, height))
+            if line is not None:
+                lines.append(line)
+            if end is not None:
+                at = end.end()
+        return lines
+
+    def _units(self, textpage: Any, n_chars: int) -> list[int]:
+        buffer = (ctypes.c_ushort * (n_chars + 1))()
+        written = self._raw.FPDFText_GetText(textpage, 0, n_chars, buffer)
+        if written == n_chars + 1:
+            return list(buffer[:n_chars])
+        # Some characters have no Unicode, and GetText passes over them: the indices would be wrong.
+        units = (self._raw.FPDFText_GetUnicode(textpage, i) for i in range(n_chars))
+        return [unit if unit <= 0xFFFF else _HYPHEN - 1 for unit in units]
+
+    def _line(
+        self,
+        textpage: Any,
+        page: int,
+        whole: str,
+        start: int,
+        stop: int,
+        hyphenated: bool,
+        view: tuple[int, float, float],
+    ) -> Line | None:
+        part = whole[start:stop]
+        text = part.strip()
+        if not text.strip("\x00 "):
+            return None
+        start += len(part) - len(part.lstrip())
+        stop = start + len(text)
+        first, last = self._position(textpage, start, view), self._position(textpage, stop - 1, view)
+        middle = (start + stop) // 2
+        while whole[middle].isspace():
+            middle += 1
+        size, bold = self._letters(textpage, middle)
+        if _RTL.search(text):
+            in_order = self._right_to_left(textpage, text, start, size, view)
+            left, right = min(first[0], last[0]), max(first[2], last[2])
+            return Line(page, in_order, left, right, first[1], size, bold, False, ())
+        cells = self._cells(textpage, text, start, size, first[0], last[2], view)
+        return Line(
+            page, _joined(text), first[0], last[2], first[1], size, bold, hyphenated, cells
+        )
+
+    def _cells(
+        self,
+        textpage: Any,
+        text: str,
+        start: int,
+        size: float,
+        left: float,
+        right: float,
+        view: tuple[int, float, float],
+    ) -> tuple[Cell, ...]:
+        cells: list[Cell] = []
+        at = 0
+        for space in _SPACE.finditer(text):
+            ends = self._position(textpage, start + space.start() - 1, view)[2]
+            begins = self._position(textpage, start + space.end(), view)[0]
+            if begins - ends > _WIDE_GAP * size:
+                cells.append(Cell(left, ends, _joined(text[at : space.start()])))
+                left, at = begins, space.end()
+        if not cells:
+            return ()
+        cells.append(Cell(left, right, _joined(text[at:])))
+        return tuple(cells)
+
+    def _position(
+        self, textpage: Any, index: int, view: tuple[int, float, float]
+    ) -> tuple[float, float, float]:
+        """Return left, bottom and right of a character on the page as it is shown."""
+        box = self._box
+        if not self._raw.FPDFText_GetLooseCharBox(textpage, index, box):
+            return 0.0, 0.0, 0.0
+        rotation, width, height = view
+        if rotation == 90:
+            return box.bottom, height - box.right, box.top
+        if rotation == 180:
+            return width - box.right, height - box.top, width - box.left
+        if rotation == 270:
+            return width - box.top, box.left, width - box.bottom
+        return box.left, box.bottom, box.right
+
+    def _letters(self, textpage: Any, index: int) -> tuple[float, bool]:
+        """Return the size of a character in points, in steps of a half, and whether it is bold."""
+        raw = self._raw
+        size = raw.FPDFText_GetFontSize(textpage, index)
+        if raw.FPDFText_GetMatrix(textpage, index, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d)
+        if not math.isfinite(size):
+            size = 0.0
+        length = raw.FPDFText_GetFontInfo(textpage, index, self._font_name, _FONT_NAME_BYTES, self._flags)
+        # The weight that PDFium reports is a guess from the width of stems, and wrong for many fonts.
+        bold = 0 < length <= _FONT_NAME_BYTES and bool(
+            self._flags.value & _FORCE_BOLD or _BOLD_NAME.search(self._font_name.value)
+        )
+        return round(2 * abs(size)) / 2 or 0.5, bold
+
+    def _right_to_left(
+        self, textpage: Any, text: str, start: int, size: float, view: tuple[int, float, float]
+    ) -> str:
+        """Return the text of a line with right-to-left writing in its logical order, from the places of
+        its characters."""
+        glyphs = []
+        for i, char in enumerate(text):
+            if not char.isspace():
+                left, _, right = self._position(textpage, start + i, view)
+                glyphs.append(Cell(left, right, char))
+        return _joined(logical_order(glyphs, size))
+
+
+def _joined(text: str) -> str:
+    """Return code units as text: surrogate pairs joined, ligatures as letters, single spaces."""
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore").translate(_LIGATURES)
+    text = _PRESENTATION_FORMS.sub(lambda forms: unicodedata.normalize("NFKC", forms.group()), text)
+    return " ".join(text.split())
+
+
+def logical_order(glyphs: Sequence[Cell], size: float) -> str:
+    """Return the characters of a line in the order in which a person reads them.
+
+    `glyphs`: characters without spaces. Runs of letters written from the right are reversed, and so is the
+    order of the runs, unless the line ends at the right like one written from the left.
+    """
+    text = _spaced(sorted(glyphs, key=lambda glyph: glyph.left + glyph.right), size)
+    from_right = [_RTL.match(char) is not None and not char.isdecimal() for char in text]
+    letters = [i for i, char in enumerate(text) if from_right[i] or char.isalpha()]
+    ends_at_right = text[-1:] in _STOPS and text[:1] not in _STOPS
+    base_is_right = 2 * sum(from_right) >= len(letters) and not ends_at_right
+    # What is between letters of one direction has it too; the rest has that of the line.
+    for before, after in zip([None, *letters], [*letters, None], strict=True):
+        direction = base_is_right
+        if before is not None and after is not None and from_right[before] == from_right[after]:
+            direction = from_right[before]
+        for i in range(0 if before is None else before + 1, len(text) if after is None else after):
+            from_right[i] = direction
+    runs = []
+    for direction, indices in groupby(range(len(text)), key=from_right.__getitem__):
+        run = "".join(map(text.__getitem__, indices))
+        # Numbers are written from the left everywhere.
+        runs.append(_NUMBER.sub(lambda number: number.group()[::-1], run[::-1]) if direction else run)
+    return "".join(reversed(runs) if base_is_right else runs)
+
+
+def _spaced(glyphs: Sequence[Cell], size: float) -> str:
+    """Return glyphs with spaces in their gaps. Spaces of the file itself are often in the wrong place."""
+    parts = []
+    end = math.inf
+    for left, right, char in glyphs:
+        if left - end > _WORD_GAP * size:
+            parts.append(" ")
+        parts.append(char)
+        end = right if end == math.inf else max(end, right)
+    return "".join(parts)
