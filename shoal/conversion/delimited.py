@@ -1,0 +1,82 @@
+"""Tables in text files (CSV, TSV)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+
+from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.draft import Draft
+from shoal.conversion.sheets import NumberedRow, SheetWriter, cell_text
+from shoal.errors import ShoalError
+from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
+
+_DELIMITERS = ",;\t|"
+_MIN_CONFIDENCE = 0.5  # of a guessed encoding
+_SAMPLE_CHARS = 20_000
+_SAMPLE_LINES = 50
+
+
+def convert_csv(data: bytes, name: str) -> Converted:
+    """Convert a table with one row on each line, of which the cells are divided by `,`, `;`, `|` or tabs."""
+    return _convert(data, "")
+
+
+def convert_tsv(data: bytes, name: str) -> Converted:
+    """Convert a table of which the cells are divided by tabs."""
+    return _convert(data, "\t")
+
+
+def _convert(data: bytes, delimiter: str) -> Converted:
+    draft = Draft()
+    try:
+        decoded = decode(data, max_bytes=len(data), min_confidence=_MIN_CONFIDENCE)
+    except ShoalError as error:
+        raise ConversionError("broken", f"The file is not text: {error}") from error
+    text = decoded.text.replace("\0", "")
+    if decoded.encoding not in CERTAIN_ENCODINGS:
+        draft.warn(f"The encoding of the file was guessed: {decoded.encoding}.")
+    SheetWriter(draft).write("", _rows(text, delimiter or find_delimiter(text), draft))
+    return draft.converted()
+
+
+def find_delimiter(text: str) -> str:
+    """Return the character that divides the cells: the one that most lines have equally often."""
+    lines = text[:_SAMPLE_CHARS].splitlines()[:_SAMPLE_LINES]
+    # The last line of the sample may be cut.
+    lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
+    best, best_score = ",", 0
+    for delimiter in _DELIMITERS:
+        counts = Counter(_count_outside_quotes(line, delimiter) for line in lines)
+        counts.pop(0, None)
+        for count, n_lines in counts.items():
+            score = n_lines * min(count, 20)
+            if score > best_score:
+                best, best_score = delimiter, score
+    return best
+
+
+def _count_outside_quotes(line: str, delimiter: str) -> int:
+    return sum(part.count(delimiter) for part in line.split('"')[::2])
+
+
+def _rows(text: str, delimiter: str, draft: Draft) -> Iterator[NumberedRow]:
+    quoting = csv.QUOTE_MINIMAL
+    if text.count('"') % 2:
+        # An open quote would swallow the rest of the file.
+        quoting = csv.QUOTE_NONE
+        draft.warn("A quotation mark in the table is never closed; all of them are read as text.")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    number = 0
+    while True:
+        number += 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            draft.warn(f"Row {number:,} has a cell that is too long, and is left out.")
+            continue
+        yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})

@@ -1,0 +1,323 @@
+"""OpenDocument files of LibreOffice: texts (ODT), presentations (ODP) and spreadsheets (ODS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shoal.conversion.converted import Converted, LocatorKind
+from shoal.conversion.draft import Draft, one_line
+from shoal.conversion.package import Element, Package, attribute, child, encrypted, local, whole_number
+from shoal.conversion.sheets import MAX_CELLS, NumberedRow, SheetWriter, cell_text
+from shoal.conversion.xlsx import MAX_COLUMNS, MAX_ROWS, number_text
+
+_CONTENT, _STYLES, _META, _MANIFEST = "content.xml", "styles.xml", "meta.xml", "META-INF/manifest.xml"
+_MAX_SPACES = 100
+_MAX_REPEATED = 100  # rows or columns with text; empty ones are only counted
+_PASSED_OVER = frozenset(
+    {
+        "annotation", "annotation-end", "tracked-changes", "change", "sequence-decls", "forms",
+        "variable-decls", "user-field-decls", "note-citation", "desc", "binary-data", "event-listeners",
+        "settings", "shapes", "object", "ruby-text",
+    }
+)  # fmt: skip
+_INDEXES = frozenset({"table-of-content", "illustration-index", "table-index", "alphabetical-index", "user-index"})
+_FURNITURE = {"date-time": "date", "footer": "repeated footer", "header": "repeated header", "page-number": "page number"}
+
+
+def convert_odt(data: bytes, name: str) -> Converted:
+    """Convert an ODT file. Comments and deleted text are left out; notes come after the text."""
+    package = _open(data)
+    draft = Draft()
+    writer = _TextWriter(draft, package)
+    for element in package.children(_CONTENT, "text"):
+        writer.block(element)
+    writer.notes()
+    _remove_headers(package, draft)
+    return draft.converted(_title(package))
+
+
+def convert_odp(data: bytes, name: str) -> Converted:
+    """Convert an ODP file: each slide a section and a locator, with its notes."""
+    package = _open(data)
+    draft = Draft()
+    writer = _TextWriter(draft, package)
+    number = 0
+    for page in package.children(_CONTENT, "presentation"):
+        if local(page) == "page":
+            number += 1
+            _write_slide(page, number, writer)
+    return draft.converted(_title(package))
+
+
+def convert_ods(data: bytes, name: str) -> Converted:
+    """Convert an ODS file. Formulas give their last values; empty rows are left out."""
+    package = _open(data)
+    draft = Draft()
+    writer = SheetWriter(draft)
+    for table in package.children(_CONTENT, "spreadsheet"):
+        if local(table) != "table":
+            continue
+        sheet = attribute(table, "name")
+        if writer.cells_left <= 0:
+            draft.warn(f"The sheet {sheet} is left out: only {MAX_CELLS:,} cells of a file are read.")
+            continue
+        writer.write(sheet, _sheet_rows(table))
+    return draft.converted(_title(package))
+
+
+def _open(data: bytes) -> Package:
+    package = Package(data)
+    manifest = package.optional_xml(_MANIFEST)
+    if manifest is not None and any(local(element) == "encryption-data" for element in manifest.iter()):
+        raise encrypted()
+    package.main_part(_CONTENT)
+    return package
+
+
+def _title(package: Package) -> str:
+    title = child(package.optional_xml(_META), "meta", "title")
+    return _plain(title) if title is not None else ""
+
+
+def _remove_headers(package: Package, draft: Draft) -> None:
+    pages = child(package.optional_xml(_STYLES), "master-styles")
+    for page in pages if pages is not None else ():
+        for element in page:
+            for kind in ("header", "footer"):
+                if local(element).startswith(kind):
+                    draft.remove(f"repeated {kind}", _plain(element))
+
+
+@dataclass(slots=True)
+class _Text:
+    parts: list[str] = field(default_factory=list)
+    frames: list[Element] = field(default_factory=list)
+
+
+class _TextWriter:
+    """Writes paragraphs, lists and tables of texts and slides."""
+
+    def __init__(self, draft: Draft, package: Package) -> None:
+        self.draft = draft
+        self._notes: list[str] = []
+        self._numbered, self._titles = _styles(package)
+
+    def block(self, element: Element) -> None:
+        name = local(element)
+        if name == "h":
+            self._paragraph(element, level=whole_number(attribute(element, "outline-level"), 1, least=1))
+        elif name == "p":
+            is_title = attribute(element, "style-name") in self._titles
+            self._paragraph(element, level=1 if is_title else None)
+        elif name == "list":
+            self._list(element, attribute(element, "style-name"), 0)
+        elif name == "table":
+            self._table(element)
+        elif name in _INDEXES:
+            self.draft.remove("table of contents", _plain(element))
+        elif name not in _PASSED_OVER:
+            for inner in element:
+                self.block(inner)
+
+    def notes(self) -> None:
+        for number, note in enumerate(self._notes, 1):
+            self.draft.paragraph(f"[^{number}] {note}")
+
+    def _paragraph(self, element: Element, *, level: int | None = None) -> None:
+        text = _Text()
+        self._collect(element, text)
+        if level is None:
+            self.draft.paragraph("".join(text.parts))
+        else:
+            self.draft.heading(level, "".join(text.parts))
+        for frame in text.frames:
+            for inner in frame:
+                self.block(inner)
+
+    def _list(self, element: Element, style: str, depth: int) -> None:
+        number = 0
+        for entry in element:
+            if local(entry) not in ("list-item", "list-header"):
+                continue
+            number = whole_number(attribute(entry, "start-value"), number + 1)
+            begun = False
+            for inner in entry:
+                name = local(inner)
+                if name == "p" and not begun:
+                    text = _Text()
+                    self._collect(inner, text)
+                    is_numbered = (style, depth) in self._numbered
+                    self.draft.item(depth, "".join(text.parts), number if is_numbered else None)
+                    for frame in text.frames:
+                        for part in frame:
+                            self.block(part)
+                    begun = True
+                elif name == "list":
+                    self._list(inner, attribute(inner, "style-name") or style, depth + 1)
+                else:
+                    self.block(inner)
+
+    def _table(self, table: Element) -> None:
+        rows = [[_cell_text(cell, self._inner_text) for cell in cells] for cells in _rows(table)]
+        self.draft.table(rows)
+
+    def _inner_text(self, element: Element) -> str:
+        """Return the text of an element as one line, with that of frames, and keep its notes."""
+        if local(element) in ("p", "h"):
+            text = _Text()
+            self._collect(element, text)
+            return " ".join(["".join(text.parts), *(self._inner_text(frame) for frame in text.frames)])
+        return " ".join(
+            self._inner_text(inner) for inner in element if local(inner) not in _PASSED_OVER
+        )
+
+    def _collect(self, element: Element, text: _Text) -> None:
+        text.parts.append(element.text or "")
+        for inner in element:
+            name = local(inner)
+            if name == "s":
+                text.parts.append(" " * whole_number(attribute(inner, "c"), 1, most=_MAX_SPACES))
+            elif name == "tab":
+                text.parts.append("\t")
+            elif name == "line-break":
+                text.parts.append("\n")
+            elif name == "note":
+                note = child(inner, "note-body")
+                self._notes.append(one_line(self._inner_text(note)) if note is not None else "")
+                text.parts.append(f"[^{len(self._notes)}]")
+            elif name in ("text-box", "table"):
+                text.frames.append(inner)
+            elif name not in _PASSED_OVER:
+                self._collect(inner, text)
+            text.parts.append(inner.tail or "")
+
+
+def _styles(package: Package) -> tuple[set[tuple[str, int]], set[str]]:
+    """Return the numbered levels of list styles, and the names of the styles of titles."""
+    numbered: set[tuple[str, int]] = set()
+    titles = {"Title"}
+    for part in (_STYLES, _CONTENT):
+        for kind in ("automatic-styles", "styles"):
+            for style in package.children(part, kind) if part in package else ():
+                name = attribute(style, "name")
+                if local(style) == "list-style":
+                    numbered |= {
+                        (name, whole_number(attribute(level, "level"), 1, least=1) - 1)
+                        for level in style
+                        if local(level) == "list-level-style-number" and attribute(level, "num-format")
+                    }
+                elif local(style) == "style" and attribute(style, "parent-style-name") == "Title":
+                    titles.add(name)
+    return numbered, titles
+
+
+def _write_slide(page: Element, number: int, writer: _TextWriter) -> None:
+    draft = writer.draft
+    frames = list(_frames(page))
+    title = next((_plain(frame) for frame in frames if attribute(frame, "class") == "title"), "")
+    notes = [_plain(frame) for frame in _frames(child(page, "notes")) if attribute(frame, "class") == "notes"]
+    texts = [frame for frame in frames if attribute(frame, "class") not in ("title", *_FURNITURE)]
+    for frame in frames:
+        reason = _FURNITURE.get(attribute(frame, "class"))
+        if reason:
+            draft.remove(reason, _plain(frame))
+    if not (title or any(notes) or any(map(_plain, texts))):
+        return
+    draft.place(LocatorKind.slide, title, number)
+    draft.heading(1, title or f"Slide {number}")
+    for frame in texts:
+        writer.block(frame)
+    for note in filter(None, notes):
+        draft.paragraph(f"Notes: {note}")
+
+
+def _frames(page: Element | None) -> Iterator[Element]:
+    """Yield what stands on a slide, without its notes; groups are opened."""
+    for element in page if page is not None else ():
+        if local(element) == "g":
+            yield from _frames(element)
+        elif local(element) not in ("notes", *_PASSED_OVER):
+            yield element
+
+
+def _plain(element: Element) -> str:
+    """Return the text of all paragraphs of an element as one line."""
+    paragraphs = [inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")]
+    if not paragraphs:
+        return one_line("".join(element.itertext()))
+    return one_line(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
+
+
+# Tables
+
+
+def _rows(table: Element) -> Iterator[list[Element]]:
+    """Yield the cells of each row that has any, repeated as the file says, up to a limit."""
+    for _, cells in _numbered_rows(table):
+        yield cells
+
+
+def _numbered_rows(table: Element, number: int = 0) -> Iterator[tuple[int, list[Element]]]:
+    for element in table:
+        name = local(element)
+        if name == "table-row":
+            cells = [cell for cell in element if local(cell) in ("table-cell", "covered-table-cell")]
+            times = whole_number(attribute(element, "number-rows-repeated"), 1, least=1, most=MAX_ROWS)
+            if any(len(cell) for cell in cells):
+                for i in range(min(times, _MAX_REPEATED)):
+                    yield number + i + 1, cells
+            number += times
+        elif name in ("table-header-rows", "table-row-group", "table-rows"):
+            last = number
+            for last, cells in _numbered_rows(element, number):  # noqa: B007 - read after the loop
+                yield last, cells
+            number = max(last, number + _count_rows(element))
+
+
+def _count_rows(group: Element) -> int:
+    return sum(
+        whole_number(attribute(row, "number-rows-repeated"), 1, least=1, most=MAX_ROWS)
+        for row in group.iter()
+        if isinstance(row.tag, str) and local(row) == "table-row"
+    )
+
+
+def _cell_text(cell: Element, inner_text: object) -> str:
+    assert callable(inner_text)
+    return "" if local(cell) == "covered-table-cell" else str(inner_text(cell))
+
+
+def _sheet_rows(table: Element) -> Iterator[NumberedRow]:
+    carried: dict[int, tuple[int, str]] = {}  # by column: the last row of a merged cell, and its text
+    for number, cells in _numbered_rows(table):
+        row: dict[int, str] = {}
+        column = 0
+        for cell in cells:
+            times = whole_number(attribute(cell, "number-columns-repeated"), 1, least=1, most=MAX_COLUMNS)
+            text = _value(cell)
+            if local(cell) == "covered-table-cell" and not text:
+                last, above = carried.get(column, (0, ""))
+                text = above if number <= last else ""
+            span = whole_number(attribute(cell, "number-rows-spanned"), 1, least=1, most=MAX_ROWS)
+            if span > 1:
+                carried[column] = (number + span - 1, text)
+            if text and column < MAX_COLUMNS:
+                for i in range(min(times, _MAX_REPEATED)):
+                    row[column + i] = text
+            column += times
+        yield NumberedRow(min(number, MAX_ROWS), row)
+
+
+def _value(cell: Element) -> str:
+    """Return the value of a cell: a date in ISO 8601, otherwise the text that is shown."""
+    kind = attribute(cell, "value-type")
+    if kind == "date":
+        return cell_text(attribute(cell, "date-value").replace("T", " "))
+    if kind == "float":
+        try:
+            return number_text(float(attribute(cell, "value")))
+        except ValueError:
+            pass
+    paragraphs = [inner for inner in cell if local(inner) == "p"]
+    return cell_text(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
