@@ -60,9 +60,9 @@ def main() -> None:
 
 def make_documents(corpora: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    sources: list[Path] = []
-    for book in BOOKS:
-        sources.append(_write(folder / f"{book}.md", (corpora / "books" / f"{book}.md").read_text()))
+    sources = [
+        _write(folder / f"{book}.md", (corpora / "books" / f"{book}.md").read_text()) for book in BOOKS
+    ]
     articles = sorted((corpora / "wikipedia").glob("*.txt"))[:N_ARTICLES]
     texts = [_article(path.read_text()) for path in articles]
     sources.append(_write(folder / "articles.md", "\n\n".join(texts)))
@@ -85,7 +85,7 @@ def make_documents(corpora: Path, folder: Path) -> None:
     _soffice(folder / "slides.impress.odp", folder / "slides.impress.pptx")
     _soffice(folder / "slides.pandoc.pptx", folder / "slides.impress.pdf")
     table = folder / "table.csv"
-    with table.open("w", newline="") as out:
+    with table.open("w", newline="", encoding="utf-8-sig") as out:
         csv.writer(out).writerows(_table(texts))
     _soffice(table, folder / "table.calc.xlsx")
     _soffice(table, folder / "table.calc.ods")
@@ -150,7 +150,9 @@ def _soffice(source: Path, target: Path) -> None:
 
 def _chromium(source: Path, target: Path) -> None:
     if not target.exists() and source.exists():
-        _run("chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={target}", str(source))
+        _run(
+            "chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={target}", str(source)
+        )
 
 
 def _run(program: str, *arguments: str) -> None:
@@ -226,9 +228,9 @@ def _mammoth() -> Reader:
 def _markitdown() -> Reader:
     library = importlib.import_module("markitdown")
     converter = library.MarkItDown()
-    return lambda data, name: converter.convert_stream(
-        io.BytesIO(data), file_extension=Path(name).suffix
-    ).text_content
+    return lambda data, name: (
+        converter.convert_stream(io.BytesIO(data), file_extension=Path(name).suffix).text_content
+    )
 
 
 def _kreuzberg() -> Reader:
@@ -338,7 +340,9 @@ RIVALS: dict[str, tuple[tuple[str, ...], Callable[[], Reader]]] = {
 
 
 def measure_documents(folder: Path, *, rivals: bool, only: str) -> None:
-    print(f"{'document':<28} {'reader':<16} {'words':>6} {'order':>6} {'headings':>9} {'more':>5} {'MB/s':>7}")
+    print(
+        f"{'document':<28} {'reader':<16} {'words':>6} {'order':>6} {'headings':>9} {'more':>5} {'MB/s':>7}"
+    )
     totals: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix not in OURS or only not in path.name:
@@ -349,7 +353,7 @@ def measure_documents(folder: Path, *, rivals: bool, only: str) -> None:
             started = time.process_time()
             try:
                 content = read(data, path.name)
-            except Exception as error:  # noqa: BLE001 - a rival may raise anything
+            except Exception as error:
                 print(f"{path.name:<28} {name:<16} {type(error).__name__}: {str(error)[:80]}")
                 continue
             seconds = max(time.process_time() - started, 1e-4)
@@ -379,10 +383,14 @@ def _source(folder: Path, path: Path) -> tuple[Counter[str], Counter[tuple[str, 
     """Words, runs of three words and headings of the text that a document was made of."""
     stem = path.name.partition(".")[0]
     if stem == "table":
-        text = (folder / "table.csv").read_text()
+        text = (folder / "table.csv").read_text(encoding="utf-8-sig")
         cells = [" ".join(row[3:]) for row in csv.reader(io.StringIO(text))][1:]
         all_words = [word for cell in cells for word in _words(cell)]
-        return Counter(all_words), Counter(t for cell in cells for t in _triples(_words(cell)).elements()), Counter()
+        return (
+            Counter(all_words),
+            Counter(t for cell in cells for t in _triples(_words(cell)).elements()),
+            Counter(),
+        )
     text = (folder / f"{stem}.md").read_text()
     headings = Counter(_plain(match.group(2)) for match in _HEADING.finditer(text))
     words = _words(text)
@@ -402,7 +410,9 @@ def _triples(words: list[str]) -> Counter[tuple[str, ...]]:
     return Counter(zip(words, words[1:], words[2:], strict=False))
 
 
-def _share(source: Counter[str] | Counter[tuple[str, ...]], found: Counter[str] | Counter[tuple[str, ...]]) -> float:
+def _share(
+    source: Counter[str] | Counter[tuple[str, ...]], found: Counter[str] | Counter[tuple[str, ...]]
+) -> float:
     return (source & found).total() / source.total() if source.total() else 1.0  # type: ignore[operator]
 
 

@@ -63,12 +63,16 @@ def _count_outside_quotes(line: str, delimiter: str) -> int:
 
 
 def _rows(text: str, delimiter: str, draft: Draft) -> Iterator[NumberedRow]:
-    quoting = csv.QUOTE_MINIMAL
+    has_quotes = True
     if text.count('"') % 2:
         # An open quote would swallow the rest of the file.
-        quoting = csv.QUOTE_NONE
+        has_quotes = False
         draft.warn("A quotation mark in the table is never closed; all of them are read as text.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    lines = io.StringIO(text, newline="")
+    if has_quotes:
+        reader = csv.reader(lines, delimiter=delimiter)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     number = 0
     while True:
         number += 1

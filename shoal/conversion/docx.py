@@ -18,7 +18,9 @@ _MAX_STYLE_CHAIN = 20
 _BULLET_FORMATS = frozenset({"bullet", "none", ""})
 # Parts of a paragraph without text of the document: deleted text, instructions of fields, and the copies of
 # drawings for old programs.
-_PASSED_OVER = frozenset({"del", "moveFrom", "instrText", "delText", "Fallback", "pPr", "rPr", "tblPr", "tcPr"})
+_PASSED_OVER = frozenset(
+    {"del", "moveFrom", "instrText", "delText", "Fallback", "pPr", "rPr", "tblPr", "tcPr"}
+)
 _BLOCKS = frozenset({"p", "tbl", "sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"})
 
 

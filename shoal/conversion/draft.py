@@ -1,4 +1,4 @@
-"""The text that a converter writes: blocks of Markdown, and the places in the original that they come from."""
+"""The text that a converter writes: blocks of Markdown, and the places in the original."""
 
 from __future__ import annotations
 

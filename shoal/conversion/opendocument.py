@@ -21,8 +21,15 @@ _PASSED_OVER = frozenset(
         "settings", "shapes", "object", "ruby-text",
     }
 )  # fmt: skip
-_INDEXES = frozenset({"table-of-content", "illustration-index", "table-index", "alphabetical-index", "user-index"})
-_FURNITURE = {"date-time": "date", "footer": "repeated footer", "header": "repeated header", "page-number": "page number"}
+_INDEXES = frozenset(
+    {"table-of-content", "illustration-index", "table-index", "alphabetical-index", "user-index"}
+)
+_FURNITURE = {
+    "date-time": "date",
+    "footer": "repeated footer",
+    "header": "repeated header",
+    "page-number": "page number",
+}
 
 
 def convert_odt(data: bytes, name: str) -> Converted:
@@ -168,9 +175,7 @@ class _TextWriter:
             text = _Text()
             self._collect(element, text)
             return " ".join(["".join(text.parts), *(self._inner_text(frame) for frame in text.frames)])
-        return " ".join(
-            self._inner_text(inner) for inner in element if local(inner) not in _PASSED_OVER
-        )
+        return " ".join(self._inner_text(inner) for inner in element if local(inner) not in _PASSED_OVER)
 
     def _collect(self, element: Element, text: _Text) -> None:
         text.parts.append(element.text or "")
@@ -243,7 +248,9 @@ def _frames(page: Element | None) -> Iterator[Element]:
 
 def _plain(element: Element) -> str:
     """Return the text of all paragraphs of an element as one line."""
-    paragraphs = [inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")]
+    paragraphs = [
+        inner for inner in element.iter() if isinstance(inner.tag, str) and local(inner) in ("p", "h")
+    ]
     if not paragraphs:
         return one_line("".join(element.itertext()))
     return one_line(" ".join("".join(paragraph.itertext()) for paragraph in paragraphs))
@@ -270,7 +277,7 @@ def _numbered_rows(table: Element, number: int = 0) -> Iterator[tuple[int, list[
             number += times
         elif name in ("table-header-rows", "table-row-group", "table-rows"):
             last = number
-            for last, cells in _numbered_rows(element, number):  # noqa: B007 - read after the loop
+            for last, cells in _numbered_rows(element, number):
                 yield last, cells
             number = max(last, number + _count_rows(element))
 

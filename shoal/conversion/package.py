@@ -12,7 +12,7 @@ import posixpath
 import zipfile
 import zlib
 from collections.abc import Iterator
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from shoal.conversion.converted import ConversionError
@@ -27,7 +27,7 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 _ZIP_ENCRYPTED = 0x1
 _PROLOG_STEP = 4096
 
-Element = ElementTree.Element
+Element = ET.Element
 
 
 def local(element: Element) -> str:
@@ -140,16 +140,16 @@ class Package:
         _refuse_doctype(data, name)
         depth = 0
         try:
-            for event, element in ElementTree.iterparse(io.BytesIO(data), ("start", "end")):  # noqa: S314
+            for event, element in ET.iterparse(io.BytesIO(data), ("start", "end")):  # noqa: S314
                 depth += 1 if event == "start" else -1
                 if depth > MAX_DEPTH:
                     raise _broken(f"its part {name} is nested too deeply")
                 yield event, element
-        except (ElementTree.ParseError, ValueError, LookupError) as error:
+        except (ET.ParseError, ValueError, LookupError) as error:
             raise _broken(f"its part {name} is not valid XML ({error})") from error
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return kind and target of the relations of a part by id. Targets outside of the file are left out."""
+        """Return kind and target of the relations of a part by id, without targets outside of the file."""
         folder, _, file = part.rpartition("/")
         root = self.optional_xml(f"{folder}/_rels/{file}.rels".lstrip("/"))
         found: dict[str, tuple[str, str]] = {}
@@ -163,7 +163,7 @@ class Package:
         return found
 
     def main_part(self, *usual: str) -> str:
-        """Return the name of the part that holds the document; `usual` are names to try if none is declared."""
+        """Return the name of the part that holds the document; `usual` is tried if none is declared."""
         declared = [target for kind, target in self.relations("").values() if kind == "officeDocument"]
         for name in (*declared, *usual):
             if name in self:

@@ -10,8 +10,10 @@ from typing import Any
 
 from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.draft import Draft
-from shoal.conversion.pdf_layout import BlockKind, OutlineItem, PdfBlock, read_blocks, split_repeated
+from shoal.conversion.pdf_headings import OutlineItem
+from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
 from shoal.conversion.pdf_lines import Line, PageReader
+from shoal.conversion.pdf_repeated import split_repeated
 
 MAX_PAGES = 20_000
 """Further pages are left out with a warning."""
@@ -24,7 +26,11 @@ _MAX_OUTLINE_DEPTH = 6
 _FPDF_ERR_PASSWORD = 4
 _POINTS_PER_INCH = 72
 # Titles that programs write without being asked.
-_NO_TITLE = re.compile(r"(?:untitled|microsoft (?:word|powerpoint|excel) - .*|.*\.(?:docx?|pptx?|xlsx?|odt|tex|dvi|html?))\Z", re.IGNORECASE)  # fmt: skip
+_NO_TITLE = re.compile(
+    r"""untitled | microsoft[ ](?:word|powerpoint|excel)[ ]-[ ].*
+      | .*\.(?:docx?|pptx?|xlsx?|od[tps]|tex|dvi|html?)""",
+    re.VERBOSE | re.IGNORECASE,
+)
 _LISTED_PAGES = 20
 
 
@@ -35,10 +41,12 @@ def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str 
     option `-l`, such as `eng+deu`; empty for its default.
     """
     try:
-        import pypdfium2 as pdfium  # noqa: PLC0415 - heavy, and an extra
-        import pypdfium2.raw as raw  # noqa: PLC0415
+        import pypdfium2 as pdfium
+        import pypdfium2.raw as raw
     except ImportError as error:
-        raise ConversionError("missing_extra", 'PDF files need an extra: pip install "shoal[pdf]".') from error
+        raise ConversionError(
+            "missing_extra", 'PDF files need an extra: pip install "shoal[pdf]".'
+        ) from error
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -128,7 +136,7 @@ class _Reader:
             title: str = self._document.get_metadata_value("Title")
         except (self._pdfium.PdfiumError, UnicodeError):
             return ""
-        return "" if _NO_TITLE.match(title.strip()) else title
+        return "" if _NO_TITLE.fullmatch(title.strip()) else title
 
     # Writing
 

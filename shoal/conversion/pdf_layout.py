@@ -15,30 +15,16 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from shoal.conversion.pdf_lines import Cell, Line
+from shoal.conversion.pdf_headings import OutlineItem, find_headings
+from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
 
-_EDGE_LINES = 3  # at the top and bottom of a page that may be a header or footer
-_MIN_REPEATS = 3
-_MAX_NUMBERS = 4
-_NUMBER = re.compile(r"\d{1,9}")
-_ROMAN = re.compile(r"[ivxlcdm]{1,8}", re.IGNORECASE)
-_BARE_PAGE_NUMBER = re.compile(r"(?:page |p\. ?)?[-–—\[(]? ?(\d{1,6}) ?[-–—\])]?(?: ?(?:/|of) ?\d{1,6})?", re.IGNORECASE)
 _LEADER = re.compile(r"(?:\. ?){4,}[\s\divxlc]{0,12}\Z|…{2,}[\s\divxlc]{0,12}\Z", re.IGNORECASE)
 _BULLET = re.compile(r"[•‣◦▪▫●○■□◆◇➢➤✓❖⁃·\uf0b7\uf0a7]\s*(?=\S)|[-*–] (?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,3})[.)] (?=\S)")
-_STOP = re.compile(r"[.!?:;…。！？][\"”’»')\]]*\Z")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_LETTERS = re.compile(r"[^\W_]+")
-_SECTION_NUMBER = re.compile(r"(?:\d+\.)*\d+\.?\s+|[IVXLC]+\.\s+|[A-Z]\.\s+")
 
 # Sizes of letters as multiples of that of the body.
-_HEADING_SIZE = 1.15
 _NOTE_SIZE = 0.92
-_MAX_HEADING_CHARS = 200
-_MAX_HEADING_LINES = 4
-_MAX_LEVELS = 5
-# More large lines than this share of all are no headings, but text in large letters.
-_MAX_HEADING_SHARE = 0.25
 # Lengths as multiples of the size of the letters.
 _INDENT = 0.8
 _MAX_INDENT = 6.0
@@ -53,14 +39,6 @@ class BlockKind(Enum):
     paragraph = "paragraph"
     item = "item"
     table = "table"
-
-
-class OutlineItem(NamedTuple):
-    """An entry of the file's outline (bookmarks); `level` from 1, `page` from 0."""
-
-    level: int
-    title: str
-    page: int
 
 
 class Piece(NamedTuple):
@@ -78,230 +56,6 @@ class PdfBlock:
     level: int = 0  # of a heading from 1, of an item from 0
     number: int | None = None  # of an item in a numbered list
     rows: list[list[str]] = field(default_factory=list)
-
-
-class Repeated(NamedTuple):
-    reason: str
-    text: str
-
-
-# What every page repeats
-
-
-def split_repeated(
-    pages: Sequence[Sequence[Line]], labels: Sequence[str]
-) -> tuple[list[list[Line]], list[Repeated]]:
-    """Return the lines of each page without headers, footers and page numbers, and those that were taken out.
-
-    A line at the edge of a page is one of them if the same text is at the same edge of two other pages,
-    where its numbers may grow with the pages; or if it is the number of the page.
-    """
-    edges = [_edge_lines(page) for page in pages]
-    counts: Counter[tuple[str, str]] = Counter()
-    for number, lines in enumerate(edges):
-        counts.update({key for edge, line in lines for key in _signatures(edge, line, number)})
-    least = min(_MIN_REPEATS, max(len(pages), 2))
-    kept: list[list[Line]] = []
-    removed: list[Repeated] = []
-    for number, (page, lines) in enumerate(zip(pages, edges, strict=True)):
-        out: set[int] = set()
-        for edge, line in lines:
-            reason = ""
-            if _is_page_number(line.text, number, labels[number]):
-                reason = "page number"
-            elif any(counts[key] >= least for key in _signatures(edge, line, number)):
-                bare = _ROMAN.fullmatch(line.text) or not any(map(str.isalpha, line.text))
-                reason = "page number" if bare else f"repeated {edge}"
-            if reason:
-                out.add(id(line))
-                removed.append(Repeated(reason, line.text))
-        kept.append([line for line in page if id(line) not in out])
-    return kept, removed
-
-
-def _edge_lines(page: Sequence[Line]) -> list[tuple[str, Line]]:
-    from_top = sorted(page, key=lambda line: -line.bottom)
-    top = from_top[:_EDGE_LINES]
-    bottom = from_top[max(_EDGE_LINES, len(page) - _EDGE_LINES) :]
-    return [("header", line) for line in top] + [("footer", line) for line in bottom]
-
-
-def _signatures(edge: str, line: Line, page: int) -> Iterator[tuple[str, str]]:
-    """Yield the keys that a line shares with its repetitions: its text, and its text with one number as a
-    distance from the page."""
-    if len(line.text) > _MAX_HEADING_CHARS:
-        return
-    yield edge, line.text
-    for number in list(_NUMBER.finditer(line.text))[:_MAX_NUMBERS]:
-        distance = int(number.group()) - page
-        yield edge, f"{line.text[: number.start()]}<{distance}>{line.text[number.end() :]}"
-    if _ROMAN.fullmatch(line.text):
-        yield edge, f"<{_roman(line.text) - page}>"
-
-
-def _roman(text: str) -> int:
-    values = [{"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}[char] for char in text.lower()]
-    return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
-
-
-def _is_page_number(text: str, page: int, label: str) -> bool:
-    match = _BARE_PAGE_NUMBER.fullmatch(text)
-    return (match is not None and int(match.group(1)) == page + 1) or (bool(label) and text == label)
-
-
-# Headings
-
-
-def find_headings(
-    pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem], body: float
-) -> dict[int, tuple[int, int]]:
-    """Return the level of each heading line, from 1, by the line's id, with a number that lines of the same
-    heading share."""
-    by_outline = _outline_headings(pages, outline)
-    headings = dict(by_outline)
-    n_lines = sum(map(len, pages))
-    sizes: Counter[float] = Counter()
-    for page in pages:
-        sizes.update(line.size for line in page if _may_be_heading(line, body))
-    if sum(sizes.values()) > max(_MAX_HEADING_SHARE * n_lines, 2 * len(pages)):
-        return headings
-    levels = _levels_of_sizes(sizes, headings, pages)
-    trusts_outline = 2 * len({number for _, number in by_outline.values()}) >= len(outline) > 0
-    bold_level = max(levels.values(), default=0) + 1
-    number = len(outline)
-    for page in pages:
-        for i, line in enumerate(page):
-            if id(line) in headings:
-                continue
-            level = levels.get(line.size) if _may_be_heading(line, body) else None
-            if level is None and not trusts_outline and _stands_out_bold(page, i, body):
-                level = bold_level
-            if level is None or (trusts_outline and level > 1):
-                continue
-            above = page[i - 1] if i else None
-            goes_on = (
-                above is not None
-                and headings.get(id(above), (0, 0))[0] == level
-                and above.size == line.size
-                and 0 < above.bottom - line.bottom <= 1.6 * line.size
-            )
-            if not goes_on:
-                number += 1
-            headings[id(line)] = (min(level, _MAX_LEVELS + 1), number)
-    return headings
-
-
-def _may_be_heading(line: Line, body: float) -> bool:
-    return (
-        line.size >= _HEADING_SIZE * body
-        and len(line.text) <= _MAX_HEADING_CHARS
-        and sum(map(str.isalpha, line.text)) >= 2
-    )
-
-
-def _stands_out_bold(page: Sequence[Line], i: int, body: float) -> bool:
-    """Whether a bold line in letters of the body is a heading: short, alone, and no end of a sentence."""
-    line = page[i]
-    if (
-        not line.bold
-        or line.size < body
-        or len(line.text) > _MAX_HEADING_CHARS // 2
-        or _STOP.search(line.text)
-        or line.cells
-        or not (line.text[0].isupper() or line.text[0].isdigit())
-    ):
-        return False
-    above, below = (page[i - 1] if i else None), (page[i + 1] if i + 1 < len(page) else None)
-    return (
-        below is not None
-        and not below.bold
-        and (above is None or not above.bold)
-        and (above is None or abs(above.bottom - line.bottom) > _PARAGRAPH_GAP * line.size)
-    )
-
-
-def _levels_of_sizes(
-    sizes: Counter[float], headings: dict[int, tuple[int, int]], pages: Sequence[Sequence[Line]]
-) -> dict[float, int]:
-    """Return the level of each size of letters: as the outline says for most lines of that size, otherwise
-    by rank."""
-    votes: dict[float, Counter[int]] = defaultdict(Counter)
-    for page in pages:
-        for line in page:
-            if id(line) in headings:
-                votes[line.size][headings[id(line)][0]] += 1
-    levels: dict[float, int] = {}
-    rank = 0
-    for size in sorted(sizes, reverse=True):
-        voted = votes.get(size)
-        rank = max(voted.most_common(1)[0][0], rank) if voted else rank + 1
-        levels[size] = min(rank, _MAX_LEVELS)
-    return levels
-
-
-def _outline_headings(
-    pages: Sequence[Sequence[Line]], outline: Sequence[OutlineItem]
-) -> dict[int, tuple[int, int]]:
-    """Find the lines of the titles in the outline, on their page or the one after it."""
-    found: dict[int, tuple[int, int]] = {}
-    keys = [[_key(line.text) for line in page] for page in pages]
-    starts: list[dict[str, list[int]]] = []
-    for page_keys in keys:
-        by_word: dict[str, list[int]] = defaultdict(list)
-        for i, key in enumerate(page_keys):
-            by_word[key[:4]].append(i)
-        starts.append(by_word)
-    for number, item in enumerate(outline):
-        title = _key(item.title)
-        if not title:
-            continue
-        for page in (item.page, item.page + 1):
-            if page >= len(pages):
-                continue
-            lines = pages[page]
-            match = _match_title(title, item.title, lines, keys[page], starts[page], found)
-            if match is not None:
-                for i in range(*match):
-                    found[id(lines[i])] = (item.level, number)
-                break
-    return found
-
-
-def _match_title(
-    title: str,
-    source: str,
-    lines: Sequence[Line],
-    keys: Sequence[str],
-    starts: dict[str, list[int]],
-    found: dict[int, tuple[int, int]],
-) -> tuple[int, int] | None:
-    """Return the range of lines that are a title; the number of its section may be in only one of them."""
-    bare = _key(_SECTION_NUMBER.sub("", source, count=1))
-    candidates = [*starts.get(title[:4], ()), *(starts.get(bare[:4], ()) if bare != title else ())]
-    if not candidates:
-        candidates = [i for i, line in enumerate(lines) if _SECTION_NUMBER.match(line.text)]
-    for first in candidates:
-        if id(lines[first]) in found:
-            continue
-        text = ""
-        for last in range(first, min(first + _MAX_HEADING_LINES, len(lines))):
-            if lines[last].size != lines[first].size:
-                break
-            text += keys[last]
-            if text in (title, bare) or (
-                text.endswith(title) and text[: -len(title)].isdecimal() and title
-            ):
-                return first, last + 1
-            if len(text) > len(title) + _MAX_LEVELS:
-                break
-    return None
-
-
-def _key(text: str) -> str:
-    return "".join(_LETTERS.findall(text.casefold()))
-
-
-# Paragraphs, lists and tables
 
 
 class _Flow(NamedTuple):
@@ -427,7 +181,7 @@ class _BlockBuilder:
         """Whether a paragraph goes on at the top of a column or page."""
         if _BULLET.match(line.text) or self._item_number(line) is not None:
             return False
-        if above.hyphenated or line.text[0].islower() or not _STOP.search(above.text):
+        if above.hyphenated or line.text[0].islower() or not ends_sentence(above.text):
             return True
         return self._indents and line.left - flow.left < _INDENT * line.size
 
@@ -445,12 +199,12 @@ class _BlockBuilder:
         is_item = self._open is not None and self._open.kind is BlockKind.item
         if _INDENT * size < shift < _MAX_INDENT * size and not is_item:
             returns = following is None or following.left < line.left - _INDENT * size / 2
-            if returns or _STOP.search(above.text):
+            if returns or ends_sentence(above.text):
                 return None
         if shift < -_INDENT * size and self._open is not None and len(self._open.pieces) > 1 and is_item:
             return None
         if self._ends_early(above, line, flow):
-            return None if _STOP.search(above.text) else "\n"
+            return None if ends_sentence(above.text) else "\n"
         return " "
 
     def _ends_early(self, above: Line, line: Line, flow: _Flow) -> bool:
@@ -539,7 +293,9 @@ class _BlockBuilder:
             # Columns of text, drawn line by line across the page.
             for column in range(len(columns) + 1):
                 part = [
-                    line._replace(text=row[column].text, left=row[column].left, right=row[column].right, cells=())
+                    line._replace(
+                        text=row[column].text, left=row[column].left, right=row[column].right, cells=()
+                    )
                     for line, row in zip(lines, rows, strict=True)
                     if row[column].text
                 ]
@@ -628,6 +384,8 @@ def _cells_in(line: Line, columns: Sequence[float]) -> list[Cell]:
     for cell in line.cells:
         parts[sum(cell.left >= place for place in columns)].append(cell)
     return [
-        Cell(part[0].left, part[-1].right, " ".join(cell.text for cell in part)) if part else Cell(0.0, 0.0, "")
+        Cell(part[0].left, part[-1].right, " ".join(cell.text for cell in part))
+        if part
+        else Cell(0.0, 0.0, "")
         for part in parts
     ]

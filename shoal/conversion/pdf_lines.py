@@ -23,6 +23,7 @@ _LINE_ENDS = re.compile("\r\n?|\n|\ufffe")
 _SPACE = re.compile(r" +")
 _RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _WORD_GAP = 0.15
+_SENTENCE_END = re.compile(r"[.!?:;…。！？][\"”’»')\]]*\Z")
 _NUMBER = re.compile(r"\d(?:[\d.,:/-]*\d)?")
 _STOPS = ".!?:؟"
 _LIGATURES = str.maketrans(
@@ -57,6 +58,10 @@ class Line(NamedTuple):
     bold: bool
     hyphenated: bool
     cells: tuple[Cell, ...]
+
+
+def ends_sentence(text: str) -> bool:
+    return _SENTENCE_END.search(text) is not None
 
 
 class PageReader:
@@ -124,9 +129,7 @@ class PageReader:
             left, right = min(first[0], last[0]), max(first[2], last[2])
             return Line(page, in_order, left, right, first[1], size, bold, False, ())
         cells = self._cells(textpage, text, start, size, first[0], last[2], view)
-        return Line(
-            page, _joined(text), first[0], last[2], first[1], size, bold, hyphenated, cells
-        )
+        return Line(page, _joined(text), first[0], last[2], first[1], size, bold, hyphenated, cells)
 
     def _cells(
         self,

@@ -103,12 +103,11 @@ class _Slide:
         """The texts of drawings that are lists of terms (SmartArt)."""
         if not any(_all(shape, "relIds") for shape in shapes if local(shape) == "graphicFrame"):
             return []
-        found = []
+        found: list[str] = []
         for kind, target in self.relations.values():
             root = self.package.optional_xml(target) if kind == "diagramData" else None
-            for point in _all(root, "pt") if root is not None else ():
-                found.append(_plain(point))
-        return [text for text in found if text]
+            found += map(_plain, _all(root, "pt") if root is not None else ())
+        return list(filter(None, found))
 
     def _notes(self) -> Iterator[str]:
         for kind, target in self.relations.values():

@@ -13,21 +13,23 @@ MAX_GROUPS = 1000
 """Of groups in each other; programs write fewer than 20."""
 _MAX_UNICODE_SKIP = 8
 _TOKEN = re.compile(
-    r"\\(?:'([0-9a-fA-F]{2})|([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|([^a-zA-Z']))|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
-    re.DOTALL,
+    r"""\\(?: '([0-9a-fA-F]{2}) | ([a-zA-Z]{1,32})(-?\d{1,10})?[ ]? | ([^a-zA-Z']) )
+      | ([{}]) | ([^\\{}\r\n]+) | [\r\n]+ | \\""",
+    re.VERBOSE,
 )
 _BODY_LEVEL = 9
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
 # Groups that are no text of the document.
 _PASSED_OVER = frozenset(
     {
-        "fonttbl", "colortbl", "stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl", "generator",
-        "themedata", "colorschememapping", "latentstyles", "datastore", "xmlnstbl", "filetbl", "pict", "object",
-        "objdata", "fldinst", "listtext", "pntext", "pn", "bkmkstart", "bkmkend", "annotation", "atnid",
-        "atnauthor", "atndate", "atnref", "nonshppict", "mmathPr", "info", "private", "fontemb", "fontfile",
-        "xe", "tc", "template", "datafield", "formfield", "panose", "pgdsctbl", "ftnsep", "ftnsepc", "aftnsep",
-        "aftnsepc", "ftncn", "aftncn", "userprops", "docvar", "listpicture", "background", "sp", "sn", "sv",
-        "picprop", "blipuid", "falt", "fname", "staticval", "keycode", "stylerestrictions", "factoidname",
+        "fonttbl", "colortbl", "stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl",
+        "generator", "themedata", "colorschememapping", "latentstyles", "datastore", "xmlnstbl",
+        "filetbl", "pict", "object", "objdata", "fldinst", "listtext", "pntext", "pn", "bkmkstart",
+        "bkmkend", "annotation", "atnid", "atnauthor", "atndate", "atnref", "nonshppict", "mmathPr",
+        "info", "private", "fontemb", "fontfile", "xe", "tc", "template", "datafield", "formfield",
+        "panose", "pgdsctbl", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "ftncn", "aftncn", "userprops",
+        "docvar", "listpicture", "background", "sp", "sn", "sv", "picprop", "blipuid", "falt", "fname",
+        "staticval", "keycode", "stylerestrictions", "factoidname",
     }
 )  # fmt: skip
 _HEADERS = {

@@ -16,6 +16,7 @@ MAX_CELL_CHARS = 32_767
 MAX_ROWS_OF_PLACE = 20
 MAX_CHARS_OF_PLACE = 2000
 _ROWS_BEFORE_HEADER = 10
+_MAX_HEADER_CHARS = 100
 
 Row = Mapping[int, str]
 """The texts of the cells that are not empty, by the number of their column, from 0 and ascending."""
@@ -108,7 +109,8 @@ def _without_empty(rows: Iterable[NumberedRow]) -> Iterator[NumberedRow]:
 
 def _line(header: Row, cells: Row) -> str:
     return "; ".join(
-        f"{header[column].rstrip(':')}: {text}" if column in header else text for column, text in cells.items()
+        f"{header[column].rstrip(':')}: {text}" if column in header else text
+        for column, text in cells.items()
     )
 
 
@@ -131,4 +133,4 @@ def _only(row: NumberedRow) -> str:
 
 def _is_value(text: str) -> bool:
     """Whether a text is a number, amount, date or longer than a name, rather than a header."""
-    return len(text) > 100 or not any(map(str.isalpha, text)) and len(text) != 4
+    return len(text) > _MAX_HEADER_CHARS or not any(map(str.isalpha, text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _PERCENT_FORMATS = frozenset({9, 10})
 _NOT_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _RANGE = re.compile(r"([A-Z]{1,3}\d{1,7}):([A-Z]{1,3}\d{1,7})")
-_EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)  # noqa: DTZ001 - no zone
+_EPOCH, _EPOCH_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa: DTZ001 - no zone
 _MAX_SERIAL = 2_958_466  # the day after 9999-12-31
 _TRUE = ("1", "true")
 
@@ -208,9 +208,9 @@ def number_text(number: float) -> str:
     return format(number, ".15g")
 
 
-def date_text(serial: float, epoch: datetime.datetime) -> str:
+def date_text(serial: float, epoch: dt.datetime) -> str:
     """Return a date, time or both in ISO 8601; `serial` counts days from the epoch."""
-    moment = epoch + datetime.timedelta(seconds=round(serial * 86_400))
+    moment = epoch + dt.timedelta(seconds=round(serial * 86_400))
     if serial < 1:
         return moment.time().isoformat()
     is_day = not (moment.hour or moment.minute or moment.second)
