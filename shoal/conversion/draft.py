@@ -61,7 +61,7 @@ class Draft:
         self.warnings: list[str] = []
         self._parts: list[str] = []
         self._length = 0
-        self._last_was_item = False
+        self._last_item = ""  # the kind of the item that was the last block
         self._locators: list[Locator] = []
         self._place: tuple[LocatorKind, str, float, float] | None = None
         self._place_start: int | None = None
@@ -97,10 +97,13 @@ class Draft:
         mark = "- " if number is None else f"{number % 10**9}. "
         text = one_line(text)
         if text:
-            indent = "   " * min(max(depth, 0), _MAX_LIST_DEPTH) if self._last_was_item else ""
+            kind = "bullet" if number is None else "number"
+            goes_on = self._last_item and (depth > 0 or self._last_item == kind)
+            indent = "   " * min(max(depth, 0), _MAX_LIST_DEPTH) if goes_on else ""
             # Marks at the start of the text would begin a list within the list.
-            self._write("\n" if self._last_was_item else "\n\n", indent + mark + _escape_line(text))
-            self._last_was_item = True
+            self._write("\n" if goes_on else "\n\n", indent + mark + _escape_line(text))
+            if depth <= 0 or not goes_on:
+                self._last_item = kind
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         """Add a table; the first row is its head. Empty rows and columns are left out."""
@@ -148,7 +151,7 @@ class Draft:
 
     def _block(self, text: str) -> None:
         self._write("\n\n", text)
-        self._last_was_item = False
+        self._last_item = ""
 
     def _write(self, separator: str, text: str) -> None:
         if self._length:

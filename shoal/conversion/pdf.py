@@ -13,7 +13,7 @@ from shoal.conversion.draft import Draft
 from shoal.conversion.pdf_headings import OutlineItem
 from shoal.conversion.pdf_layout import BlockKind, PdfBlock, read_blocks
 from shoal.conversion.pdf_lines import Line, PageReader
-from shoal.conversion.pdf_repeated import split_repeated
+from shoal.conversion.pdf_repeated import split_contents, split_repeated
 
 MAX_PAGES = 20_000
 """Further pages are left out with a warning."""
@@ -82,7 +82,8 @@ class _Reader:
         if not any(pages) and not self._recognised:
             raise self._no_text(n_pages)
         kept, removed = split_repeated(pages, self._labels)
-        for reason, text in removed:
+        kept, contents = split_contents(kept)
+        for reason, text in [*removed, *contents]:
             self._draft.remove(reason, text)
         self._write(read_blocks(kept, self._outline()))
         self._warn()

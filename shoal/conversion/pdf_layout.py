@@ -358,7 +358,8 @@ def _table_end(
     end = start
     while end < len(lines):
         line = lines[end]
-        if not line.cells or id(line) in headings:
+        is_item = _BULLET.match(line.text) or _NUMBERED.match(line.text)
+        if not line.cells or is_item or id(line) in headings:
             break
         gaps = [(left.right, right.left) for left, right in pairwise(line.cells)]
         if end == start:

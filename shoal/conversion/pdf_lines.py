@@ -88,7 +88,9 @@ class PageReader:
             stop = len(whole) if end is None else end.start()
             hyphenated = end is not None and end.group() == "\ufffe"
             line = self._line(textpage, page, whole, at, stop, hyphenated, (rotation, width, height))
-            if line is not None:
+            if line is not None and lines and _continues(lines[-1], line):
+                lines[-1] = _merged(lines[-1], line)
+            elif line is not None:
                 lines.append(line)
             if end is not None:
                 at = end.end()
@@ -124,12 +126,13 @@ class PageReader:
         while whole[middle].isspace():
             middle += 1
         size, bold = self._letters(textpage, middle)
+        bottom = self._position(textpage, middle, view)[1]  # the first letter may be raised
         if _RTL.search(text):
             in_order = self._right_to_left(textpage, text, start, size, view)
             left, right = min(first[0], last[0]), max(first[2], last[2])
-            return Line(page, in_order, left, right, first[1], size, bold, False, ())
+            return Line(page, in_order, left, right, bottom, size, bold, False, ())
         cells = self._cells(textpage, text, start, size, first[0], last[2], view)
-        return Line(page, _joined(text), first[0], last[2], first[1], size, bold, hyphenated, cells)
+        return Line(page, _joined(text), first[0], last[2], bottom, size, bold, hyphenated, cells)
 
     def _cells(
         self,
@@ -196,6 +199,23 @@ class PageReader:
                 left, _, right = self._position(textpage, start + i, view)
                 glyphs.append(Cell(left, right, char))
         return _joined(logical_order(glyphs, size))
+
+
+def _continues(before: Line, line: Line) -> bool:
+    """Whether a line only goes on after a raised mark, such as that of a footnote."""
+    size = max(before.size, line.size)
+    return (
+        not (before.hyphenated or before.cells or line.cells)
+        and abs(before.bottom - line.bottom) < 0.5 * size
+        and -0.1 * size <= line.left - before.right < _WIDE_GAP * size
+    )
+
+
+def _merged(before: Line, line: Line) -> Line:
+    space = " " if line.left - before.right > _WORD_GAP * line.size else ""
+    larger = max(before, line, key=lambda part: len(part.text))
+    text = before.text + space + line.text
+    return larger._replace(text=text, left=before.left, right=line.right, hyphenated=line.hyphenated)
 
 
 def _joined(text: str) -> str:

@@ -13,6 +13,11 @@ _EDGE_LINES = 3  # at the top and bottom of a page that may be a header or foote
 _MIN_REPEATS = 3
 _MAX_NUMBERS = 4
 _MAX_CHARS = 200
+_CONTENTS = re.compile(
+    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des matières|índice|sommaire", re.IGNORECASE
+)
+_ENTRY_NUMBER = re.compile(r"\b(\d{1,5})\Z")
+_MIN_ENTRIES, _MAX_ENTRIES = 3, 2000
 _NUMBER = re.compile(r"\d{1,9}")
 _ROMAN = re.compile(r"[ivxlcdm]{1,8}", re.IGNORECASE)
 _BARE_PAGE_NUMBER = re.compile(
@@ -54,6 +59,43 @@ def split_repeated(
                 removed.append(Repeated(reason, line.text))
         kept.append([line for line in page if id(line) not in out])
     return kept, removed
+
+
+def split_contents(pages: Sequence[Sequence[Line]]) -> tuple[list[list[Line]], list[Repeated]]:
+    """Return the lines of each page without the table of contents, and its lines.
+
+    It is a line with its usual name, then lines with rising numbers of pages at their ends. An entry may
+    have two lines.
+    """
+    lines = [line for page in pages for line in page]
+    out: set[int] = set()
+    removed: list[Repeated] = []
+    for start, line in enumerate(lines):
+        if not _CONTENTS.fullmatch(line.text):
+            continue
+        end = _contents_end(lines, start + 1)
+        out.update(map(id, lines[start:end]))
+        removed += [Repeated("table of contents", entry.text) for entry in lines[start:end]]
+        if end > start:
+            break
+    return [[line for line in page if id(line) not in out] for page in pages], removed
+
+
+def _contents_end(lines: Sequence[Line], start: int) -> int:
+    """Return the end of the entries after a heading; `start - 1`, the heading, if they are too few."""
+    numbers = [_ENTRY_NUMBER.search(line.text) for line in lines[start : start + _MAX_ENTRIES]]
+    last_page = n_entries = 0
+    end = start
+    for i, number in enumerate(numbers):
+        following = numbers[i + 1] if i + 1 < len(numbers) else None
+        if number is None and following is None:
+            break
+        if number is not None:
+            page = int(number.group(1))
+            if page < last_page:
+                break
+            last_page, n_entries, end = page, n_entries + 1, start + i + 1
+    return end if n_entries >= _MIN_ENTRIES else start - 1
 
 
 def _edge_lines(page: Sequence[Line]) -> list[tuple[str, Line]]:

@@ -12,6 +12,7 @@ from shoal.conversion.draft import Draft
 MAX_GROUPS = 1000
 """Of groups in each other; programs write fewer than 20."""
 _MAX_UNICODE_SKIP = 8
+_MAX_MARK_CHARS = 20
 _TOKEN = re.compile(
     r"""\\(?: '([0-9a-fA-F]{2}) | ([a-zA-Z]{1,32})(-?\d{1,10})?[ ]? | ([^a-zA-Z']) )
       | ([{}]) | ([^\\{}\r\n]+) | [\r\n]+ | \\""",
@@ -19,12 +20,17 @@ _TOKEN = re.compile(
 )
 _BODY_LEVEL = 9
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
+_MARKS = ("listtext", "pntext")
+# The mark of an item: its number, or a bullet.
+_ITEM = re.compile(r"\s*(?:\(?(\d{1,9})[.)]|[^\w\s]|[a-z]{1,4}[.)])\s*", re.IGNORECASE)
+# As text of the paragraph, it ends with a tab.
+_ITEM_TEXT = re.compile(r"\s*(?:(\d{1,9})[.)]|[•◦▪–-])\t\s*")
 # Groups that are no text of the document.
 _PASSED_OVER = frozenset(
     {
         "fonttbl", "colortbl", "stylesheet", "listtable", "listoverridetable", "revtbl", "rsidtbl",
         "generator", "themedata", "colorschememapping", "latentstyles", "datastore", "xmlnstbl",
-        "filetbl", "pict", "object", "objdata", "fldinst", "listtext", "pntext", "pn", "bkmkstart",
+        "filetbl", "pict", "object", "objdata", "fldinst", "pn", "bkmkstart",
         "bkmkend", "annotation", "atnid", "atnauthor", "atndate", "atnref", "nonshppict", "mmathPr",
         "info", "private", "fontemb", "fontfile", "xe", "tc", "template", "datafield", "formfield",
         "panose", "pgdsctbl", "ftnsep", "ftnsepc", "aftnsep", "aftnsepc", "ftncn", "aftncn", "userprops",
@@ -55,7 +61,7 @@ _CHARSETS = {
 class _Group:
     """What a group inherits and forgets at its end."""
 
-    destination: str = "text"  # "text", "skip", "note", "title", "removed", "fonts" or "styles"
+    destination: str = "text"  # or "skip", "note", "title", "removed", "mark", "fonts", "styles"
     reason: str = ""  # of a removed group
     encoding: str = "cp1252"
     unicode_skip: int = 1
@@ -67,7 +73,7 @@ class _Paragraph:
     level: int | None = None
     style: int = -1
     list_depth: int | None = None
-    is_numbered: bool = False
+    mark: str = ""  # of an item: its number or a bullet
     in_table: bool = False
 
 
@@ -203,9 +209,9 @@ class _Reader:
                 self.notes.append([])
                 self.text.append(f"[^{len(self.notes)}]")
                 self._enter("note")
+        elif word in _MARKS:
+            self._enter("mark")
         elif word in _PASSED_OVER:
-            if word in ("listtext", "pntext") and self.state.paragraph.list_depth is None:
-                self.state.paragraph.list_depth = 0
             self._enter("skip")
         else:
             return False
@@ -240,8 +246,6 @@ class _Reader:
                 paragraph.list_depth = paragraph.list_depth or 0
             case "ilvl" if is_text:
                 paragraph.list_depth = min(max(value or 0, 0), 8)
-            case "pndec" | "pnlvlbody":
-                paragraph.is_numbered = True
             case "v" | "deleted":
                 state.group = replace(state.group, hidden=value != 0)
             case "plain":
@@ -329,6 +333,8 @@ class _Reader:
                 self.title.append(text)
             case "removed":
                 self.removed.append(text)
+            case "mark":
+                self.state.paragraph.mark += text[:_MAX_MARK_CHARS]
             case "styles":
                 self.collected.append(text)
 
@@ -357,16 +363,23 @@ class _Reader:
             self.text.append(" ")
             return
         text = self._take_text()
+        mark, paragraph.mark = paragraph.mark, ""
         if not text.strip():
             return
         self._end_table()
         level = paragraph.level if paragraph.level is not None else self.levels.get(paragraph.style)
         if level is not None and 0 <= level < _BODY_LEVEL:
             self.draft.heading(level + 1, text)
-        elif paragraph.list_depth is not None:
-            self.draft.item(paragraph.list_depth, text)
+        elif paragraph.list_depth is not None or mark.strip():
+            self._item(paragraph.list_depth or 0, text, _ITEM.fullmatch(mark))
+        elif written := _ITEM_TEXT.match(text):
+            self._item(0, text[written.end() :], written)
         else:
             self.draft.paragraph(text)
+
+    def _item(self, depth: int, text: str, mark: re.Match[str] | None) -> None:
+        number = mark.group(1) if mark is not None else None
+        self.draft.item(depth, text, int(number) if number else None)
 
     def _end_cell(self) -> None:
         self.cells.append(self._take_text())
