@@ -19,6 +19,7 @@ from shoal.library.library import Library, make_settings
 from shoal.models import (
     DocumentDraft,
     DocumentFields,
+    FileDraft,
     IngestResult,
     SearchFilters,
     SearchMode,
@@ -140,13 +141,13 @@ class Engine:
         return self._take_one(make_draft(content=content, settings=self.settings, **fields))
 
     def ingest_file(self, path: str | Path, **fields: Unpack[DocumentFields]) -> IngestResult:
-        """Store the text of a file like `ingest`.
+        """Store the text of a file of any supported kind like `ingest`.
 
         Raises NotFoundError if there is no such file.
         """
-        from shoal.formats.drafts import draft_from_file
+        from shoal.conversion.drafts import draft_of_file
 
-        return self._take_one(draft_from_file(path, settings=self.settings, **fields))
+        return self._take_one(draft_of_file(path, settings=self.settings, **fields))
 
     def ingest_many(self, documents: Iterable[Mapping[str, Any]]) -> list[IngestResult]:
         """Store documents given as the arguments of `ingest`; one result for each, in order.
@@ -162,7 +163,7 @@ class Engine:
         """A session that takes documents one by one and reports progress."""
         return self._library.ingest_session()
 
-    def _take_one(self, draft: DocumentDraft) -> IngestResult:
+    def _take_one(self, draft: DocumentDraft | FileDraft) -> IngestResult:
         with self.ingest_session() as ingest_session:
             ingest_session.add_draft(draft)
             return ingest_session.finish_one()

@@ -67,6 +67,33 @@ class UnreadableFileError(UndecodableDocumentError):
     code = "unreadable_file"
 
 
+CONVERSION_CODES = frozenset(
+    {
+        "file_encrypted",
+        "file_broken",
+        "file_no_text",
+        "file_too_large",
+        "file_missing_extra",
+        "file_time_limit",
+        "file_memory_limit",
+        "file_crashed",
+        "file_unsupported",
+    }
+)
+"""Codes of FileConversionError."""
+
+
+class FileConversionError(DocumentError):
+    """A file cannot be converted to text. `code` is one of CONVERSION_CODES and says why."""
+
+    code = "file_unsupported"
+
+    def __init__(self, reason: str, message: str) -> None:
+        """`reason`: the code of the converter, without `file_`."""
+        super().__init__(message)
+        self.code = f"file_{reason}"  # type: ignore[misc]
+
+
 class UnknownFormatError(DocumentError):
     """The format is not one of `DocFormat`, or the file's name does not determine it."""
 

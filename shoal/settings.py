@@ -180,6 +180,9 @@ class Settings:
         64 * KIB, "largest metadata of a document, bytes of JSON", _at_least(2)
     )
     max_document_bytes: int = _setting(32 * MIB, "largest document, bytes of UTF-8", _at_least(1))
+    max_file_bytes: int = _setting(
+        128 * MIB, "largest file that is converted, such as a PDF, bytes", _at_least(1)
+    )
     max_upload_bytes: int = _setting(2 * GIB, "largest upload, bytes", _at_least(1))
     max_upload_items: int = _setting(100_000, "most documents in one upload", _at_least(1))
     max_archive_ratio: float = _setting(
@@ -282,6 +285,18 @@ class Settings:
         "observations of a document: keep, or prune once the sums of evidence include them; prune makes "
         "deleting slower",
         _one_of("keep", "prune"),
+    )
+
+    # Conversion of files
+    keep_originals: bool = _setting(
+        False, "1 keeps the files that documents were converted from, for download and for PDF pages"
+    )
+    conversion_seconds: float = _setting(90.0, "longest conversion of one file, seconds", _between(1, 3600))
+    conversion_memory_bytes: int = _setting(
+        2 * GIB, "most memory of the process that converts a file, bytes", _at_least(256 * MIB)
+    )
+    ocr: bool = _setting(
+        False, "1 reads PDF pages without text with `tesseract`, if that program is installed"
     )
 
     # Jobs

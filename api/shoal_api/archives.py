@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from shoal.conversion.drafts import largest_file
+from shoal.conversion.recognition import recognise
 from shoal.settings import MIB, Settings
 from shoal_api.spool import READ_BYTES
 from shoal_api.tarball import Entry, Gzip, Kind, MalformedTarballError, Tar
@@ -35,16 +37,8 @@ ARCHIVE_SUFFIXES = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".lzma", ".lz4"),
     *(".7z", ".rar", ".jar", ".war", ".iso", ".cab"),
 )
-ARCHIVE_STARTS: tuple[bytes, ...] = (
-    b"PK\x03\x04",
-    b"PK\x05\x06",
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7zXZ\x00",
-    b"\x28\xb5\x2f\xfd",
-)
-ARCHIVE_STARTS += (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
-TAR_MAGIC = slice(257, 262)
+ARCHIVE = "archive"
+"""The kind of a file that is an archive itself."""
 
 ENTRIES_PER_ITEM = 2
 """Entries an archive may have per document an upload may hold: macOS adds one to each file."""
@@ -140,7 +134,7 @@ class Archive:
         self._unpacked += info.file_size
         try:
             with opened.open(info) as content:
-                data = content.read(self._settings.max_document_bytes + 1)
+                data = content.read(largest_file(self._settings) + 1)
         except ArchiveTooLargeError:
             raise
         except (*_ZIP_ERRORS, EOFError):
@@ -183,7 +177,7 @@ class Archive:
 
     def _read(self, name: str, size: int, data: bytes) -> Member:
         refusal = self._check_size(len(data))
-        if refusal is None and (data.startswith(ARCHIVE_STARTS) or data[TAR_MAGIC] == b"ustar"):
+        if refusal is None and recognise(data, name).id == ARCHIVE:
             refusal = _NESTED
         return Member(name, size, refusal=refusal) if refusal else Member(name, size, data)
 
@@ -217,7 +211,7 @@ class Archive:
         return _NESTED if name.lower().endswith(ARCHIVE_SUFFIXES) else None
 
     def _check_size(self, size: int) -> str | None:
-        limit = self._settings.max_document_bytes
+        limit = largest_file(self._settings)
         return f"the file has {size:,} bytes; the limit is {limit:,}" if size > limit else None
 
     def _check_member_ratio(self, size: int, packed: int) -> str | None:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import flask
 import marshmallow as ma
 
+from shoal.conversion.drafts import draft_of_data, largest_file
 from shoal.errors import (
     INVALID_ARCHIVE_ENTRY,
     MALFORMED_JSON,
@@ -23,8 +24,8 @@ from shoal.errors import (
     InvalidFieldError,
     UnknownFormatError,
 )
-from shoal.formats.drafts import draft_from_bytes, make_draft
-from shoal.models import DocumentDraft
+from shoal.formats.drafts import make_draft
+from shoal.models import DocumentDraft, FileDraft
 from shoal.settings import Settings
 from shoal_api import archives, multipart, strict_json
 from shoal_api.limits import max_beside_content, max_body_bytes
@@ -59,7 +60,7 @@ class Refusal:
     code: str
 
 
-Documents = Iterator[DocumentDraft | Refusal]
+Documents = Iterator[DocumentDraft | FileDraft | Refusal]
 
 
 @dataclass(frozen=True)
@@ -145,22 +146,24 @@ def _form_documents(parts: Iterator[multipart.Part], common: Common, settings: S
     for part in parts:
         if part.filename is None:
             continue
-        data = part.read(settings.max_document_bytes)
+        data = part.read(largest_file(settings))
         if _is_document(part):
             yield _form_document(part, data, common, settings)
 
 
 def _form_document(
     part: multipart.Part, data: bytes | None, common: Common, settings: Settings
-) -> DocumentDraft | Refusal:
+) -> DocumentDraft | FileDraft | Refusal:
     path = part.filename or None
     if data is None:
-        reason = f"the file has {part.size:,} bytes; the limit is {settings.max_document_bytes:,}"
+        reason = f"the file has {part.size:,} bytes; the limit is {largest_file(settings):,}"
         return _refuse(path, part.size, reason, DocumentTooLargeError.code)
     return _draft(path, data, common, settings)
 
 
-def _draft(path: str | None, data: bytes, common: Common, settings: Settings) -> DocumentDraft | Refusal:
+def _draft(
+    path: str | None, data: bytes, common: Common, settings: Settings
+) -> DocumentDraft | FileDraft | Refusal:
     if not data:
         # Checked here because it is fast: an archive can hold 100,000 empty files in a few kilobytes.
         return _refuse(path, 0, "the document has no text", EmptyDocumentError.code)
@@ -174,7 +177,7 @@ def _draft(path: str | None, data: bytes, common: Common, settings: Settings) ->
             UnknownFormatError.code,
         )
     try:
-        return draft_from_bytes(
+        return draft_of_data(
             data,
             settings=settings,
             format=common.format,
@@ -213,7 +216,7 @@ def _members(archive: archives.Archive, common: Common, settings: Settings) -> D
     try:
         for member in archive:
             if member.refusal is not None:
-                is_too_large = member.size > settings.max_document_bytes
+                is_too_large = member.size > largest_file(settings)
                 code = DocumentTooLargeError.code if is_too_large else INVALID_ARCHIVE_ENTRY
                 yield _refuse(member.name, member.size, member.refusal, code)
             else:

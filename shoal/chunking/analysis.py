@@ -252,7 +252,8 @@ def _scored_document(
 ) -> ScoredDocument:
     """Build a scored document, and take the profiles of its topics from `profiles`."""
     draft, parsed = analyzed.draft, analyzed.parsed
-    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles)
+    locators = draft.file.locators if draft.file else ()
+    chunks = build_chunks(draft.content, parsed.sentences, analyzed.firsts, topics, profiles, locators)
     left_out = _outside_chunks(parsed.left_out, chunks)
     n_words = sum(topic.n_words for topic in topics)
     matched = sum(topic.matched_words for topic in topics)

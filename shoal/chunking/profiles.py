@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagoon.spans import code_points
-from shoal.models import Chunk, Reef, SentenceSpan
+from shoal.chunking.file_places import file_places
+from shoal.models import Chunk, FilePlace, Locator, Reef, SentenceSpan
 from shoal.scorer import Topic
 from shoal.storage.profiles import PROBABILITY_STEPS, Profiles
 
@@ -25,17 +26,19 @@ def build_chunks(
     firsts: Sequence[int],
     topics: Sequence[Topic],
     profiles: Iterable[Profile],
+    locators: Sequence[Locator] = (),
 ) -> tuple[Chunk, ...]:
     """Build one chunk from each segment of a draft, in order. `firsts`: the first sentence of each;
-    `profiles` begins with theirs."""
+    `profiles` begins with theirs; `locators`: those of the file that the content was converted from."""
     segments = [sentences[first:end] for first, end in pairwise([*firsts, len(sentences)])]
     starts = np.array([segment[0].start_char for segment in segments], dtype=np.int64)
     ends = np.array([segment[-1].end_char for segment in segments], dtype=np.int64)
     line_starts = _line_starts(content)
     first_lines = np.searchsorted(line_starts, starts, side="right").tolist()
     last_lines = np.searchsorted(line_starts, ends - 1, side="right").tolist()
+    places = file_places(locators, list(zip(starts.tolist(), ends.tolist(), strict=True)))
     # `profiles` is last, so that none is taken beyond the last segment.
-    parts = zip(segments, first_lines, last_lines, topics, profiles, strict=False)
+    parts = zip(segments, first_lines, last_lines, topics, places, profiles, strict=False)
     return tuple(_chunk(content, index, *part) for index, part in enumerate(parts))
 
 
@@ -59,6 +62,7 @@ def _chunk(
     first_line: int,
     last_line: int,
     topic: Topic,
+    place: FilePlace | None,
     profile: Profile,
 ) -> Chunk:
     start, end = segment[0].start_char, segment[-1].end_char
@@ -76,6 +80,7 @@ def _chunk(
         coverage=topic.coverage,
         matched_words=topic.matched_words,
         arch_scores=(natural, physical, abstract, social),
+        place=place,
         **profile,
     )
 

@@ -16,8 +16,8 @@ from shoal.cli.jobs import Key
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
+from shoal.conversion.folder_listing import format_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
-from shoal.formats.folder_listing import format_skipped, list_folder, no_texts_line
 from shoal.models import DocFormat
 
 Tags = Annotated[

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import quantity
+from shoal.conversion.folder_listing import SUFFIXES, list_folder, reason_of
 from shoal.errors import DocumentError, UnreadableFileError
-from shoal.formats.folder_listing import SUFFIXES, list_folder, reason_of
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
-    from shoal.formats.decoding import Decoded
     from shoal.jobs.embedded import Watcher
     from shoal.models import IngestResult
-    from shoal.settings import Settings
 
 __all__ = [
     "SUFFIXES",
@@ -138,34 +136,21 @@ def ingest_files(
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
+    from shoal.conversion.drafts import draft_of_data, largest_file
+
     reduce_collections()
     with engine.ingest_session() as ingest_session:
         for file in files:
             try:
-                content, encoding = _read(file.path, folder, engine.settings)
+                data = read_file(file.path, largest_file(engine.settings), folder)
+                source_path = str(absolute_path(file.path))
+                draft = draft_of_data(data, settings=engine.settings, tags=tags, source_path=source_path)
             except (OSError, DocumentError) as error:
                 ingest_session.refuse(file.path.stem, _reason(error), _code(error))
                 continue
-            ingest_session.add(
-                {
-                    "content": content,
-                    "encoding": encoding,
-                    "tags": tags,
-                    "source_path": str(absolute_path(file.path)),
-                }
-            )
+            ingest_session.add_draft(draft)
         results = ingest_session.finish(processes=processes, watch=watch)
     return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
-
-
-def _read(path: Path, folder: Path | None, settings: Settings) -> Decoded:
-    """Read the text of a file and its encoding. Raises OSError, DocumentError (also if it is too large)."""
-    from shoal.formats.decoding import decode
-
-    limit = settings.max_document_bytes
-    return decode(
-        read_file(path, limit, folder), max_bytes=limit, min_confidence=settings.min_charset_confidence
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -18,8 +18,8 @@ from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import select_files
+from shoal.conversion.folder_listing import format_skipped
 from shoal.errors import NotFoundError
-from shoal.formats.folder_listing import format_skipped
 from shoal.models import ItemStatus, JobKind
 
 if TYPE_CHECKING:

@@ -220,7 +220,8 @@ def _location(result: Mapping[str, Any]) -> str:
     lines = f"line {first}" if first == last else f"lines {first} to {last}"
     source = display_path(result["source_path"] or "")
     passage = passage_reference(result["document_id"], result["chunk_index"])
-    citation = ", ".join(part for part in (source, lines, passage) if part)
+    place = one_line(result["place"]["label"]) if result.get("place") else ""
+    citation = ", ".join(part for part in (source, place, lines, passage) if part)
     return "\n".join(part for part in (" › ".join(map(one_line, path)), citation) if part)
 
 

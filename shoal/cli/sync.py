@@ -13,7 +13,7 @@ import typer
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
-from shoal.formats.folder_listing import format_skipped, no_texts_line
+from shoal.conversion.folder_listing import format_skipped, no_texts_line
 
 if TYPE_CHECKING:
     from shoal.maintenance.sync import SyncResult

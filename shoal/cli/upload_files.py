@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shoal.cli.session import Session
 from shoal.cli.terminal import one_line
-from shoal.formats.folder_listing import list_folder, no_texts_line, reason_of
+from shoal.conversion.folder_listing import list_folder, no_texts_line, reason_of
 
 if TYPE_CHECKING:
     from shoal.client import UploadFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.models import ContextChunk, JobStatus, Label
+from shoal.models import ContextChunk, FilePlace, JobStatus, Label
 from shoal.storage.records import DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
@@ -127,6 +127,7 @@ class ChunkSummary:
     top_reef_name: str | None
     labels: tuple[Label, ...]
     awaits_rescore: bool
+    place: FilePlace | None
 
 
 @dataclass(frozen=True, slots=True)

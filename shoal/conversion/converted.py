@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from shoal.models import DocFormat
+from shoal.models import DocFormat, Locator, LocatorKind, Removed
 
-
-class LocatorKind(enum.StrEnum):
-    """The unit of the original that a locator names."""
-
-    page = "page"
-    slide = "slide"
-    sheet = "sheet"
-    chapter = "chapter"
-    message = "message"
-    cell = "cell"
-    time = "time"
+__all__ = ["ConversionError", "Converted", "Converter", "Locator", "LocatorKind", "Removed"]
 
 
-class Locator(NamedTuple):
-    """The place in the original of `content[start_char:end_char]`.
-
-    | kind    | name              | first, last                                  |
-    |---------|-------------------|----------------------------------------------|
-    | page    | printed label     | number of the page, from 1                   |
-    | slide   | title             | number of the slide, from 1                  |
-    | sheet   | name of the sheet | rows, from 1 as in the file, both included   |
-    | chapter | title             | number of the chapter in reading order, from 1 |
-    | message | subject           | number of the message, from 1                |
-    | cell    | kind of the cell  | number of the notebook's cell, from 1        |
-    | time    | speaker           | seconds from the start of the recording      |
-
-    `name` is empty if the original has none.
-    """
-
-    start_char: int
-    end_char: int
-    kind: LocatorKind
-    name: str
-    first: float
-    last: float
-
-
-class Removed(NamedTuple):
-    """Text of the original that is not in the content. `reason`: such as `navigation`, `page number` or
-    `repeated header`; `text`: its beginning, at most 200 characters; `times`: how often it was removed."""
-
-    reason: str
-    text: str
-    times: int
+CONVERTER_VERSION = 1
+"""Raised when a converter gives another text for the same file. A file that an earlier version converted is
+converted again when it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from shoal.formats.decoding import CERTAIN_ENCODINGS, UTF8, clean, decode
 from shoal.formats.file_types import format_of
 from shoal.formats.front_matter import FrontMatter, find_front_matter
 from shoal.formats.headings import MAX_HEADING_CHARS, atx_heading, plain_heading, without_title_label
-from shoal.models import DocFormat, DocumentDraft, DocumentFields
+from shoal.models import DocFormat, DocumentDraft, DocumentFields, FileDraft
 from shoal.settings import Settings
 from shoal.support.regular_files import IrregularFileError, read_file
 
@@ -94,8 +94,16 @@ def draft_from_file(
     it is read. Raises NotFoundError if the file does not exist, and UndecodableDocumentError if it cannot be
     read as text.
     """
+    data = read_regular_file(path, settings.max_document_bytes, folder)
+    if fields.get("source_path") is None:
+        fields["source_path"] = str(path)
+    return draft_from_bytes(data, settings=settings, **fields)
+
+
+def read_regular_file(path: str | Path, max_bytes: int, folder: Path | None = None) -> bytes:
+    """Return the bytes of a file. Raises NotFoundError, UndecodableDocumentError or DocumentTooLargeError."""
     try:
-        data = read_file(Path(path), settings.max_document_bytes, folder)
+        return read_file(Path(path), max_bytes, folder)
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {path}") from None
     except IsADirectoryError:
@@ -104,9 +112,40 @@ def draft_from_file(
         raise UndecodableDocumentError(str(error.strerror)) from None
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from None
-    if fields.get("source_path") is None:
-        fields["source_path"] = str(path)
-    return draft_from_bytes(data, settings=settings, **fields)
+
+
+def make_file_draft(
+    data: bytes,
+    kind: str,
+    *,
+    settings: Settings,
+    warnings: tuple[str, ...] = (),
+    **fields: Unpack[DocumentFields],
+) -> FileDraft:
+    """Check the fields of a file that will be converted. `kind`: such as `pdf`.
+
+    Raises InvalidFieldError, EmptyDocumentError or DocumentTooLargeError.
+    """
+    if unknown := fields.keys() - DocumentFields.__annotations__:
+        raise TypeError(f"a document has no field {min(unknown)!r}")
+    limit = settings.max_file_bytes
+    if len(data) > limit:
+        raise DocumentTooLargeError(f"the file has {len(data):,} bytes; the limit is {limit:,}")
+    if not data:
+        raise EmptyDocumentError("the file is empty")
+    path = _checked_source_path(fields.get("source_path"), settings)
+    tags = fields.get("tags")
+    return FileDraft(
+        data=data,
+        kind=kind,
+        name=PurePosixPath(PureWindowsPath(path or "").name).name,
+        file_hash=hashlib.sha256(data).hexdigest(),
+        title=_checked_title(fields.get("title"), settings) or None,
+        tags=() if tags is None else checked_tags(tags, settings),
+        source_path=path,
+        metadata=_checked_metadata(fields.get("metadata"), settings),
+        warnings=warnings,
+    )
 
 
 def _checked_content(content: object, settings: Settings) -> tuple[str, int, str]:

@@ -46,7 +46,8 @@ class Passage:
     """A result with its neighbours, if requested. `id` is unique within the library.
 
     `metadata` can be serialized as JSON. It has the citation of the result, with `start_line` and `end_line`
-    of `text`; `score`, and `scores` by signal; `labels`, the names of the reefs that it is about; `reefs`,
+    of `text`; `place`, its place in the original file in words, or None; `score`, and `scores` by signal;
+    `labels`, the names of the reefs that it is about; `reefs`,
     those of the shared reefs that are reasons; `relevance`, `matched_terms` and `term_coverage`;
     `spans`, the `[start_char, end_char)` of the document that `text` consists of; `document_metadata`, the
     metadata of the document; and the `trace_id` of the search.
@@ -67,7 +68,9 @@ class Passage:
         """The citation as one line for people and models."""
         title, sections = self.metadata["document_title"], self.metadata["section_path"]
         names = [title, *headings_below(title, sections)]
-        return f"{' > '.join(names)}, {lines(self.metadata['start_line'], self.metadata['end_line'])}"
+        # Lines are those of the extracted text, which a reader of the file does not see.
+        place = self.metadata["place"] or lines(self.metadata["start_line"], self.metadata["end_line"])
+        return f"{' > '.join(names)}, {place}"
 
 
 def find_passages(
@@ -171,6 +174,7 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
         "document_metadata": dict(best.metadata),
         "start_line": min(chunk.start_line for chunk in chunks),
         "end_line": max(chunk.end_line for chunk in chunks),
+        "place": best.place.label if best.place else None,
         "score": best.match_score,
         "scores": dataclasses.asdict(best.scores),
         "labels": _distinct(label.reef_name for result in group for label in result.labels),

@@ -20,7 +20,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
-from shoal.models import DocumentDraft, DocumentFields, IngestResult, ItemStatus
+from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult, ItemStatus
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Row, Snapshot, Transaction
@@ -78,12 +78,12 @@ class IngestSession:
         else:
             self._n += 1
 
-    def add_draft(self, draft: DocumentDraft) -> None:
-        """Add a draft."""
+    def add_draft(self, draft: DocumentDraft | FileDraft) -> None:
+        """Add a document, or a file to convert."""
         self._upload.add(draft)
         self._n += 1
 
-    def replace(self, document_id: int, draft: DocumentDraft) -> None:
+    def replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> None:
         """Add new content for a stored document."""
         self._upload.replace(document_id, draft)
         self._n += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from shoal.errors import NotFoundError
 from shoal.library.library import Library
-from shoal.models import DocumentDraft, DocumentFields, IngestResult
+from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult
 from shoal.search.request import check_characters, check_context, check_page
 from shoal.storage import chunk_queries, document_lookup, document_queries, topic_statistics
 from shoal.storage.database import MAX_ID
@@ -210,17 +210,17 @@ class Documents:
     ) -> IngestResult:
         """Replace with the text of a file. Format and `source_path` are those of the file by default; other
         fields keep their stored value."""
-        from shoal.formats.drafts import draft_from_file
+        from shoal.conversion.drafts import draft_of_file
         from shoal.jobs.stages.replace import stored_fields
 
         stored = self.get(document_id).document
         fields = stored_fields(stored, fields, "title", "tags", "metadata")
-        return self._replace(document_id, draft_from_file(path, settings=self._settings, **fields))
+        return self._replace(document_id, draft_of_file(path, settings=self._settings, **fields))
 
-    def _replace(self, document_id: int, draft: DocumentDraft) -> IngestResult:
+    def _replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> IngestResult:
         from shoal.jobs.stages.replace import update_without_scoring
 
-        if update_without_scoring(self._database, document_id, draft):
+        if isinstance(draft, DocumentDraft) and update_without_scoring(self._database, document_id, draft):
             detail = self.get(document_id)
             stored = detail.document
             return IngestResult(

@@ -20,9 +20,10 @@ from shoal.formats.drafts import checked_tags, make_draft
 from shoal.jobs.rescoring import rescore as rescore_library
 from shoal.library.documents import Documents
 from shoal.library.library import Library
-from shoal.models import DocumentDraft
+from shoal.models import DocumentDraft, SourceFile
 from shoal.settings import MIB, Settings
 from shoal.storage.export import FORMAT
+from shoal.storage.source_files import file_from_json
 
 if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
@@ -223,7 +224,28 @@ def _draft(line: bytes | None, settings: Settings) -> DocumentDraft | None:
         draft,
         tags=checked_tags(record.get("tags", ()), settings),
         warnings=_warnings(record.get("warnings", ())),
+        file=_file(record.get("file"), len(draft.content)),
     )
+
+
+def _file(value: object, length: int) -> SourceFile | None:
+    """The file of an exported document, whose content has `length` code points."""
+    if value is None:
+        return None
+    try:
+        file = file_from_json(json.dumps(value))
+        texts = (file.kind, file.name, file.file_hash)
+        numbers = (file.n_bytes, file.converter)
+        at = 0
+        for locator in file.locators:
+            if not at <= locator.start_char <= locator.end_char <= length:
+                raise ValueError("locators are not in order")
+            at = locator.end_char
+    except (TypeError, ValueError, KeyError) as error:
+        raise InvalidFieldError("file", f"is not that of an export ({error})") from None
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int) for n in numbers):
+        raise InvalidFieldError("file", "is not that of an export")
+    return file
 
 
 def _warnings(value: object) -> tuple[str, ...]:

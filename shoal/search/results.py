@@ -25,11 +25,12 @@ from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbo
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
 from shoal.storage.profiles import MILLIONTHS
+from shoal.storage.source_files import place_from_json
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
            c.end_char, c.start_line, c.end_line, s.path AS section_path, c.confidence, c.coverage,
-           c.profile, c.data_checksum
+           c.locator, c.profile, c.data_checksum
     FROM chunks c
     JOIN documents d ON d.id = c.document_id
     JOIN sections s ON s.id = c.section_id
@@ -275,4 +276,5 @@ def _result(
         before=before,
         after=after,
         metadata=json.loads(row["metadata"]),
+        place=place_from_json(row["locator"]),
     )

@@ -17,13 +17,14 @@ from shoal.storage.document_queries import get_document
 from shoal.storage.profiles import Profiles
 from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
 from shoal.storage.reef_names import ReefsById, reefs_by_data
+from shoal.storage.source_files import place_from_json
 
 COUNT_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
 _STORED = """
     SELECT c.id, c.document_id, c.chunk_index, s.section_index, s.path, c.text, c.start_char, c.end_char,
            c.start_line, c.end_line, c.sentence_count, c.confidence, c.coverage, c.matched_words,
            c.arch_score_0, c.arch_score_1, c.arch_score_2, c.arch_score_3, c.profile, c.vocabulary_version,
-           c.data_checksum
+           c.data_checksum, c.locator
     FROM chunks c
     JOIN sections s ON s.id = c.section_id
 """
@@ -234,4 +235,5 @@ def _chunk(
         data_checksum=row["data_checksum"],
         reefs=reefs,
         islands=islands,
+        place=place_from_json(row["locator"]),
     )

@@ -16,6 +16,7 @@ from shoal.storage.database import Transaction, listed
 from shoal.storage.index_tables import note_changes
 from shoal.storage.json_text import compact_json
 from shoal.storage.reef_names import write_reefs
+from shoal.storage.source_files import place_to_json
 from shoal.storage.staleness import store_scored
 
 INSERT_SECTION = """
@@ -34,8 +35,9 @@ INSERT_CHUNK = """
     INSERT INTO chunks (id, document_id, section_id, chunk_index, text_before, text, start_char, end_char,
                         start_line, end_line, sentence_count, confidence, coverage, matched_words,
                         top_reef_id, top_reef_name, top_reef_probability, arch_score_0, arch_score_1,
-                        arch_score_2, arch_score_3, norm, profile, vocabulary_version, data_checksum)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                        arch_score_2, arch_score_3, norm, profile, vocabulary_version, data_checksum,
+                        locator)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Observations of a text count while its document is stored. The last condition matches a partial index.
 COUNT_OBSERVED = """
@@ -124,6 +126,7 @@ def _chunk_rows(
             *score_columns(chunk),
             scored.vocabulary_version,
             scored.data_checksum,
+            place_to_json(chunk.place),
         )
         for end_before, chunk in zip(ends_before, scored.chunks, strict=False)
     ]

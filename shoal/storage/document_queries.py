@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from shoal.errors import NotFoundError
-from shoal.models import DocFormat, DocumentDraft, LeftOut
+from shoal.models import DocFormat, DocumentDraft, LeftOut, Removed
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, listed
 from shoal.storage.records import (
     DocumentDetail,
@@ -140,6 +140,7 @@ def get_report(snapshot: Snapshot, document_id: int) -> DocumentReport:
         left_out=tuple(sorted(spans, key=lambda span: (span.start_char, span.end_char))),
         n_left_out=dict(counts),
         warnings=tuple(report["warnings"]),
+        removed=tuple(Removed(*each) for each in report.get("removed", ())),
     )
 
 

@@ -302,6 +302,7 @@ def _document_row(scored: ScoredDocument, now: str) -> dict[str, Any]:
                 "left_out": [_left_out(span) for span in scored.left_out],
                 "n_left_out": scored.n_left_out,
                 "warnings": scored.warnings,
+                **({"removed": draft.file.removed} if draft.file and draft.file.removed else {}),
             }
         ),
         "metadata": compact_json(draft.metadata),

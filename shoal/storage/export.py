@@ -8,6 +8,7 @@ equal bytes.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Snapshot
 from shoal.storage.document_queries import get_content, get_document, get_report, get_sections
 from shoal.storage.records import StoredChunk
+from shoal.storage.source_files import get_file
 
 FORMAT = 1
 """Version of the export format."""
@@ -94,9 +96,29 @@ def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
         "created_at": document.created_at,
         "updated_at": document.updated_at,
         "content": get_content(snapshot, document_id),
+        **_file(snapshot, document_id),
     }
     for chunk in get_chunks(snapshot, document_id).chunks:
         yield {"type": "chunk", "document": document.content_hash, **_chunk(chunk)}
+
+
+def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
+    """The file that a document was converted from, without its bytes; nothing for a document sent as text."""
+    stored = get_file(snapshot, document_id)
+    if stored is None:
+        return {}
+    file = stored.file
+    return {
+        "file": {
+            "kind": file.kind,
+            "name": file.name,
+            "file_hash": file.file_hash,
+            "n_bytes": file.n_bytes,
+            "converter": file.converter,
+            "locators": file.locators,
+            "removed": get_report(snapshot, document_id).removed,
+        }
+    }
 
 
 def _chunk(chunk: StoredChunk) -> dict[str, Any]:
@@ -118,6 +140,7 @@ def _chunk(chunk: StoredChunk) -> dict[str, Any]:
         "reefs": [_reef(reef) for reef in chunk.reefs],
         "islands": [_island(island) for island in chunk.islands],
         "text": chunk.text,
+        **({} if chunk.place is None else {"place": dataclasses.asdict(chunk.place)}),
     }
 
 

@@ -28,7 +28,7 @@ _OPEN = "(o.state <> 'learned' OR o.stored = 0)"
 _AWAITED = """EXISTS (
     SELECT 1 FROM job_items e JOIN jobs j ON j.id = e.job_id
     WHERE e.content_hash = o.content_hash AND j.status IN ('enqueued', 'processing')
-      AND e.status IN ('enqueued', 'discovering', 'discovered', 'scoring'))"""
+      AND e.status IN ('enqueued', 'converting', 'converted', 'discovering', 'discovered', 'scoring'))"""
 # The same, without the item that the query is made for.
 _AWAITED_BY_OTHERS = _AWAITED.replace("WHERE", "WHERE e.id <> :item_id AND", 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import ContextChunk, DocFormat, IslandScore, Label, LeftOut, ReefScore
+from shoal.models import ContextChunk, DocFormat, FilePlace, IslandScore, Label, LeftOut, ReefScore, Removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class StoredSection:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReport:
-    """The spans that are in no chunk, with reasons, and warnings about the document.
+    """The spans that are in no chunk, with reasons, and warnings about the document. `removed`: text of its
+    file that is not in the content.
 
     `left_out` is in order. It has all headings and the first 1,000 other spans; `n_left_out` counts all spans
     by reason.
@@ -62,6 +63,7 @@ class DocumentReport:
     left_out: tuple[LeftOut, ...]
     n_left_out: Mapping[str, int]
     warnings: tuple[str, ...]
+    removed: tuple[Removed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class StoredChunk:
     data_checksum: str
     reefs: tuple[ReefScore, ...]
     islands: tuple[IslandScore, ...]
+    place: FilePlace | None
 
 
 @dataclass(frozen=True, slots=True)

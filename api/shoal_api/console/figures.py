@@ -182,10 +182,11 @@ blueprint.add_app_template_global(headings_below)
 
 @blueprint.app_template_global()
 def citation(result: SearchResult) -> str:
-    """Return the citation of a result: title, headings, lines and source path."""
+    """Return the citation of a result: title, headings, place in its file or lines, and source path."""
     where = " › ".join((result.document_title, *headings_below(result.document_title, result.section_path)))
     source = f" ({result.source_path})" if result.source_path else ""
-    return f"{where}, {lines(result.start_line, result.end_line)}{source}"
+    place = result.place.label if result.place else lines(result.start_line, result.end_line)
+    return f"{where}, {place}{source}"
 
 
 @blueprint.app_template_global()

@@ -7,9 +7,9 @@ from typing import Any
 import marshmallow as ma
 from marshmallow import fields, validate
 
-from shoal.models import DocFormat
+from shoal.models import DocFormat, LocatorKind
 from shoal.search.request import MAX_CONTEXT
-from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Records, Schema, between
+from shoal_api.schemas.common import BoundedList, Moment, PageSchema, Record, Records, Schema, between
 
 FORMATS = [doc_format.value for doc_format in DocFormat]
 
@@ -198,6 +198,21 @@ class LabelSchema(Schema):
     probability = fields.Float(required=True)
 
 
+class FilePlaceSchema(Schema):
+    """The place of a passage in the file that its document was converted from."""
+
+    kind = fields.String(required=True, metadata={"description": f"one of {', '.join(LocatorKind)}"})
+    name = fields.String(
+        required=True,
+        metadata={"description": "printed page label, sheet, chapter, subject or speaker; may be empty"},
+    )
+    first = fields.Float(
+        required=True, metadata={"description": "number from 1, or seconds if `kind` is `time`"}
+    )
+    last = fields.Float(required=True, metadata={"description": "the same of its end, inclusive"})
+    label = fields.String(required=True, metadata={"description": "in words, such as `page 12`"})
+
+
 class ChunkSummarySchema(Schema):
     id = fields.Integer(required=True, metadata={"description": "id of the chunk"})
     chunk_index = fields.Integer(required=True)
@@ -206,6 +221,7 @@ class ChunkSummarySchema(Schema):
     end_char = fields.Integer(required=True)
     start_line = fields.Integer(required=True)
     end_line = fields.Integer(required=True)
+    place = Record(FilePlaceSchema, required=True, allow_none=True)
     confidence = fields.Float(required=True)
     coverage = fields.Float(required=True)
     top_reef_name = fields.String(required=True, allow_none=True)

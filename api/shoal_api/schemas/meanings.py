@@ -23,6 +23,7 @@ MEANINGS = {
     "end_char": "where it ends in the content, in code points, exclusive",
     "start_line": "its first line in the content, from 1",
     "end_line": "its last line in the content, inclusive",
+    "place": "where it is in the file that its document was converted from; null for a document sent as text",
     "sentence_count": "number of sentences",
     "confidence": "z-score of its strongest reef minus that of the second: how clearly it has one topic",
     "coverage": "share of its words that the topic model knows, 0 to 1",

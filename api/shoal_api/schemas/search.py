@@ -11,7 +11,7 @@ from marshmallow import fields, validate
 from shoal.models import SearchMode
 from shoal.search.request import MAX_WEIGHT, Fusion, Preset
 from shoal_api.schemas.common import Prepared, Record, Records, Schema, StrictBoolean, StrictFloat, between
-from shoal_api.schemas.documents import ContextChunkSchema, LabelSchema
+from shoal_api.schemas.documents import ContextChunkSchema, FilePlaceSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
 
 MODES = [mode.value for mode in SearchMode]
@@ -275,6 +275,7 @@ class ResultSchema(Schema):
     end_char = fields.Integer(required=True)
     start_line = fields.Integer(required=True, metadata={"description": "from 1"})
     end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
+    place = Record(FilePlaceSchema, required=True, allow_none=True)
     section_path = fields.List(fields.String(), required=True)
     confidence = fields.Float(
         required=True, metadata={"description": "z-score of the strongest reef minus that of the second"}

@@ -45,3 +45,4 @@ def _delete_failed_texts(database: Database, job_id: int) -> None:
             if not items:
                 return
             transaction.write_many(statements.DELETE_CONTENT, items)
+            transaction.write_many(statements.DELETE_FILE, items)

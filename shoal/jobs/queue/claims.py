@@ -18,7 +18,6 @@ from typing import Any
 
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.states import (
-    DISCOVER_STAGES,
     RUNNING,
     WHOLE_WAVE_STAGES,
     Stage,
@@ -28,6 +27,7 @@ from shoal.jobs.queue.states import (
 from shoal.models import DocFormat, DocumentDraft
 from shoal.settings import Settings
 from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.storage.source_files import file_from_json
 from shoal.support.clock import timestamp
 
 _READY = {Stage.discover: statements.READY_UNDISCOVERED, Stage.score: statements.READY_ORIGINALS}
@@ -141,8 +141,7 @@ def _claimable_of_job(
     snapshot: Snapshot, waves: Sequence[Row], *, is_local: bool
 ) -> Iterator[WaveRef | WorkItem]:
     plan = plan_from_json(waves[0]["plan"])
-    learns = bool(WHOLE_WAVE_STAGES & set(plan))
-    unlearned = [Stage(row["stage"]) in DISCOVER_STAGES | WHOLE_WAVE_STAGES for row in waves]
+    unlearned = [bool(WHOLE_WAVE_STAGES & set(plan[plan.index(Stage(row["stage"])) :])) for row in waves]
     for i, row in enumerate(waves):
         stage = Stage(row["stage"])
         wave = WaveRef(row["job_id"], row["n"], stage)
@@ -150,7 +149,7 @@ def _claimable_of_job(
             # A wave learns on top of the earlier waves of its job, so these must have learned first.
             if not any(unlearned[:i]) and snapshot.value(statements.LEARNING_NOW) is None:
                 yield wave
-        elif stage in DISCOVER_STAGES or not (learns and any(unlearned)):
+        elif unlearned[i] or not any(unlearned):
             # No wave is scored before all have learned: the words of a later wave would change its scores.
             statement = _READY.get(stage, statements.READY_ITEMS)
             parameters = {"status": ready_status(stage, plan).value, "job_id": wave.job_id, "wave": wave.n}
@@ -232,8 +231,14 @@ def release(database: Database, batch: Batch) -> int:
 
 def draft_of(snapshot: Snapshot, item: WorkItem) -> DocumentDraft | None:
     """Return the document of an item with its text, or None if the item has ended."""
-    content = snapshot.value(statements.ITEM_CONTENT, {"item_id": item.id})
-    return None if content is None else dataclasses.replace(item.head, content=content)
+    row = snapshot.first(statements.ITEM_CONTENT, {"item_id": item.id})
+    if row is None:
+        return None
+    content, source = row
+    if source is None:
+        return dataclasses.replace(item.head, content=content)
+    file, n_bytes = file_from_json(source), len(content.encode())
+    return dataclasses.replace(item.head, content=content, n_bytes=n_bytes, file=file)
 
 
 def _select_work(

@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 from shoal.jobs.queue import statements
-from shoal.models import DocFormat, DocumentDraft, ItemStatus
+from shoal.models import DocFormat, DocumentDraft, FileDraft, ItemStatus, SourceFile
 from shoal.storage.database import Transaction
+from shoal.storage.source_files import file_to_json
 from shoal.support.clock import timestamp
+
+UNNAMED_FILE = "(a file without a name)"
 
 
 class WaveAssigner:
@@ -30,7 +33,11 @@ class WaveAssigner:
 def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, Any]]) -> None:
     """Write items of an upload with their texts. Each item has the keys of `accepted_item` and `seq`."""
     now = timestamp()
-    rows = [{**item, "job_id": job_id, "now": now} for item in items]
+    files = [item for item in items if item.get("file") is not None]
+    rows = [
+        {**{name: value for name, value in item.items() if name != "file"}, "job_id": job_id, "now": now}
+        for item in items
+    ]
     transaction.write_many(statements.INSERT_ITEM, rows)
     with_text = [
         {"job_id": job_id, "seq": item["seq"], "content": item["content"]}
@@ -38,6 +45,17 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
         if item["content"] is not None
     ]
     transaction.write_many(statements.INSERT_CONTENT, with_text)
+    transaction.write_many(statements.INSERT_FILE, [_file_row(job_id, item) for item in files])
+
+
+def _file_row(job_id: int, item: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a file to convert, or of the file that an exported document was converted from."""
+    file: FileDraft | SourceFile = item["file"]
+    row = {"job_id": job_id, "seq": item["seq"], "kind": file.kind, "name": file.name}
+    if isinstance(file, SourceFile):
+        return {**row, "title": None, "warnings": "[]", "source": file_to_json(file), "data": None}
+    warnings = json.dumps(file.warnings, ensure_ascii=False)
+    return {**row, "title": file.title, "warnings": warnings, "source": None, "data": file.data}
 
 
 def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
@@ -52,6 +70,33 @@ def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:
         "n_bytes": draft.n_bytes,
         "content_hash": draft.content_hash,
         "content": draft.content,
+        "file": draft.file,
+        "status": ItemStatus.enqueued.value,
+        "document_id": None,
+        "error": None,
+        "error_code": None,
+        "wave": wave,
+    }
+
+
+def new_item(draft: DocumentDraft | FileDraft, wave: int) -> dict[str, Any]:
+    """Return an item for a new document or a file to convert."""
+    return accepted_file(draft, wave) if isinstance(draft, FileDraft) else accepted_item(draft, wave)
+
+
+def accepted_file(file: FileDraft, wave: int) -> dict[str, Any]:
+    """Return an item for a file to convert. Until then it has the hash of the file."""
+    return {
+        "title": file.title or file.name or UNNAMED_FILE,
+        "source_path": file.source_path,
+        "format": DocFormat.plaintext.value,
+        "tags": json.dumps(list(file.tags), ensure_ascii=False),
+        "metadata": json.dumps(dict(file.metadata), ensure_ascii=False),
+        "warnings": "[]",
+        "n_bytes": file.n_bytes,
+        "content_hash": file.file_hash,
+        "content": None,
+        "file": file,
         "status": ItemStatus.enqueued.value,
         "document_id": None,
         "error": None,

@@ -10,12 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.jobs.queue.queries import Job, WaveProgress
-from shoal.jobs.queue.states import DISCOVER_STAGES
+from shoal.jobs.queue.states import Stage
 from shoal.models import JobStatus
 
-DISCOVER_SHARE = 0.5
-"""Share of the discover stage in the work on a document. Discover and score read a text in the same way and
-take about as long."""
+WORK = {
+    Stage.convert: 2,
+    Stage.discover: 1,
+    Stage.rediscover: 1,
+    Stage.score: 1,
+    Stage.rescore: 1,
+    Stage.delete: 1,
+}
+"""Work of a stage on a document, relative to the others. Discover and score read a text in the same way and
+take about as long; converting a file takes longer than both of them."""
 
 WINDOW_SECONDS = 60.0
 """The speed is that of the last minute, so that a job that waited or was stopped does not seem slow."""
@@ -33,10 +40,10 @@ MAX_JOBS = 256
 class Estimate:
     """Progress and speed of a job.
 
-    `fraction` is the share of the work that is done, 0 to 1. Discovered documents that are not stored yet
-    count half, also in `bytes_per_second`. Both speeds leave out items that the upload refused. A
-    value is None while it cannot be estimated: before the job starts or, for `seconds_left`, while the job
-    makes no progress.
+    `fraction` is the share of the work that is done, 0 to 1. Documents that are not stored yet count for the
+    stages that they have passed, also in `bytes_per_second`. Both speeds leave out items that the upload
+    refused. A value is None while it cannot be estimated: before the job starts or, for `seconds_left`, while
+    the job makes no progress.
     """
 
     fraction: float
@@ -55,10 +62,12 @@ def fraction_done(job: Job, waves: Sequence[WaveProgress]) -> float:
         return progress.done / progress.total if progress.total else 0.0
     # Items that the upload refused are counted as done but are in no wave.
     ended = max(0, progress.bytes_done - (progress.bytes_total - total))
-    if not any(stage in DISCOVER_STAGES for stage in job.plan):
-        return min(1.0, ended / total)
-    discovered = sum(wave.bytes * _discovered_share(wave) for wave in waves)
-    return min(1.0, (DISCOVER_SHARE * max(discovered, ended) + (1 - DISCOVER_SHARE) * ended) / total)
+    *earlier, last = [stage for stage in job.plan if stage in WORK]
+    passed = {
+        stage: sum(wave.bytes * _share_passed(wave, stage, job.plan) for wave in waves) for stage in earlier
+    }
+    done = WORK[last] * ended + sum(WORK[stage] * max(n_bytes, ended) for stage, n_bytes in passed.items())
+    return min(1.0, done / (total * sum(WORK[stage] for stage in (*earlier, last))))
 
 
 def _items_processed(job: Job, waves: Sequence[WaveProgress]) -> int:
@@ -67,10 +76,12 @@ def _items_processed(job: Job, waves: Sequence[WaveProgress]) -> int:
     return max(0, job.progress.done - refused)
 
 
-def _discovered_share(wave: WaveProgress) -> float:
-    """Return the share of a wave's items that have been discovered."""
-    if wave.stage not in DISCOVER_STAGES or not wave.total:
+def _share_passed(wave: WaveProgress, stage: Stage, plan: Sequence[Stage]) -> float:
+    """Return the share of a wave's items that have passed a stage."""
+    if wave.stage is None or plan.index(stage) < plan.index(wave.stage):
         return 1.0
+    if wave.stage != stage or not wave.total:
+        return 0.0
     return min(1.0, max(0.0, 1 - wave.pending / wave.total))
 
 

@@ -6,14 +6,26 @@ caller checks the row count.
 
 from __future__ import annotations
 
-from shoal.jobs.queue.states import DROPPED, FINAL, RECEIVING, RUNNING, WAVE_DONE, WHOLE_WAVE_STAGES, sql_list
+from shoal.jobs.queue.states import (
+    DROPPED,
+    FINAL,
+    RECEIVING,
+    RUNNING,
+    STATUS_AFTER,
+    WAVE_DONE,
+    WHOLE_WAVE_STAGES,
+    sql_list,
+)
 from shoal.models import ItemStatus, JobKind, JobStatus
 
 OPEN_ITEM = sql_list(status for status in ItemStatus if status not in FINAL)
 """Statuses of open items. The text is that of the partial indexes, which SQLite uses for no other text."""
 OPEN_JOB = sql_list([JobStatus.enqueued, JobStatus.processing])
 _RUNNING_ITEM = sql_list(dict.fromkeys(RUNNING.values()))
-_UNDISCOVERED_ITEM = sql_list([ItemStatus.enqueued, ItemStatus.discovering])
+_UNDISCOVERED_ITEM = sql_list(
+    [ItemStatus.enqueued, ItemStatus.converting, ItemStatus.converted, ItemStatus.discovering]
+)
+_PASSED_ITEM = sql_list(dict.fromkeys(STATUS_AFTER.values()))
 _REFUSED_ITEM = sql_list([ItemStatus.failed, ItemStatus.duplicate])
 """Statuses of items that end with the upload."""
 _RETRIABLE_JOB = sql_list([JobStatus.enqueued, JobStatus.processing, JobStatus.partial, JobStatus.failed])
@@ -44,6 +56,18 @@ INSERT_CONTENT = """
     INSERT INTO job_item_contents (item_id, content)
     SELECT id, :content FROM job_items WHERE job_id = :job_id AND seq = :seq
 """
+
+INSERT_FILE = """
+    INSERT INTO job_item_files (item_id, kind, name, title, warnings, source, data)
+    SELECT id, :kind, :name, :title, :warnings, :source, :data FROM job_items
+    WHERE job_id = :job_id AND seq = :seq
+"""
+# Whether a job has files to convert.
+HAS_FILES = """
+    SELECT 1 FROM job_items i JOIN job_item_files f ON f.item_id = i.id
+    WHERE i.job_id = :job_id AND f.source IS NULL LIMIT 1
+"""
+SET_PLAN = "UPDATE jobs SET plan = :plan WHERE id = :job_id"
 
 # Waves of a complete upload, without its refused and duplicate items.
 CREATE_WAVES = f"""
@@ -203,7 +227,16 @@ START_JOB = f"""
     WHERE id = :job_id AND status IN {OPEN_JOB}
 """
 
-ITEM_CONTENT = "SELECT content FROM job_item_contents WHERE item_id = :item_id"
+# The text of an item, and the file that it was converted from.
+ITEM_CONTENT = """
+    SELECT c.content, f.source
+    FROM job_item_contents c LEFT JOIN job_item_files f ON f.item_id = c.item_id
+    WHERE c.item_id = :item_id
+"""
+ITEM_FILE = """
+    SELECT kind, name, title, warnings, data FROM job_item_files
+    WHERE item_id = :item_id AND data IS NOT NULL
+"""
 
 # --- Holding a claim ----------------------------------------------------------------------------------------
 
@@ -229,15 +262,28 @@ WAVE_ATTEMPTS = "SELECT attempts FROM waves WHERE job_id = :job_id AND n = :wave
 
 # --- Results ------------------------------------------------------------------------------------------------
 
-# Requires the lease, so it works only once. An item that ran alone in discover may share its next batch.
+# Requires the lease, so it works only once. An item that ran alone may share its batch in the next stage.
 END_ITEM = f"""
     UPDATE job_items SET status = :status, document_id = COALESCE(:document_id, document_id), error = :error,
         error_code = :error_code, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now,
-        alone = CASE WHEN :status = '{ItemStatus.discovered}' THEN 0 ELSE alone END
+        alone = CASE WHEN :status IN {_PASSED_ITEM} THEN 0 ELSE alone END
     WHERE id = :item_id AND lease_owner = :owner AND status = :running
 """
 DELETE_CONTENT = "DELETE FROM job_item_contents WHERE item_id = :item_id"
+DELETE_FILE = "DELETE FROM job_item_files WHERE item_id = :item_id"
 DELETE_CUTS = "DELETE FROM job_item_cuts WHERE item_id = :item_id"
+
+# The text of a converted file. An item that failed in a later stage and is tried again has one already.
+CONVERT_ITEM = """
+    UPDATE job_items SET title = :title, format = :format, content_hash = :content_hash, tags = :tags,
+        warnings = :warnings
+    WHERE id = :item_id
+"""
+SET_SOURCE = "UPDATE job_item_files SET source = :source WHERE item_id = :item_id"
+SET_CONTENT = """
+    INSERT INTO job_item_contents (item_id, content) VALUES (:item_id, :content)
+    ON CONFLICT (item_id) DO UPDATE SET content = excluded.content
+"""
 
 # Chunk boundaries of an item from the discover stage, and its packed document.
 INSERT_CUTS = "INSERT INTO job_item_cuts (item_id, cuts, document) VALUES (?, ?, ?)"
@@ -269,8 +315,8 @@ END_OPEN_ITEM = f"""
     WHERE id = :item_id AND status IN {OPEN_ITEM}
 """
 
-# Open items of a job, to end them all. A wave in a discover stage has already subtracted its `discovered`
-# items from `pending`.
+# Open items of a job, to end them all. A wave has already subtracted the items that have passed its stage
+# from `pending`.
 OPEN_ITEMS_OF_JOB = f"""
     SELECT i.id, i.wave, i.status, i.n_bytes, w.stage
     FROM job_items i JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
@@ -308,7 +354,8 @@ RETRIABLE_ITEMS = f"""
     SELECT i.id, i.wave, i.n_bytes FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}' AND j.local_owner IS NULL
       AND (j.kind IN {_WITHOUT_TEXT}
-           OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id))
+           OR EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
+           OR EXISTS (SELECT 1 FROM job_item_files f WHERE f.item_id = i.id))
       AND NOT (j.kind = '{JobKind.replacing}' AND EXISTS (
         SELECT 1 FROM job_items r
         WHERE r.document_id = i.document_id AND (r.job_id, r.seq) > (i.job_id, i.seq)
@@ -337,10 +384,13 @@ REOPEN_JOB = f"""
         updated_at = :now, revision = revision + 1
     WHERE id = :job_id AND status IN {_RETRIABLE_JOB}
 """
-# Failed items whose text was kept for a retry; a canceled job cannot be retried.
+# Failed items whose text or file was kept for a retry; a canceled job cannot be retried.
 FAILED_ITEMS_WITH_TEXT = f"""
-    SELECT i.id, i.n_bytes FROM job_items i JOIN job_item_contents c ON c.item_id = i.id
-    WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}' LIMIT :limit
+    SELECT i.id, i.n_bytes FROM job_items i
+    WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}'
+      AND (EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
+           OR EXISTS (SELECT 1 FROM job_item_files f WHERE f.item_id = i.id))
+    LIMIT :limit
 """
 
 # --- Reconciling --------------------------------------------------------------------------------------------

@@ -19,8 +19,10 @@ FINAL = frozenset({ItemStatus.succeeded, ItemStatus.duplicate, ItemStatus.failed
 
 
 class Stage(enum.StrEnum):
-    """A step of a wave. Ingest jobs discover, learn, score; rescore jobs rediscover, relearn, rescore."""
+    """A step of a wave. Ingest jobs discover, learn, score, after a convert if they have files to convert;
+    rescore jobs rediscover, relearn, rescore."""
 
+    convert = "convert"
     discover = "discover"
     learn = "learn"
     score = "score"
@@ -34,12 +36,21 @@ WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})
 """Stages that process a whole wave, one wave of the database at a time. Others process single items."""
 
 DISCOVER_STAGES = frozenset({Stage.discover, Stage.rediscover})
-"""Stages that leave an item `discovered` when another stage follows."""
+"""Stages that observe the words of a text."""
+
+STATUS_AFTER = {
+    Stage.convert: ItemStatus.converted,
+    Stage.discover: ItemStatus.discovered,
+    Stage.rediscover: ItemStatus.discovered,
+}
+"""Status of an item that has passed a stage and waits for the next; after other stages it has ended, or the
+stage is one of a whole wave."""
 
 WAVE_DONE = "done"
 """Stage of a wave that has completed its plan."""
 
 RUNNING = {
+    Stage.convert: ItemStatus.converting,
     Stage.discover: ItemStatus.discovering,
     Stage.rediscover: ItemStatus.discovering,
     Stage.score: ItemStatus.scoring,
@@ -59,6 +70,11 @@ def plan_for(kind: JobKind, settings: Settings) -> tuple[Stage, ...]:
     return (Stage.discover, Stage.learn, Stage.score) if settings.learning else (Stage.score,)
 
 
+def with_conversion(plan: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return the plan of a job that has files to convert."""
+    return (Stage.convert, *plan)
+
+
 def plan_to_json(plan: tuple[Stage, ...]) -> str:
     return json.dumps([stage.value for stage in plan])
 
@@ -69,7 +85,8 @@ def plan_from_json(text: str) -> tuple[Stage, ...]:
 
 def ready_status(stage: Stage, plan: tuple[Stage, ...]) -> ItemStatus:
     """Return the status of an item that waits for `stage`."""
-    return ItemStatus.discovered if DISCOVER_STAGES & set(plan[: plan.index(stage)]) else ItemStatus.enqueued
+    passed = [STATUS_AFTER[earlier] for earlier in plan[: plan.index(stage)] if earlier in STATUS_AFTER]
+    return passed[-1] if passed else ItemStatus.enqueued
 
 
 def stage_after(stage: Stage, plan: tuple[Stage, ...]) -> Stage | None:

@@ -20,12 +20,13 @@ from shoal.jobs.queue.job_items import (
     accepted_item,
     insert_items,
     item_of_document,
+    new_item,
     refused_item,
 )
 from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
-from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json
+from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.models import DocumentDraft, ItemStatus, JobKind
+from shoal.models import DocumentDraft, FileDraft, ItemStatus, JobKind
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
@@ -98,16 +99,16 @@ class Upload:
         """Items so far, including refused ones."""
         return self._seq
 
-    def add(self, draft: DocumentDraft) -> None:
-        """Add a document.
+    def add(self, draft: DocumentDraft | FileDraft) -> None:
+        """Add a document, or a file to convert.
 
         Raises InvalidFieldError beyond `max_upload_items`, UploadDroppedError, StorageError.
         """
-        self._put(accepted_item(draft, self._waves.place(draft.n_bytes)))
+        self._put(new_item(draft, self._waves.place(draft.n_bytes)))
 
-    def replace(self, document_id: int, draft: DocumentDraft) -> None:
+    def replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> None:
         """Add the new content of a stored document. Raises the errors of `add`."""
-        item = accepted_item(draft, self._waves.place(draft.n_bytes))
+        item = new_item(draft, self._waves.place(draft.n_bytes))
         self._put({**item, "document_id": document_id})
 
     def add_stored(self, document_id: int, title: str, source_path: str | None, n_bytes: int) -> None:
@@ -198,7 +199,8 @@ class Upload:
             )
         self._items.append({**item, "seq": self._seq})
         self._seq += 1
-        self._buffered_bytes += item["n_bytes"] if item["content"] is not None else 0
+        has_data = item["content"] is not None or item.get("file") is not None
+        self._buffered_bytes += item["n_bytes"] if has_data else 0
         overdue = time.time() - self._flushed_at > self._settings.upload_timeout / FLUSHES_PER_TIMEOUT
         if self._buffered_bytes >= FLUSH_BYTES or len(self._items) >= FLUSH_ITEMS or overdue:
             self._flush()
@@ -216,16 +218,16 @@ class Upload:
 def submit_document(
     database: Database,
     settings: Settings,
-    draft: DocumentDraft,
+    draft: DocumentDraft | FileDraft,
     *,
     idempotency_key: str | None = None,
     request_hash: str | None = None,
 ) -> int:
-    """Accept one document as a job in one durable transaction and return the job's id.
+    """Accept one document, or a file to convert, as a job in one durable transaction and return the job's id.
 
     Raises IdempotencyError, StorageError.
     """
-    items = [{**accepted_item(draft, wave=0), "seq": 0}]
+    items = [{**new_item(draft, wave=0), "seq": 0}]
     return _submit(database, settings, JobKind.ingest, items, idempotency_key, request_hash)
 
 
@@ -251,7 +253,7 @@ def submit_replacement(
     database: Database,
     settings: Settings,
     document_id: int,
-    draft: DocumentDraft,
+    draft: DocumentDraft | FileDraft,
     *,
     idempotency_key: str | None = None,
     request_hash: str | None = None,
@@ -260,7 +262,7 @@ def submit_replacement(
 
     Raises the errors of `submit_document`.
     """
-    items = [{**accepted_item(draft, wave=0), "seq": 0, "document_id": document_id}]
+    items = [{**new_item(draft, wave=0), "seq": 0, "document_id": document_id}]
     return _submit(database, settings, JobKind.replacing, items, idempotency_key, request_hash)
 
 
@@ -421,6 +423,9 @@ def _accept(
     now = timestamp()
     job = {"job_id": job_id, "now": now}
     plan = plan_from_json(transaction.value(statements.PLAN, job))
+    if transaction.value(statements.HAS_FILES, job):
+        plan = with_conversion(plan)
+        transaction.execute(statements.SET_PLAN, {"job_id": job_id, "plan": plan_to_json(plan)})
     n_waves = transaction.execute(statements.CREATE_WAVES, {**job, "stage": plan[0].value})
     if not n_waves and Stage.relearn in plan:
         transaction.execute(statements.CREATE_EMPTY_WAVE, {**job, "stage": Stage.relearn.value})

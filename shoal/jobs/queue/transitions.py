@@ -14,9 +14,9 @@ from shoal.errors import CANCELED, LeaseLostError
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import ItemRef, WaveRef
 from shoal.jobs.queue.states import (
-    DISCOVER_STAGES,
     FINAL,
     RUNNING,
+    STATUS_AFTER,
     WAVE_DONE,
     Stage,
     plan_from_json,
@@ -31,7 +31,7 @@ CANCELED_REASON = "the job was canceled"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of an item in a stage: one of the final states, or `discovered`.
+    """Result of an item in a stage: one of the final states, or `converted` or `discovered`.
 
     `document_id` is the document that the item became or duplicates; `error` is shown to the client, and
     `error_code` is the stable code of it.
@@ -132,8 +132,8 @@ def cancel_items(transaction: Transaction, job_id: int, limit: int) -> int:
         }
         transaction.execute(statements.END_OPEN_ITEM, ended)
         stage = Stage(row["stage"])
-        # A discovered item of a wave in its discover stage has already been subtracted from `pending`.
-        is_counted = stage not in DISCOVER_STAGES or row["status"] != ItemStatus.discovered
+        # An item that has passed the stage of its wave has already been subtracted from `pending`.
+        is_counted = row["status"] != STATUS_AFTER.get(stage)
         by_wave[WaveRef(job_id, row["wave"], stage)] += is_counted
     if rows:
         _delete_texts(transaction, [(row["id"], ItemStatus.canceled) for row in rows])
@@ -191,6 +191,7 @@ def _delete_texts(transaction: Transaction, ended: Sequence[tuple[int, ItemStatu
     transaction.write_many(statements.DELETE_CUTS, [{"item_id": item_id} for item_id, _ in ended])
     unneeded = [{"item_id": item_id} for item_id, status in ended if status is not ItemStatus.failed]
     transaction.write_many(statements.DELETE_CONTENT, unneeded)
+    transaction.write_many(statements.DELETE_FILE, unneeded)
 
 
 def _decrement_pending(transaction: Transaction, wave: WaveRef, ended: int, now: str) -> Advance:

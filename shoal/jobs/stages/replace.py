@@ -23,7 +23,7 @@ from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.score import Scored, Scoring
 from shoal.models import DocumentDraft, DocumentFields, ItemStatus
 from shoal.settings import Settings
-from shoal.storage import document_queries, document_writer
+from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.records import StoredDocument
 from shoal.storage.vocabulary_records import EvidenceRow
@@ -152,6 +152,9 @@ class Replacing(ItemHandler):
         document_writer.replace_document(
             transaction, document_id, prepared.scored.document, prepared.kept, now=now
         )
+        draft = prepared.scored.document.draft
+        source_files.delete_file(transaction, document_id)
+        self._scoring.write_file(transaction, item, document_id, draft)
         self._scoring.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
 

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Handlers:
     """The handlers of all stages, for a scorer without learned words."""
     # Imported here: a process that only accepts jobs does not need the parsers.
+    from shoal.jobs.stages.convert import Converting
     from shoal.jobs.stages.discover import AnalysisCache, Discovering, Discovery, Rediscovering
     from shoal.jobs.stages.learn import Learning
     from shoal.jobs.stages.replace import Replacing
@@ -53,9 +54,11 @@ def handlers_for(database: Database, scorer: Scorer, settings: Settings) -> Hand
 
     discovery, kept = Discovery(scorer, settings), AnalysisCache()
     vocabularies = Vocabularies(database, scorer)
-    scoring = Scoring(database, VersionedScores(vocabularies, settings, kept, discovery.basis), discovery)
+    scores = VersionedScores(vocabularies, settings, kept, discovery.basis)
+    scoring = Scoring(database, scores, settings, discovery)
     prune = settings.observations == "prune"
     return {
+        Stage.convert: Converting(database, settings),
         Stage.discover: Discovering(database, discovery, kept),
         Stage.learn: Learning(database, discovery, prune=prune),
         Stage.score: Replacing(database, scoring),

@@ -38,7 +38,7 @@ from shoal.learning.vocabulary import may_contain_learned_words
 from shoal.models import DocumentDraft, ItemStatus, ScoredDocument
 from shoal.scorer import LearningScorer
 from shoal.settings import Settings
-from shoal.storage import document_writer, observations
+from shoal.storage import document_writer, observations, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
 from shoal.storage.vocabulary_records import EvidenceRow
 from shoal.support.clock import timestamp
@@ -163,9 +163,16 @@ class Scored:
 class Scoring(ItemHandler):
     """The score stage: score and store a document, or detect a duplicate."""
 
-    def __init__(self, database: Database, scorer: ItemScorer, discovery: Discovery | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        scorer: ItemScorer,
+        settings: Settings,
+        discovery: Discovery | None = None,
+    ) -> None:
         """With a `discovery`, a stored document always has its observations in the database."""
         self.discovery = discovery
+        self._settings = settings
         self._database = database
         self._scorer = scorer
         self._discovery = discovery if discovery is not None and discovery.is_possible else None
@@ -213,6 +220,7 @@ class Scoring(ItemHandler):
             raise NotPreparedError
         self.observe(transaction, item, prepared.discovered)
         document_id = document_writer.insert_document(transaction, prepared.document, now=now)
+        self.write_file(transaction, item, document_id, prepared.document.draft)
         self.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
 
@@ -229,7 +237,8 @@ class Scoring(ItemHandler):
             self.observe(transaction, item, prepared.discovered)
             new.append(prepared.document)
         ids = document_writer.insert_documents(transaction, new, now=timestamp())
-        for item, _ in group:
+        for (item, _), document, document_id in zip(group, new, ids, strict=True):
+            self.write_file(transaction, item, document_id, document.draft)
             self.prune(transaction, item)
         return [Outcome(ItemStatus.succeeded, document_id) for document_id in ids]
 
@@ -242,6 +251,14 @@ class Scoring(ItemHandler):
             observations.add(
                 transaction, item.head.content_hash, discovered.source, discovered.rows, wave=wave
             )
+
+    def write_file(
+        self, transaction: Transaction, item: WorkItem, document_id: int, draft: DocumentDraft
+    ) -> None:
+        """Store the file that the document was converted from, with its bytes if the settings say so."""
+        if draft.file is not None:
+            data_of_item = item.id if self._settings.keep_originals else None
+            source_files.write_file(transaction, document_id, draft.file, data_of_item=data_of_item)
 
     def prune(self, transaction: Transaction, item: WorkItem) -> None:
         """Delete observations that are in the sums, if the settings say not to keep them."""

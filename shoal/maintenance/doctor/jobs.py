@@ -12,14 +12,15 @@ from shoal.jobs import embedded
 from shoal.jobs.queue import lease, statements
 from shoal.jobs.queue.recovery import reclaim_expired_leases
 from shoal.jobs.queue.states import (
-    DISCOVER_STAGES,
     RUNNING,
+    STATUS_AFTER,
     WAVE_DONE,
     Stage,
     plan_for,
     plan_from_json,
     plan_to_json,
     ready_status,
+    sql_list,
     stage_after,
 )
 from shoal.jobs.queue.submission import remove_dropped
@@ -30,8 +31,8 @@ from shoal.settings import Settings
 from shoal.storage.database import Row, Transaction
 from shoal.support.clock import timestamp
 
-_OPEN = "('enqueued', 'discovering', 'discovered', 'scoring')"
-_RUNNING = "('discovering', 'scoring')"
+_OPEN = statements.OPEN_ITEM
+_RUNNING = sql_list(dict.fromkeys(RUNNING.values()))
 _SHOWN = "j.status NOT IN ('receiving', 'dropped')"
 
 NO_TEXT = "its text was lost in the database; send the document again"
@@ -49,6 +50,7 @@ WITHOUT_TEXT = f"""
     SELECT i.id, i.job_id, i.wave FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE i.status IN {_OPEN} AND j.kind = 'ingest' AND {_SHOWN}
       AND NOT EXISTS (SELECT 1 FROM job_item_contents c WHERE c.item_id = i.id)
+      AND NOT EXISTS (SELECT 1 FROM job_item_files f WHERE f.item_id = i.id)
 """
 # Texts of items that have ended and cannot be retried.
 OBSOLETE_TEXTS = """
@@ -62,12 +64,14 @@ INCONSISTENT_CLAIMS = f"""
     FROM job_items i JOIN jobs j ON j.id = i.job_id LEFT JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
     WHERE (i.lease_owner IS NOT NULL) <> (i.status IN {_RUNNING})
 """
-# Items that wait for the discover stage, although their wave has left it.
+# Items that wait for a stage that their wave has left.
 BEHIND_WAVE = """
     SELECT i.id, i.job_id, i.wave, i.status, w.stage, j.plan
     FROM job_items i JOIN jobs j ON j.id = i.job_id JOIN waves w ON w.job_id = i.job_id AND w.n = i.wave
-    WHERE i.status IN ('enqueued', 'discovering') AND w.stage IN ('learn', 'relearn', 'score', 'rescore')
-      AND (j.plan LIKE '%discover%' OR j.plan LIKE '%rediscover%')
+    WHERE (i.status IN ('enqueued', 'converting', 'converted', 'discovering')
+           AND w.stage IN ('learn', 'relearn', 'score', 'rescore') AND j.plan LIKE '%discover%')
+       OR (i.status IN ('enqueued', 'converting') AND w.stage NOT IN ('convert', 'done')
+           AND j.plan LIKE '%convert%')
 """
 RELEASE = """
     UPDATE job_items SET status = :status, lease_owner = NULL, lease_expires_at = NULL, updated_at = :now
@@ -79,6 +83,7 @@ PENDING = f"""
     FROM waves w JOIN jobs j ON j.id = w.job_id
     LEFT JOIN job_items i ON i.job_id = w.job_id AND i.wave = w.n AND i.status IN {_OPEN}
         AND (w.stage NOT IN ('discover', 'rediscover') OR i.status <> 'discovered')
+        AND (w.stage <> 'convert' OR i.status <> 'converted')
     WHERE {_SHOWN}
     GROUP BY w.job_id, w.n
     HAVING w.pending <> COUNT(i.id) OR (w.pending = 0 AND w.stage NOT IN ('done', 'learn', 'relearn'))
@@ -328,8 +333,8 @@ def _update_wave(transaction: Transaction, job_id: int, wave: int) -> None:
         _restart_wave(transaction, job_id, wave)
         return
     stage = Stage(row["stage"])
-    if stage in DISCOVER_STAGES:
-        pending = sum(state != ItemStatus.discovered for state in states)
+    if stage in STATUS_AFTER:
+        pending = sum(state != STATUS_AFTER[stage] for state in states)
         next_stage = stage_after(stage, plan)
         if not pending and next_stage is not None:
             stage, pending = next_stage, len(states)

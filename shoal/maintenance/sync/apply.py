@@ -25,14 +25,15 @@ from shoal.maintenance.sync.folder import (
     Folder,
     TextFile,
     folder_above,
+    hash_of,
     is_refusal,
     read,
     read_folder,
 )
-from shoal.maintenance.sync.ownership import documents_of
+from shoal.maintenance.sync.ownership import HASH_OF_FILE, documents_of
 from shoal.maintenance.sync.plan import Pair, Plan, Stored, make_plan
-from shoal.models import DocumentDraft
-from shoal.storage import document_queries, document_writer
+from shoal.models import DocumentDraft, FileDraft
+from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.file_lock import alone
 from shoal.support.clock import timestamp
 
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
     from shoal.jobs.embedded import Watcher
     from shoal.jobs.ingestion import IngestSession
 
-IS_AS_PLANNED = """
-    SELECT 1 FROM documents WHERE id = :id AND source_path = :source_path AND content_hash = :content_hash
+IS_AS_PLANNED = f"""
+    SELECT 1 FROM documents
+    WHERE id = :id AND source_path = :source_path AND {HASH_OF_FILE} = :content_hash
 """
 
 
@@ -225,9 +227,11 @@ def _rename(library: Library, pair: Pair, failed: list[Failed]) -> bool:
     document, file = pair
     try:
         replacement = _replacement(library, document.id, file, ())
-        if replacement.content_hash != document.content_hash:
+        if hash_of(replacement) != document.content_hash:
             failed.append(Failed(file.name, "the file changed during the sync; run it again"))
             return False
+        if isinstance(replacement, FileDraft):
+            return _rename_converted(library, document.id, replacement)
         Documents(library).replace(
             document.id,
             content=replacement.content,
@@ -239,6 +243,15 @@ def _rename(library: Library, pair: Pair, failed: list[Failed]) -> bool:
     except (DocumentError, NotFoundError) as error:
         failed.append(Failed(file.name, f"{error}; run it again"))
         return False
+    return True
+
+
+def _rename_converted(library: Library, document_id: int, file: FileDraft) -> bool:
+    """Give a converted document the new name of its file, without converting it again."""
+    with library.database.write() as transaction:
+        stored = document_queries.get_draft(transaction, document_id)
+        draft = dataclasses.replace(stored, source_path=file.source_path, tags=file.tags)
+        document_writer.update_head(transaction, document_id, draft, now=timestamp())
     return True
 
 
@@ -305,12 +318,14 @@ def _add(
         ingest_session.replace(document.id, _replacement(library, document.id, file, tags))
 
 
-def _replacement(library: Library, document_id: int, file: TextFile, tags: tuple[str, ...]) -> DocumentDraft:
+def _replacement(
+    library: Library, document_id: int, file: TextFile, tags: tuple[str, ...]
+) -> DocumentDraft | FileDraft:
     """The draft that replaces a document. A title derived from the old text is derived again. A given title
     stays, and so does a format that differs from that of the old name.
 
     Tags change as those in the front matter do, except that `tags` stay. So a tag that a person removed stays
-    away while the front matter still names it.
+    away while the front matter still names it. A file to convert keeps title, tags and metadata.
     """
     with library.database.snapshot() as snapshot:
         stored = document_queries.get_document(snapshot, document_id)
@@ -320,9 +335,13 @@ def _replacement(library: Library, document_id: int, file: TextFile, tags: tuple
             format=stored.format,
             source_path=stored.source_path,
         )
-        has_format_of_name = stored.format is format_of(stored.source_path)
+        is_converted = source_files.get_file(snapshot, document_id) is not None
+        has_format_of_name = is_converted or stored.format is format_of(stored.source_path)
         format_of_file = None if has_format_of_name else stored.format
         draft = read(file.path, file.folder, library.settings, format=format_of_file)
+        if isinstance(draft, FileDraft):
+            kept_tags = tuple(dict.fromkeys((*stored.tags, *tags)))
+            return dataclasses.replace(draft, title=stored.title, tags=kept_tags, metadata=stored.metadata)
         kept = [tag for tag in stored.tags if tag in draft.tags or tag in tags or tag not in old.tags]
         added = [tag for tag in draft.tags if tag not in old.tags]
         replacement = new_content(

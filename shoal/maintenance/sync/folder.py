@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shoal.conversion.drafts import draft_of_file
+from shoal.conversion.folder_listing import list_folder
 from shoal.errors import DocumentError, NotFoundError, UnreadableFileError
 from shoal.formats.decoding import clean
-from shoal.formats.drafts import draft_from_file
-from shoal.formats.folder_listing import list_folder
-from shoal.models import DocFormat, DocumentDraft
+from shoal.models import DocFormat, DocumentDraft, FileDraft
 from shoal.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file and the SHA-256 (hex) of its text. `name`: its absolute path in the form of a source path.
+    """A file and its hash, as `hash_of` defines it. `name`: its absolute path in the form of a source path.
     `folder`: the folder that was listed."""
 
     path: Path
@@ -106,7 +106,7 @@ def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] =
             failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
             continue
         watch(draft.n_bytes)
-        files[name] = TextFile(path, name, draft.content_hash, draft.n_bytes, absolute)
+        files[name] = TextFile(path, name, hash_of(draft), draft.n_bytes, absolute)
     return Folder(
         root=root,
         files=tuple(sorted(files.values(), key=lambda file: file.name)),
@@ -115,6 +115,11 @@ def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] =
         empty=tuple(clean(str(path)) for path in listing.empty),
         skipped_files=listing.skipped_files,
     )
+
+
+def hash_of(draft: DocumentDraft | FileDraft) -> str:
+    """Return the SHA-256 (hex) that shows a change of a file: of its text, or of a file to convert."""
+    return draft.file_hash if isinstance(draft, FileDraft) else draft.content_hash
 
 
 def is_refusal(error: Exception) -> bool:
@@ -128,8 +133,8 @@ def read(
     settings: Settings,
     tags: tuple[str, ...] = (),
     format: DocFormat | None = None,  # noqa: A002 - the name in drafts
-) -> DocumentDraft:
+) -> DocumentDraft | FileDraft:
     """Read a file of a folder; its source path is absolute. Raises DocumentError, NotFoundError."""
-    return draft_from_file(
+    return draft_of_file(
         path, folder=folder, settings=settings, tags=tags, format=format, source_path=str(path)
     )

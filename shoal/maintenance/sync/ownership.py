@@ -9,16 +9,26 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from shoal.formats.folder_listing import is_listable
+from shoal.conversion.folder_listing import is_listable
 from shoal.maintenance.sync.folder import Folder
 from shoal.maintenance.sync.plan import Stored
 from shoal.storage.database import Snapshot
 
+HASH_OF_FILE = """
+    COALESCE((SELECT file_hash FROM document_files WHERE document_id = documents.id), content_hash)
+"""
+"""The hash that tells whether the file of a document has changed (`folder.hash_of`)."""
+
 # The bounds are the folder followed by `/`, and by the character after `/`.
-BELOW = (
-    "SELECT id, source_path, content_hash FROM documents WHERE source_path >= :first AND source_path < :end"
-)
-WITH_TEXT = "SELECT id, source_path FROM documents WHERE content_hash = :content_hash"
+BELOW = f"""
+    SELECT id, source_path, {HASH_OF_FILE} FROM documents WHERE source_path >= :first AND source_path < :end
+"""
+WITH_TEXT = """
+    SELECT id, source_path FROM documents
+    WHERE content_hash = :content_hash
+       OR id IN (SELECT document_id FROM document_files WHERE file_hash = :content_hash)
+    ORDER BY id
+"""
 
 
 def documents_of(snapshot: Snapshot, folder: Folder) -> tuple[list[Stored], dict[str, int]]:

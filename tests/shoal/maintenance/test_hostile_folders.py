@@ -16,8 +16,8 @@ from unprivileged import run_shoal
 from shoal.cli.app import run
 from shoal.cli.session import Session
 from shoal.cli.upload_files import select_files
+from shoal.conversion.folder_listing import LINK, is_listable, list_folder
 from shoal.engine import Engine
-from shoal.formats.folder_listing import LINK, is_listable, list_folder
 
 RAIN, SECRET = "Rain over the sea.\n", "The secret of the volcano.\n"
 

@@ -12,8 +12,8 @@ from fake_scorer import FakeScorer
 from libraries import follow, make
 
 from shoal.cli.app import run
+from shoal.conversion.folder_listing import LINK
 from shoal.engine import Engine
-from shoal.formats.folder_listing import LINK
 from shoal.maintenance.sync import apply
 from shoal.maintenance.sync.apply import MOUNT_POINT_DOCUMENTS, EmptyFolderError
 from shoal.maintenance.sync.plan import make_plan

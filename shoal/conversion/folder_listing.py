@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.formats.file_types import FORMAT_OF_SUFFIX
+from shoal.conversion.file_kinds import KIND_OF_SUFFIX
 
-SUFFIXES = tuple(FORMAT_OF_SUFFIX)
+SUFFIXES = tuple(suffix for suffix, kind in KIND_OF_SUFFIX.items() if not kind.refusal)
 """Extensions of the files that are ingested from a folder."""
+_SUFFIXES = frozenset(SUFFIXES)
 
 WITHOUT_SUFFIX = "without extension"
 LINK = "symbolic link"
@@ -94,7 +95,7 @@ def list_folder(folder: Path, *, recursive: bool = True) -> Listing:
 
 def is_text_name(name: str) -> bool:
     """Whether a file of this name is ingested from a folder."""
-    return not name.startswith(".") and Path(name).suffix.lower() in FORMAT_OF_SUFFIX
+    return not name.startswith(".") and Path(name).suffix.lower() in _SUFFIXES
 
 
 def is_listable(path: str, folder: str) -> bool:

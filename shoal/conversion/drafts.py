@@ -1,0 +1,49 @@
+"""Drafts of files of any kind: texts are read at once, other kinds wait for their conversion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Unpack
+
+from shoal.conversion.recognition import recognise
+from shoal.errors import FileConversionError
+from shoal.formats.drafts import draft_from_bytes, make_file_draft, read_regular_file
+from shoal.models import DocumentDraft, DocumentFields, FileDraft
+from shoal.settings import Settings
+
+
+def draft_of_data(
+    data: bytes, *, settings: Settings, **fields: Unpack[DocumentFields]
+) -> DocumentDraft | FileDraft:
+    """Return the draft of a file whose kind follows from its content, and from the suffix of `source_path`.
+
+    With a `format`, the file is a text. Raises DocumentError, which names what to do about a kind that has
+    no text.
+    """
+    if fields.get("format") is not None:
+        return draft_from_bytes(data, settings=settings, **fields)
+    kind = recognise(data, fields.get("source_path") or "")
+    if kind.refusal:
+        raise FileConversionError(kind.refusal_code, kind.refusal)
+    if kind.converter is None:
+        return draft_from_bytes(data, settings=settings, **fields)
+    return make_file_draft(data, kind.id, settings=settings, **fields)
+
+
+def draft_of_file(
+    path: str | Path, *, settings: Settings, folder: Path | None = None, **fields: Unpack[DocumentFields]
+) -> DocumentDraft | FileDraft:
+    """Like `draft_of_data`, from a regular file; `folder`: an ancestor, below which no symbolic link is
+    followed.
+
+    Raises also NotFoundError if the file does not exist, and UndecodableDocumentError if it cannot be read.
+    """
+    data = read_regular_file(path, largest_file(settings), folder)
+    if fields.get("source_path") is None:
+        fields["source_path"] = str(path)
+    return draft_of_data(data, settings=settings, **fields)
+
+
+def largest_file(settings: Settings) -> int:
+    """Return the size in bytes of the largest file of any kind."""
+    return max(settings.max_file_bytes, settings.max_document_bytes)

@@ -1,0 +1,129 @@
+"""The convert stage: files become texts. It comes first in jobs that have files; their texts pass through."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+
+from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
+from shoal.conversion.file_kinds import FILE_KINDS
+from shoal.conversion.process import ConversionProcess, Limits
+from shoal.errors import FileConversionError, LeaseLostError
+from shoal.formats.drafts import make_draft
+from shoal.jobs.queue import statements
+from shoal.jobs.queue.claims import WorkItem
+from shoal.jobs.queue.transitions import Outcome
+from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
+from shoal.models import DocumentDraft, ItemStatus, SourceFile
+from shoal.settings import Settings
+from shoal.storage import document_writer, source_files
+from shoal.storage.database import Database, Row, Snapshot, Transaction
+from shoal.support.clock import timestamp
+
+MAX_ANSWER_SHARE = 4
+"""Bytes of a converter's answer per byte of the largest document: JSON with escapes, and locators."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file that is stored already, as the document `document_id`."""
+
+    document_id: int
+    file_hash: str
+    kind: str
+
+
+class Converting(ItemHandler):
+    """Converts the file of an item in a process of its own, which limits time and memory."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        limits = Limits(
+            settings.conversion_seconds,
+            settings.conversion_memory_bytes,
+            MAX_ANSWER_SHARE * settings.max_document_bytes,
+        )
+        self._process = ConversionProcess(limits)
+
+    def prepare(self, item: WorkItem) -> DocumentDraft | KnownFile | None:
+        """None for an item that has a text. Raises DocumentError."""
+        with self._database.snapshot() as snapshot:
+            row = snapshot.first(statements.ITEM_FILE, {"item_id": item.id})
+            if row is None:
+                if snapshot.first(statements.ITEM_CONTENT, {"item_id": item.id}) is None:
+                    raise LeaseLostError("the item has ended since it was claimed")
+                return None
+            # After a failure in a later stage, the item has the hash of its text.
+            file_hash = hashlib.sha256(row["data"]).hexdigest()
+            known = _document_of(snapshot, item, file_hash, row["kind"])
+        return self._draft(item, row, file_hash) if known is None else known
+
+    def store(
+        self, transaction: Transaction, item: WorkItem, prepared: DocumentDraft | KnownFile | None
+    ) -> Outcome:
+        if prepared is None:
+            return Outcome(ItemStatus.converted)
+        if isinstance(prepared, KnownFile):
+            document_id = _document_of(transaction, item, prepared.file_hash, prepared.kind)
+            if document_id is None:
+                # It was deleted or replaced since.
+                raise NotPreparedError
+            document_writer.merge_tags(transaction, document_id.document_id, item.head.tags, now=timestamp())
+            return Outcome(ItemStatus.duplicate, document_id.document_id)
+        assert prepared.file is not None, "a converted draft names its file"
+        key = {"item_id": item.id}
+        transaction.execute(statements.SET_CONTENT, {**key, "content": prepared.content})
+        transaction.execute(
+            statements.SET_SOURCE, {**key, "source": source_files.file_to_json(prepared.file)}
+        )
+        transaction.execute(
+            statements.CONVERT_ITEM,
+            {
+                **key,
+                "title": prepared.title,
+                "format": prepared.format.value,
+                "content_hash": prepared.content_hash,
+                "tags": json.dumps(list(prepared.tags), ensure_ascii=False),
+                "warnings": json.dumps(prepared.warnings, ensure_ascii=False),
+            },
+        )
+        return Outcome(ItemStatus.converted)
+
+    def _draft(self, item: WorkItem, row: Row, file_hash: str) -> DocumentDraft:
+        data, kind, name = row["data"], row["kind"], row["name"]
+        known = FILE_KINDS.get(kind)
+        if known is None:
+            raise FileConversionError("unsupported", f"this version of Shoal has no converter for {kind}")
+        try:
+            converted = self._process.convert(data, name, known)
+        except ConversionError as error:
+            raise FileConversionError(error.code, str(error)) from None
+        draft = make_draft(
+            content=converted.content,
+            settings=self._settings,
+            title=row["title"] or converted.title[: self._settings.max_title_chars] or None,
+            format=converted.format,
+            tags=item.head.tags,
+            metadata=item.head.metadata,
+            source_path=item.head.source_path,
+        )
+        file = SourceFile(
+            kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed
+        )
+        warnings = (*json.loads(row["warnings"]), *converted.warnings, *draft.warnings)
+        return dataclasses.replace(draft, warnings=warnings, file=file)
+
+
+def _document_of(snapshot: Snapshot, item: WorkItem, file_hash: str, kind: str) -> KnownFile | None:
+    """The document that a new file equals, unless its content is about to be replaced."""
+    if item.document_id is not None:
+        return None
+    document_id = source_files.find_document(snapshot, file_hash, kind, CONVERTER_VERSION)
+    if document_id is None:
+        return None
+    if snapshot.value(statements.IS_BEING_REPLACED, {"document_id": document_id}):
+        return None
+    return KnownFile(document_id, file_hash, kind)

@@ -1,0 +1,131 @@
+"""The files that documents were converted from: rows of `document_files`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shoal.errors import NotFoundError
+from shoal.models import FilePlace, Locator, LocatorKind, Removed, SourceFile
+from shoal.storage.database import Snapshot, Transaction
+from shoal.storage.json_text import compact_json
+
+FIND = """
+    SELECT document_id FROM document_files
+    WHERE file_hash = :file_hash AND kind = :kind AND converter = :converter
+    ORDER BY document_id LIMIT 1
+"""
+# The bytes are copied within the database, from the item that the document comes from.
+INSERT = """
+    INSERT INTO document_files (document_id, kind, name, file_hash, n_bytes, converter, locators, data)
+    SELECT :document_id, :kind, :name, :file_hash, :n_bytes, :converter, :locators,
+           (SELECT data FROM job_item_files WHERE item_id = :item_id)
+"""
+DELETE = "DELETE FROM document_files WHERE document_id = :document_id"
+GET = """
+    SELECT kind, name, file_hash, n_bytes, converter, locators, data IS NOT NULL AS is_kept
+    FROM document_files WHERE document_id = :document_id
+"""
+GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
+
+
+class StoredFile(NamedTuple):
+    """The file of a document; `is_kept`: whether its bytes are stored."""
+
+    file: SourceFile
+    is_kept: bool
+
+
+def find_document(snapshot: Snapshot, file_hash: str, kind: str, converter: int) -> int | None:
+    """Return the document that a file became, converted as this version does it; None if there is none."""
+    found: int | None = snapshot.value(FIND, {"file_hash": file_hash, "kind": kind, "converter": converter})
+    return found
+
+
+def write_file(
+    transaction: Transaction, document_id: int, file: SourceFile, *, data_of_item: int | None = None
+) -> None:
+    """Write the file of a document that has none; `data_of_item`: the item whose bytes to keep."""
+    row = {
+        "document_id": document_id,
+        "kind": file.kind,
+        "name": file.name,
+        "file_hash": file.file_hash,
+        "n_bytes": file.n_bytes,
+        "converter": file.converter,
+        "locators": compact_json(file.locators),
+        "item_id": data_of_item,
+    }
+    transaction.execute(INSERT, row)
+
+
+def delete_file(transaction: Transaction, document_id: int) -> None:
+    """Forget the file of a document whose content is replaced."""
+    transaction.execute(DELETE, {"document_id": document_id})
+
+
+def get_file(snapshot: Snapshot, document_id: int) -> StoredFile | None:
+    """Return the file of a document, without what was removed from it; None for a document sent as text."""
+    row = snapshot.first(GET, {"document_id": document_id})
+    if row is None:
+        return None
+    locators = _locators(json.loads(row["locators"]))
+    file = SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
+    return StoredFile(file, bool(row["is_kept"]))
+
+
+def get_data(snapshot: Snapshot, document_id: int) -> bytes:
+    """Return the bytes of a document's file. Raises NotFoundError if they are not kept."""
+    data: bytes | None = snapshot.value(GET_DATA, {"document_id": document_id})
+    if data is None:
+        raise NotFoundError(f"the file of document {document_id} is not kept")
+    return data
+
+
+def file_to_json(file: SourceFile) -> str:
+    """Return a file as stored with an item that waits."""
+    return compact_json(
+        {
+            "kind": file.kind,
+            "name": file.name,
+            "file_hash": file.file_hash,
+            "n_bytes": file.n_bytes,
+            "converter": file.converter,
+            "locators": file.locators,
+            "removed": file.removed,
+        }
+    )
+
+
+def file_from_json(text: str) -> SourceFile:
+    """Return the file of a waiting item."""
+    fields: dict[str, Any] = json.loads(text)
+    return SourceFile(
+        **{
+            **fields,
+            "locators": _locators(fields["locators"]),
+            "removed": tuple(Removed(*each) for each in fields["removed"]),
+        }
+    )
+
+
+def place_to_json(place: FilePlace | None) -> str | None:
+    """Return the place of a passage as stored with it."""
+    return None if place is None else compact_json(dataclasses.asdict(place))
+
+
+def place_from_json(text: str | None) -> FilePlace | None:
+    """Return the stored place of a passage."""
+    if text is None:
+        return None
+    fields: Mapping[str, Any] = json.loads(text)
+    return FilePlace(**{**fields, "kind": LocatorKind(fields["kind"])})
+
+
+def _locators(rows: Sequence[Sequence[Any]]) -> tuple[Locator, ...]:
+    return tuple(
+        Locator(start, end, LocatorKind(kind), name, first, last)
+        for start, end, kind, name, first, last in rows
+    )
