@@ -227,6 +227,7 @@ def get_document(document_id: int) -> dict[str, Any]:
         **{name: getattr(document, name) for name in document.__slots__},
         "sections": detail.sections,
         "report": detail.report,
+        "file": detail.file,
         "chunks": engine.documents.chunks(document_id, limit=SUMMARIES, n_reefs=0).chunks,
         "links": {"self": address, "chunks": f"{address}/chunks", "content": f"{address}/content"},
     }
@@ -257,6 +258,30 @@ def get_document_content(document_id: int) -> Response:
     if accepts["application/json"] > accepts["text/plain"]:
         return flask.jsonify({"id": document_id, "content": content})
     return Response(content, mimetype="text/plain")
+
+
+@blueprint.get(f"/<{ID}:document_id>/file")
+@blueprint.also_responds(200, schema={"type": "string", "format": "binary"}, content_type="application/pdf")
+@blueprint.also_responds(
+    200, schema={"type": "string", "format": "binary"}, content_type="application/octet-stream"
+)
+@blueprint.fails(404)
+def get_document_file(document_id: int) -> Response:
+    """Get the file that a document was converted from
+
+    Only if files are kept (`SHOAL_KEEP_ORIGINALS`). A PDF opens in the browser; other files are downloaded.
+    """
+    file = service.current().engine.documents.file(document_id)
+    is_pdf = file.media_type == "application/pdf" and file.data.startswith(b"%PDF-")
+    # Any other type could run scripts with the rights of this site.
+    response = Response(file.data, mimetype="application/pdf" if is_pdf else "application/octet-stream")
+    disposition = "inline" if is_pdf else "attachment"
+    response.headers.set("Content-Disposition", disposition, filename=file.name)
+    if is_pdf:
+        response.headers["Content-Security-Policy"] = (
+            "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
+        )
+    return response
 
 
 @blueprint.delete(f"/<{ID}:document_id>")

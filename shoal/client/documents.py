@@ -227,6 +227,14 @@ class DocumentOperations(JobOperations):
         return response.content.decode("utf-8")
 
     @operation
+    def file(self, document_id: int) -> Flow[bytes]:
+        """The file that a document was converted from. Raises NotFoundError if it is not kept."""
+        response = yield from self._send(
+            Request("GET", f"{API}/documents/{document_id}/file", headers={"Accept": "*/*"})
+        )
+        return response.content
+
+    @operation
     def chunks(self, document_id: int, *, limit: int = 50, offset: int = 0) -> Flow[ChunkPage]:
         """A page of a document's chunks, in order, with text and reefs. Raises NotFoundError."""
         return (yield from self._page(ChunkPage, f"/documents/{document_id}/chunks", limit, offset))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.models import ContextChunk, FilePlace, JobStatus, Label
-from shoal.storage.records import DocumentReport, StoredChunk, StoredDocument, StoredSection
+from shoal.storage.records import DocumentFile, DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
 """States of a job that has ended."""
@@ -136,6 +136,7 @@ class Document(StoredDocument):
 
     sections: tuple[StoredSection, ...]
     report: DocumentReport
+    file: DocumentFile | None = None
     chunks: tuple[ChunkSummary, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
 

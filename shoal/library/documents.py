@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from shoal.errors import NotFoundError
 from shoal.library.library import Library
 from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult
 from shoal.search.request import check_characters, check_context, check_page
-from shoal.storage import chunk_queries, document_lookup, document_queries, topic_statistics
+from shoal.storage import (
+    chunk_queries,
+    document_lookup,
+    document_queries,
+    source_files,
+    topic_statistics,
+)
 from shoal.storage.database import MAX_ID
 from shoal.storage.document_lookup import checked_id
 from shoal.support.clock import timestamp
@@ -20,6 +26,14 @@ if TYPE_CHECKING:
     from shoal.storage.document_lookup import Named
     from shoal.storage.records import ChunkDetail, ChunkPage, DocumentDetail, DocumentPage
     from shoal.storage.topic_statistics import MainReef
+
+
+class KeptFile(NamedTuple):
+    """The original of a document."""
+
+    name: str
+    media_type: str
+    data: bytes
 
 
 class Documents:
@@ -76,6 +90,21 @@ class Documents:
         """The text of a document as it was stored. Raises NotFoundError."""
         with self._database.snapshot() as snapshot:
             return document_queries.get_content(snapshot, checked_id("document", document_id))
+
+    def file(self, document_id: int) -> KeptFile:
+        """The file that a document was converted from, if it is kept (`SHOAL_KEEP_ORIGINALS`). Raises
+        NotFoundError."""
+        from shoal.conversion.file_kinds import FILE_KINDS
+
+        document_id = checked_id("document", document_id)
+        with self._database.snapshot() as snapshot:
+            described = document_queries.get_detail(snapshot, document_id).file
+            if described is None:
+                raise NotFoundError(f"document {document_id} was sent as text; it has no file")
+            data = source_files.get_data(snapshot, document_id)
+        kind = FILE_KINDS.get(described.kind)
+        media_type = kind.media_types[0] if kind and kind.media_types else "application/octet-stream"
+        return KeptFile(described.name or f"document-{document_id}", media_type, data)
 
     def chunks(
         self,

@@ -17,6 +17,7 @@ from shoal.storage.records import (
     StoredDocument,
     StoredSection,
 )
+from shoal.storage.source_files import describe_file
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
 
 HEADING = "heading"
@@ -98,11 +99,12 @@ def get_document(snapshot: Snapshot, document_id: int) -> StoredDocument:
 
 
 def get_detail(snapshot: Snapshot, document_id: int) -> DocumentDetail:
-    """Read a document with its sections and report. Raises NotFoundError."""
+    """Read a document with its sections, report and file. Raises NotFoundError."""
     return DocumentDetail(
         document=get_document(snapshot, document_id),
         sections=get_sections(snapshot, document_id),
         report=get_report(snapshot, document_id),
+        file=describe_file(snapshot, document_id),
     )
 
 

@@ -104,10 +104,9 @@ def _document(snapshot: Snapshot, document_id: int) -> Iterator[dict[str, Any]]:
 
 def _file(snapshot: Snapshot, document_id: int) -> dict[str, Any]:
     """The file that a document was converted from, without its bytes; nothing for a document sent as text."""
-    stored = get_file(snapshot, document_id)
-    if stored is None:
+    file = get_file(snapshot, document_id)
+    if file is None:
         return {}
-    file = stored.file
     return {
         "file": {
             "kind": file.kind,

@@ -67,10 +67,28 @@ class DocumentReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """The file that a document was converted from.
+
+    `kind`: such as `pdf`; `name`: without folders, may be empty; `n_bytes` of the file; `file_hash`: SHA-256
+    (hex) of it; `is_kept`: whether it can be downloaded.
+    """
+
+    kind: str
+    name: str
+    n_bytes: int
+    file_hash: str
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentDetail:
+    """A document with its sections and report; `file` is None for a document sent as text."""
+
     document: StoredDocument
     sections: tuple[StoredSection, ...]
     report: DocumentReport
+    file: DocumentFile | None = None
 
 
 @dataclass(frozen=True, slots=True)

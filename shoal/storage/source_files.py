@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.errors import NotFoundError
 from shoal.models import FilePlace, Locator, LocatorKind, Removed, SourceFile
 from shoal.storage.database import Snapshot, Transaction
 from shoal.storage.json_text import compact_json
+from shoal.storage.records import DocumentFile
 
 FIND = """
     SELECT document_id FROM document_files
@@ -24,18 +25,15 @@ INSERT = """
            (SELECT data FROM job_item_files WHERE item_id = :item_id)
 """
 DELETE = "DELETE FROM document_files WHERE document_id = :document_id"
+DESCRIBE = """
+    SELECT kind, name, n_bytes, file_hash, data IS NOT NULL FROM document_files
+    WHERE document_id = :document_id
+"""
 GET = """
-    SELECT kind, name, file_hash, n_bytes, converter, locators, data IS NOT NULL AS is_kept
-    FROM document_files WHERE document_id = :document_id
+    SELECT kind, name, file_hash, n_bytes, converter, locators FROM document_files
+    WHERE document_id = :document_id
 """
 GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
-
-
-class StoredFile(NamedTuple):
-    """The file of a document; `is_kept`: whether its bytes are stored."""
-
-    file: SourceFile
-    is_kept: bool
 
 
 def find_document(snapshot: Snapshot, file_hash: str, kind: str, converter: int) -> int | None:
@@ -66,14 +64,22 @@ def delete_file(transaction: Transaction, document_id: int) -> None:
     transaction.execute(DELETE, {"document_id": document_id})
 
 
-def get_file(snapshot: Snapshot, document_id: int) -> StoredFile | None:
+def describe_file(snapshot: Snapshot, document_id: int) -> DocumentFile | None:
+    """Return what is known of the file of a document; None for a document sent as text."""
+    row = snapshot.first(DESCRIBE, {"document_id": document_id})
+    if row is None:
+        return None
+    kind, name, n_bytes, file_hash, is_kept = row
+    return DocumentFile(kind, name, n_bytes, file_hash, bool(is_kept))
+
+
+def get_file(snapshot: Snapshot, document_id: int) -> SourceFile | None:
     """Return the file of a document, without what was removed from it; None for a document sent as text."""
     row = snapshot.first(GET, {"document_id": document_id})
     if row is None:
         return None
     locators = _locators(json.loads(row["locators"]))
-    file = SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
-    return StoredFile(file, bool(row["is_kept"]))
+    return SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
 
 
 def get_data(snapshot: Snapshot, document_id: int) -> bytes:

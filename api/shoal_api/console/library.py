@@ -85,6 +85,7 @@ def document(document_id: int) -> tuple[str, Mapping[str, Any]]:
     return "document.html", {
         "document": detail.document,
         "report": detail.report,
+        "file": detail.file,
         "entries": entries,
         "n_sections": len(detail.sections),
         "chunks": chunks,

@@ -169,6 +169,16 @@ class LeftOutSchema(Schema):
     )
 
 
+class RemovedSchema(Schema):
+    """Text of a file that is not in the content."""
+
+    reason = fields.String(
+        required=True, metadata={"description": "such as `navigation`, `page number` or `repeated header`"}
+    )
+    text = fields.String(required=True, metadata={"description": "its beginning"})
+    times = fields.Integer(required=True, metadata={"description": "how often it was removed"})
+
+
 class ReportSchema(Schema):
     left_out = Records(
         LeftOutSchema,
@@ -187,6 +197,21 @@ class ReportSchema(Schema):
         fields.String(),
         required=True,
         metadata={"description": "problems of the text, such as a guessed encoding"},
+    )
+    removed = Records(
+        RemovedSchema, required=True, metadata={"description": "text of its file that is not in the content"}
+    )
+
+
+class DocumentFileSchema(Schema):
+    """The file that a document was converted from."""
+
+    kind = fields.String(required=True, metadata={"description": "such as `pdf`"})
+    name = fields.String(required=True, metadata={"description": "without folders; may be empty"})
+    n_bytes = fields.Integer(required=True, metadata={"description": "size of the file"})
+    file_hash = fields.String(required=True, metadata={"description": "SHA-256 of the file"})
+    is_kept = fields.Boolean(
+        required=True, metadata={"description": "whether `GET /documents/{document_id}/file` returns it"}
     )
 
 
@@ -241,6 +266,12 @@ class DocumentDetailSchema(DocumentSchema):
         ReportSchema,
         required=True,
         metadata={"description": "why parts of the text are in no chunk, and warnings"},
+    )
+    file = fields.Nested(
+        DocumentFileSchema,
+        required=True,
+        allow_none=True,
+        metadata={"description": "what it was converted from; null for a document sent as text"},
     )
     chunks = Records(
         ChunkSummarySchema,

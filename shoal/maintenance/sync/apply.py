@@ -335,7 +335,7 @@ def _replacement(
             format=stored.format,
             source_path=stored.source_path,
         )
-        is_converted = source_files.get_file(snapshot, document_id) is not None
+        is_converted = source_files.describe_file(snapshot, document_id) is not None
         has_format_of_name = is_converted or stored.format is format_of(stored.source_path)
         format_of_file = None if has_format_of_name else stored.format
         draft = read(file.path, file.folder, library.settings, format=format_of_file)

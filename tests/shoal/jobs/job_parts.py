@@ -71,7 +71,7 @@ class FunctionScorer(ItemScorer):
 def handlers(database: Database, score: Callable[[DocumentDraft], ScoredDocument] = scored) -> Handlers:
     """Return handlers of the stages that need no scorer; `score` creates the chunks of a document."""
     return {
-        Stage.score: Scoring(database, FunctionScorer(score)),
+        Stage.score: Scoring(database, FunctionScorer(score), Settings()),
         Stage.delete: Deleting(database),
     }
 

@@ -39,7 +39,7 @@ class RecordingHandler(ItemHandler):
     """Scores and stores documents and records its calls; subclasses change the behavior."""
 
     def __init__(self, database: Database) -> None:
-        self.scoring = Scoring(database, FunctionScorer(scored))
+        self.scoring = Scoring(database, FunctionScorer(scored), Settings())
         self.events: list[tuple[str, str]] = []
 
     def prepare(self, item: WorkItem) -> Any:
