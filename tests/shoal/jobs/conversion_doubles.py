@@ -1,0 +1,35 @@
+"""A converter for tests: pages are separated by form feeds, and some first words make it fail."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
+from shoal.conversion.file_kinds import FileKind
+from shoal.models import DocFormat
+
+KIND = FileKind("double", "a double", (".double",), (), "conversion_doubles:convert")
+
+
+def convert(data: bytes, name: str) -> Converted:
+    """Convert the file of a test."""
+    text = data.decode()
+    if text.startswith("encrypted"):
+        raise ConversionError("encrypted", f"{name} has a password; save it without one")
+    if text.startswith("crash"):
+        os._exit(3)
+    if text.startswith("slow"):
+        time.sleep(60)
+    locators, at = [], 0
+    for number, page in enumerate(text.split("\f"), 1):
+        locators.append(Locator(at, at + len(page), LocatorKind.page, "", number, number))
+        at += len(page) + 1
+    return Converted(
+        content=text,
+        format=DocFormat.plaintext,
+        title="A Declared Title",
+        locators=tuple(locators),
+        removed=(Removed("page number", "1", len(locators)),),
+        warnings=("a picture was left out",),
+    )
