@@ -53,6 +53,9 @@ PREFER = {
     "applied",
 }
 
+PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
+"""What a browser's own viewer of PDF needs."""
+
 blueprint = Blueprint("documents", __name__, url_prefix=DOCUMENTS, description="Stored documents")
 
 
@@ -278,9 +281,7 @@ def get_document_file(document_id: int) -> Response:
     disposition = "inline" if is_pdf else "attachment"
     response.headers.set("Content-Disposition", disposition, filename=file.name)
     if is_pdf:
-        response.headers["Content-Security-Policy"] = (
-            "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"
-        )
+        response.headers["Content-Security-Policy"] = PDF_POLICY
     return response
 
 
