@@ -490,7 +490,7 @@ case(
 case(
     "zip: a binary file",
     202,
-    "not a text file",
+    "is not text",
     send_zip(lambda: zipped(("a.txt", bytes(range(256)) * 8))),
 )
 case(

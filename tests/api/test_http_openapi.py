@@ -11,7 +11,7 @@ from surface import API, VOLCANO, Store
 
 OPERATIONS = {
     "addDocument", "listDocuments", "deleteDocuments", "getDocument", "deleteDocument", "replaceDocument",
-    "getDocumentChunks", "getDocumentContent", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
+    "getDocumentChunks", "getDocumentContent", "getDocumentFile", "setDocumentTags", "addDocuments", "getChunk", "listJobs", "addJob",
     "getJob", "getJobEvents", "getJobItems", "cancelJob", "retryJob", "search", "searchByAddress", "explain",
     "getVocabulary", "getStatus", "getReefs", "getHealth", "getReadiness", "getMetrics",
 }  # fmt: skip

@@ -17,7 +17,7 @@ from shoal_api import create_app
 
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
-    "chunk_index", "start_char", "end_char", "start_line", "end_line", "section_path", "confidence", "coverage", "metadata",
+    "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "section_path", "confidence", "coverage", "metadata",
     "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
 }  # fmt: skip
 

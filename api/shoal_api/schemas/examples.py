@@ -24,6 +24,7 @@ SEARCH_EXAMPLES: dict[str, dict[str, Any]] = {
                     "end_char": 63,
                     "start_line": 3,
                     "end_line": 3,
+                    "place": None,
                     "section_path": ["Tides"],
                     "confidence": 4.02441,
                     "coverage": 1.0,

@@ -89,6 +89,8 @@ def test_every_operation_of_the_api_has_a_method(
         assert client.document(stored.id).metadata == {"k": [1]}
         assert client.document(stored.id).chunks[0].start_char == 0
         assert client.content(stored.id) == "Magma moves."
+        with pytest.raises(NotFoundError, match="sent as text"):
+            client.file(stored.id)
         (chunk,) = client.chunks(stored.id).chunks
         assert client.chunk(chunk.id, context=1).document.title == "M"
         assert client.chunk(chunk.id).text == chunk.text == "Magma moves."

@@ -146,7 +146,9 @@ def test_document_scored_with_words_that_changed_meanwhile_is_marked(
     run_job(database, settings)
     [(document_id, n, _)] = marked(database)
     assert n == 1
-    assert "zorblat" in str(value(database, f"SELECT content FROM documents WHERE id = {document_id}"))
+    assert "zorblat" in str(
+        value(database, f"SELECT content FROM document_texts WHERE document_id = {document_id}")
+    )
 
 
 def test_deleted_and_replaced_documents_are_not_stale(database: Database, settings: Settings) -> None:

@@ -198,9 +198,11 @@ def test_migration_counts_what_is_stored(database: Database) -> None:
             write_something(transaction, "insert", random.Random(n), n)
         for (name,) in transaction.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
             transaction.execute(f"DROP TRIGGER {name}")
+        statements = (*revision.LIBRARY, *revision.TAGS, *revision.REEFS)
         for table in totals.TABLES:
-            transaction.execute(f"DROP TABLE {table.table}")
-        for statement in (*revision.LIBRARY, *revision.TAGS, *revision.REEFS):
+            if any(f"CREATE TABLE {table.table} " in statement for statement in statements):
+                transaction.execute(f"DROP TABLE {table.table}")
+        for statement in statements:
             transaction.execute(statement)
         assert totals.wrong_totals(transaction) == []
         assert transaction.value(totals.N_DOCUMENTS) == 20
