@@ -12,6 +12,7 @@ than the product.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     longest = max(
         (path for folder in texts for path in folder.iterdir()), key=lambda path: path.stat().st_size
     )
+    articles = corpora / "corpora" / "wikipedia-vital-1k.jsonl.gz" if corpora else None
     database = str(scratch / "bench.db")
     yield "Size and language of the project", _script("language")
     yield "Scorer: start, query, whole book", _script("lagoon_speed", longest)
@@ -74,6 +76,12 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield (
         "Choice of the defaults of hybrid search",
         _module("hybrid", *folders[1:]) if collections else None,
+    )
+    yield (
+        "Texts and pages before and after their conversion (needs pandoc)",
+        _module("conversion", texts[0], *([articles] if articles and articles.exists() else []))
+        if shutil.which("pandoc")
+        else None,
     )
     yield "Recall of names, numbers and codes", _script("exact_terms", *texts)
     yield "Searches over HTTP", _module("search_latency", *(texts[1:] or texts), "--upload", texts[0])

@@ -22,7 +22,6 @@ _NO_SUBJECT = "(no subject)"
 _HEADERS = ("From", "To", "Cc", "Date")
 _FROM_LINE = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\r\n]{1,300}\r?\n(?=[A-Za-z][A-Za-z0-9-]{0,60}:|\r?\n)")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
-_TRAILING_SPACE = re.compile(r"[ \t]+$", re.MULTILINE)
 _MANY_BLANK_LINES = re.compile(r"\n{3,}")
 _FLOWED_END = re.compile(r"(?<=\S) \n(?=[^\s>-])")
 
@@ -166,7 +165,6 @@ def _plain_body(part: Part) -> str:
     text = part.text()
     if "flowed" in part.header("Content-Type").lower():
         text = _FLOWED_END.sub(" ", text)
-    lines = [
-        line if line.startswith(">") else escaped(line) for line in _TRAILING_SPACE.sub("", text).split("\n")
-    ]
+    lines = [line.rstrip() for line in text.split("\n")]
+    lines = [line if line.startswith(">") else escaped(line) for line in lines]
     return _MANY_BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()

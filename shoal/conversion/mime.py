@@ -113,8 +113,13 @@ def read_part(data: bytes, depth: int = 0) -> Part:
     end = _BLANK_LINE.search(data, 0, MAX_HEADER_BYTES)
     if end is None and len(data) > MAX_HEADER_BYTES:
         raise ConversionError("broken", "the headers of the message have no end; it is damaged or no e-mail")
-    headers = data[: end.start()] if end else data
-    return Part(_PARSER.parsebytes(headers), data[end.end() :] if end else b"", depth)
+    headers = _PARSER.parsebytes(data[: end.start()] if end else data)
+    for name in ("Content-Type", "Content-Disposition"):
+        value = str(headers.get(name, ""))
+        if len(value) > _MAX_HEADER_CHARS:
+            # The time for parameters is quadratic in the length of the header.
+            headers.replace_header(name, value[:_MAX_HEADER_CHARS])
+    return Part(headers, data[end.end() :] if end else b"", depth)
 
 
 def leaf_parts(part: Part) -> Iterator[Part]:

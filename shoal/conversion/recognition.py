@@ -78,12 +78,11 @@ _CONTROL_BYTES = bytes([*range(7), *range(14, 27), *range(28, 32)])
 _MAX_CONTROL_SHARE = 0.02
 _STRAY_CONTROLS = 8
 
-_HTML = re.compile(
-    r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+<(?:!doctype\s++html|html)\b",
-    re.IGNORECASE,
-)
-_HTML_PART = re.compile(r"\s*+<(?:head|body|title|meta|link)\b[^<]*+<", re.IGNORECASE)
-_MAIL_HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[^\r\n]*+(?:\r?\n[ \t]++[^\r\n]*+)*+(?:\r?\n|\Z)")
+_XML_DECLARATION = re.compile(r"<\?xml[^>]{0,500}>\s*")
+_HTML = re.compile(r"<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_HTML_PART = re.compile(r"<(?:head|body|title|meta|link)\b[^<]*+<", re.IGNORECASE)
+_NOT_SPACE = re.compile(r"\S")
+_MAIL_HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[^\r\n]*+(?:\r?\n[ \t]++[^\r\n]*+)*(?:\r?\n|\Z)")
 _MAIL_NAMES = words_of(
     "from to cc subject date message-id mime-version received return-path delivered-to content-type reply-to"
 )
@@ -210,9 +209,24 @@ def _certain_text_kind(data: bytes, text: str) -> str | None:
         return "notebook"
     if _MBOX.match(text):
         return "mbox"
-    if _HTML.match(text) or _HTML_PART.match(text):
+    start = _without_comments(text)
+    if _HTML.match(text, start) or _HTML_PART.match(text, start):
         return "html"
     return None
+
+
+def _without_comments(text: str) -> int:
+    """Return where a page begins behind white space, the declaration of XML and comments."""
+    at = len(text) - len(text.lstrip())
+    declaration = _XML_DECLARATION.match(text, at)
+    at = declaration.end() if declaration else at
+    while text.startswith("<!--", at):
+        end = text.find("-->", at)
+        if end < 0:
+            break
+        following = _NOT_SPACE.search(text, end + 3)
+        at = following.start() if following else len(text)
+    return at
 
 
 def _has_mail_headers(text: str, *, certain: bool) -> bool:

@@ -173,6 +173,12 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "messages in messages": ("eml", lambda: b"From: a\nContent-Type: message/rfc822\n\n" * N + b"x"),
     "an endless header": ("eml", lambda: b"Subject: " + b"=?utf-8?q?x?= " * N),
     "many headers": ("eml", lambda: b"X-A: b\n" * N + b"\nx"),
+    "many parameters": ("eml", lambda: b"From: a\nContent-Type: multipart/mixed" + b";" * 250_000 + b"\n\nx"),
+    "open quotes in parameters": (
+        "eml",
+        lambda: b'From: a\nContent-Type: multipart/mixed; a="' + b";" * 250_000 + b"\n\nx",
+    ),
+    "many blanks": ("eml", lambda: b"From: a\n\n" + b" " * 500_000 + b"x"),
     "bad base64": ("eml", lambda: b"From: a\nContent-Transfer-Encoding: base64\n\n" + b"=" * N * 5),
     "many messages": ("mbox", lambda: b"From a 2024\nSubject: x\n\nx\n\n" * 5000),
     "no messages": ("mbox", lambda: b"From a 2024\nSubject: x\n\n" + b"\nFrom \n" * N),
