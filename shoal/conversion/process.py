@@ -75,6 +75,7 @@ class ConversionProcess:
         self._files_per_child = files_per_child
         self._lock = threading.Lock()
         self._child: _Child | None = None
+        self._owner = os.getpid()
 
     def __enter__(self) -> ConversionProcess:
         return self
@@ -92,8 +93,7 @@ class ConversionProcess:
         if kind.converter is None:
             raise ConversionError("unsupported", f"{kind.name} is read as it is, without a conversion")
         with self._lock:
-            child = self._child or _Child(self.limits)
-            self._child = None
+            child = self._take_child() or _Child(self.limits)
             try:
                 answer = child.ask(kind, data, name, self.limits)
             except BaseException:
@@ -108,9 +108,16 @@ class ConversionProcess:
     def close(self) -> None:
         """End the child, if there is one."""
         with self._lock:
-            child, self._child = self._child, None
+            child = self._take_child()
             if child is not None:
                 child.kill()
+
+    def _take_child(self) -> _Child | None:
+        """Return the waiting child. A process forked from the owner has none: a pipe has one user."""
+        child, self._child = self._child, None
+        if self._owner != os.getpid():
+            self._owner, child = os.getpid(), None
+        return child
 
     @property
     def child_pid(self) -> int | None:

@@ -150,6 +150,22 @@ def test_many_errors_leave_no_descriptor_open(process: ConversionProcess) -> Non
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+def test_a_fork_has_a_child_of_its_own(process: ConversionProcess) -> None:
+    process.convert(b"x", "a.test", kind("fine"))
+    pid = process.child_pid
+    fork = os.fork()
+    if not fork:
+        status = 1
+        try:
+            status = 0 if process.convert(b"fork", "a.test", kind("fine")).content == "fork" else 2
+            process.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(fork, 0)[1] == 0
+    assert process.convert(b"parent", "a.test", kind("fine")).content == "parent"
+    assert process.child_pid == pid
+
+
 def test_threads_take_turns(process: ConversionProcess) -> None:
     contents: list[str] = []
 
