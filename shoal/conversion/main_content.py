@@ -23,6 +23,7 @@ _NO_TEXT = words_of(
     "head style template svg canvas object embed audio video iframe noembed noframes noscript map button "
     "input select textarea datalist progress meter dialog colgroup script"
 )
+_NEVER_HIDDEN = frozenset({"math", "img", "body", "html"})
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -117,6 +118,7 @@ def find_main_content(tree: HtmlTree, *, whole: bool = False) -> MainContent:
     """Find the main content. `whole`: of a letter or a chapter, of which only scripts and the like go."""
     page = _Page(tree)
     reasons = page.without_text()
+    page.find_hidden(reasons)
     if not whole:
         page.find_boilerplate(reasons)
     removed = RemovedTexts()
@@ -171,10 +173,6 @@ class _Page:
                 reasons[node] = "script" if name in _SCRIPTS else ""
                 node = tree.ends[node]
                 continue
-            elif self._is_hidden(node):
-                reasons[node] = "hidden"
-                node = tree.ends[node]
-                continue
             node += 1
         for node in range(size - 1, 0, -1):
             if tree.names[node] == "a" and "href" in tree.attributes.get(node, ()):
@@ -185,15 +183,19 @@ class _Page:
             self.n_links[parent] += self.n_links[node]
         return reasons
 
-    def _is_hidden(self, node: int) -> bool:
-        attributes = self.tree.attributes.get(node)
-        if attributes is None or self.tree.names[node] in ("math", "img", "body", "html"):
-            return False
-        if "hidden" in attributes and attributes["hidden"] != "until-found":
-            return True
-        return attributes.get("aria-hidden") == "true" or bool(
-            _HIDDEN_STYLE.search(attributes.get("style", ""))
-        )
+    def find_hidden(self, reasons: dict[int, str]) -> None:
+        """Add the nodes that a page does not show. Most of its text is only hidden until a script runs."""
+        tree = self.tree
+        end = 0
+        for node, attributes in tree.attributes.items():
+            if node < end or node in reasons or tree.names[node] in _NEVER_HIDDEN:
+                continue
+            is_hidden = "hidden" in attributes and attributes["hidden"] != "until-found"
+            is_hidden = is_hidden or bool(_HIDDEN_STYLE.search(attributes.get("style", "")))
+            is_aside = attributes.get("aria-hidden") == "true" and self.chars[node] < 0.2 * self.chars[0]
+            if is_aside or (is_hidden and self.chars[node] < 0.5 * self.chars[0]):
+                reasons[node] = "hidden"
+                end = tree.ends[node]
 
     def find_boilerplate(self, reasons: dict[int, str]) -> None:
         """Add the nodes that are not the page's text."""

@@ -110,7 +110,7 @@ def recognise(data: bytes, name: str) -> FileKind:
     kind_id = _binary_kind(data, by_suffix)
     if kind_id is None:
         text = _head_text(data[:HEAD_BYTES])
-        kind_id = "binary" if text is None else _text_kind(data, text, by_suffix)
+        kind_id = _unknown_kind(by_suffix) if text is None else _text_kind(data, text, by_suffix)
     return FILE_KINDS[kind_id]
 
 
@@ -137,6 +137,13 @@ def _binary_kind(data: bytes, by_suffix: FileKind | None) -> str | None:
     if data[257:262] == b"ustar":
         return "archive"
     return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
+
+
+def _unknown_kind(by_suffix: FileKind | None) -> str:
+    """Return the id of what is no text and has no signature: what its name says, if that is no text."""
+    if by_suffix is not None and (by_suffix.refusal or by_suffix.id in _BINARY_IDS):
+        return by_suffix.id
+    return "binary"
 
 
 def _zip_kind(data: bytes, by_suffix: FileKind | None) -> str:

@@ -50,8 +50,8 @@ BY_CONTENT = {
     "old_office": OLE + b"\x00" * 600,
     "encrypted_office": OLE + b"\x00" * 600 + "EncryptedPackage".encode("utf-16-le"),
     "apple_office": zipped("Index/Document.iwa"),
-    "binary": bytes(range(256)) * 10,
 }
+BINARY = bytes(range(256)) * 10
 
 
 @pytest.mark.parametrize("kind_id", BY_CONTENT)
@@ -104,6 +104,21 @@ def test_the_name_decides_between_texts(content: str, name: str, kind_id: str) -
 def test_text_in_two_bytes_per_character_is_text(encoding: str) -> None:
     assert recognise("Just some English text.".encode(encoding), "a.txt").id == "text"
     assert recognise(HTML.encode(encoding), "a").id == "html"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind_id"),
+    [
+        ("a", "binary"),
+        ("a.txt", "binary"),
+        ("a.html", "binary"),
+        ("a.pdf", "pdf"),
+        ("a.mp3", "audio"),
+        ("a.doc", "old_office"),
+    ],
+)
+def test_bytes_without_a_signature_are_what_the_name_says_if_that_is_no_text(name: str, kind_id: str) -> None:
+    assert recognise(BINARY, name).id == kind_id
 
 
 def test_the_beginning_of_a_file_is_enough() -> None:

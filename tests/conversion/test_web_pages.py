@@ -76,8 +76,8 @@ def test_scripts_are_listed_and_not_run() -> None:
 
 
 def test_hidden_text_is_removed_and_listed() -> None:
-    converted = page("<p>Seen<span style='display: none'>unseen</span><i hidden>gone</i></p>")
-    assert converted.content == "Seen"
+    converted = page(f"<p>{'Seen. ' * 9}<span style='display: none'>unseen</span><i hidden>gone</i></p>")
+    assert converted.content == ("Seen. " * 9).strip()
     assert {removed.text for removed in converted.removed} == {"unseen", "gone"}
 
 
@@ -112,6 +112,11 @@ def test_hidden_text_is_removed_and_listed() -> None:
 )
 def test_renders(body: str, content: str) -> None:
     assert page(body).content == content
+
+
+def test_text_that_is_hidden_until_a_script_runs_is_kept() -> None:
+    for attribute in ("style='visibility:hidden'", "hidden", "aria-hidden=true"):
+        assert page(f"<div {attribute}><p>The text.</p></div><p>Wait.</p>").content == "The text.\n\nWait."
 
 
 def test_a_list_of_links_is_navigation_but_a_page_of_links_is_a_page() -> None:
