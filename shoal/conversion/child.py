@@ -77,7 +77,7 @@ def convert(request: Mapping[str, Any], data: bytes) -> Converted:
     kind, name = request["kind"], request["name"]
     try:
         converter = getattr(importlib.import_module(module), function)
-        converted = converter(data, name)
+        converted = converter(data, name, **request["options"])
         if not isinstance(converted, Converted):
             raise TypeError
         return converted

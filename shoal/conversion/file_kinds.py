@@ -58,7 +58,6 @@ _SUPPORTED = (
         (".docx", ".docm", ".dotx"),
         (_OFFICE + "wordprocessingml.document",),
         _HERE + "docx:convert_docx",
-        "office",
     ),
     FileKind(
         "pptx",
@@ -66,7 +65,6 @@ _SUPPORTED = (
         (".pptx", ".pptm", ".ppsx"),
         (_OFFICE + "presentationml.presentation",),
         _HERE + "pptx:convert_pptx",
-        "office",
     ),
     FileKind(
         "xlsx",
@@ -74,7 +72,6 @@ _SUPPORTED = (
         (".xlsx", ".xlsm"),
         (_OFFICE + "spreadsheetml.sheet",),
         _HERE + "spreadsheets:convert_xlsx",
-        "office",
     ),
     FileKind(
         "csv",

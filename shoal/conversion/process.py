@@ -38,7 +38,7 @@ START_SECONDS = 30.0
 
 _GRACE_SECONDS = 0.5
 _PIECE_BYTES = 1024 * 1024
-_PASSED_ON = ("PATH", "TMPDIR", "TESSDATA_PREFIX", "SHOAL_OCR")
+_PASSED_ON = ("PATH", "TMPDIR", "TESSDATA_PREFIX")
 """Variables of the environment that converters may read. Keys and passwords are not among them."""
 
 _START = (
@@ -85,8 +85,17 @@ class ConversionProcess:
     ) -> None:
         self.close()
 
-    def convert(self, data: bytes, name: str, kind: FileKind | None = None) -> Converted:
-        """Convert a file; `kind` is recognised unless given. Raises ConversionError."""
+    def convert(
+        self,
+        data: bytes,
+        name: str,
+        kind: FileKind | None = None,
+        options: Mapping[str, str | bool] | None = None,
+    ) -> Converted:
+        """Convert a file; `kind` is recognised unless given. Raises ConversionError.
+
+        `options`: keyword arguments of this kind's converter, such as `ocr` of that of PDF.
+        """
         kind = kind or recognise(data, name)
         if kind.refusal:
             raise ConversionError(kind.refusal_code, kind.refusal)
@@ -95,7 +104,7 @@ class ConversionProcess:
         with self._lock:
             child = self._take_child() or _Child(self.limits)
             try:
-                answer = child.ask(kind, data, name, self.limits)
+                answer = child.ask(kind, data, name, options or {}, self.limits)
             except BaseException:
                 child.kill()
                 raise
@@ -164,14 +173,14 @@ class _Child:
         os.set_blocking(self._requests, False)
         os.set_blocking(self._answers, False)
 
-    def ask(self, kind: FileKind, data: bytes, name: str, limits: Limits) -> dict[str, Any]:
+    def ask(
+        self, kind: FileKind, data: bytes, name: str, options: Mapping[str, str | bool], limits: Limits
+    ) -> dict[str, Any]:
         """Send a file and return the answer as the child wrote it. Raises ConversionError; kill it then."""
         deadline = time.monotonic() + limits.seconds + (0.0 if self.n_files else START_SECONDS)
         self.n_files += 1
-        request = json.dumps(
-            {"converter": kind.converter, "kind": kind.name, "extra": kind.extra, "name": name}
-            | {"seconds": limits.seconds}
-        ).encode()
+        fields = {"converter": kind.converter, "kind": kind.name, "extra": kind.extra, "name": name}
+        request = json.dumps({**fields, "options": dict(options), "seconds": limits.seconds}).encode()
         try:
             self._write(REQUEST_HEAD.pack(len(request), len(data)) + request, deadline)
             self._write(data, deadline)

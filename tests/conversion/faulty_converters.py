@@ -21,6 +21,10 @@ def fine(data: bytes, name: str) -> Converted:
     return Converted(text, DocFormat.plaintext, name, locators, (), ("a warning",))
 
 
+def with_options(data: bytes, name: str, *, ocr: bool = False, language: str = "") -> Converted:
+    return Converted(f"{data.decode()} {ocr} {language}", DocFormat.plaintext)
+
+
 def exits(data: bytes, name: str) -> Converted:
     os._exit(0)
 

@@ -50,6 +50,11 @@ def test_returns_what_the_converter_returns_although_it_prints(process: Conversi
     assert converted.warnings == ("a warning",)
 
 
+def test_passes_options_to_the_converter(process: ConversionProcess) -> None:
+    converted = process.convert(b"text", "a.test", kind("with_options"), {"ocr": True, "language": "eng"})
+    assert converted.content == "text True eng"
+
+
 def test_converts_a_large_file_while_its_answer_is_as_large() -> None:
     with ConversionProcess(Limits(seconds=30, output_bytes=64 * MIB)) as process:
         assert len(process.convert(b"word " * 4_000_000, "a.test", kind("fine")).content) == 20_000_000
@@ -114,11 +119,11 @@ def test_a_converter_sees_no_secret_and_has_limits(
     process: ConversionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOAL_API_KEYS", "secret")
-    monkeypatch.setenv("SHOAL_OCR", "1")
+    monkeypatch.setenv("TESSDATA_PREFIX", "/data")
     process.close()
     seen = json.loads(process.convert(b"", "a.test", kind("shows_itself")).content)
     assert "secret" not in json.dumps(seen["environment"])
-    assert seen["environment"]["SHOAL_OCR"] == "1"
+    assert seen["environment"]["TESSDATA_PREFIX"] == "/data"
     assert seen["folder"] == "/"
     assert seen["limits"] == [LIMITS.memory_bytes, LIMITS.open_files, 0]
     assert seen["modules"] == [], "what converters do not need would slow the start of the process"
