@@ -30,6 +30,7 @@ from pathlib import Path
 BOOKS = ("walden", "the-art-of-war", "flatland")
 N_ARTICLES = 8
 N_TABLE_ROWS = 5000
+UTF8_TABLE = "--infilter=CSV:44,34,76"  # comma, quotation mark, UTF-8
 _WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _WIKI_HEADING = re.compile(r"^(={2,6})[ \t]*(.+?)[ \t]*=+[ \t]*$", re.MULTILINE)
@@ -87,8 +88,8 @@ def make_documents(corpora: Path, folder: Path) -> None:
     table = folder / "table.csv"
     with table.open("w", newline="", encoding="utf-8-sig") as out:
         csv.writer(out).writerows(_table(texts))
-    _soffice(table, folder / "table.calc.xlsx")
-    _soffice(table, folder / "table.calc.ods")
+    _soffice(table, folder / "table.calc.xlsx", UTF8_TABLE)
+    _soffice(table, folder / "table.calc.ods", UTF8_TABLE)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,} {path.name}")
 
@@ -137,13 +138,15 @@ def _latex(source: Path, target: Path, *options: str) -> None:
         _pandoc(_write(Path(scratch) / "text.md", text), target, *options)
 
 
-def _soffice(source: Path, target: Path) -> None:
+def _soffice(source: Path, target: Path, *options: str) -> None:
     if target.exists() or not source.exists():
         return
     with tempfile.TemporaryDirectory() as scratch:
         profile = f"-env:UserInstallation=file://{scratch}/profile"
         kind = target.suffix[1:]
-        _run("soffice", profile, "--headless", "--convert-to", kind, "--outdir", scratch, str(source))
+        _run(
+            "soffice", profile, "--headless", *options, "--convert-to", kind, "--outdir", scratch, str(source)
+        )
         for made in Path(scratch).glob(f"*.{kind}"):
             shutil.move(made, target)
 
@@ -313,12 +316,12 @@ OURS = {
     ".pdf": ("pdf", "convert_pdf"),
     ".docx": ("docx", "convert_docx"),
     ".pptx": ("pptx", "convert_pptx"),
-    ".xlsx": ("xlsx", "convert_xlsx"),
-    ".csv": ("delimited", "convert_csv"),
+    ".xlsx": ("spreadsheets", "convert_xlsx"),
+    ".csv": ("spreadsheets", "convert_csv"),
     ".rtf": ("rtf", "convert_rtf"),
-    ".odt": ("opendocument", "convert_odt"),
-    ".ods": ("opendocument", "convert_ods"),
-    ".odp": ("opendocument", "convert_odp"),
+    ".odt": ("opendocument", "convert_opendocument"),
+    ".ods": ("opendocument", "convert_opendocument"),
+    ".odp": ("opendocument", "convert_opendocument"),
 }
 RIVALS: dict[str, tuple[tuple[str, ...], Callable[[], Reader]]] = {
     "pypdfium2": ((".pdf",), _pypdfium2),

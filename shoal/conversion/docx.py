@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shoal.conversion.converted import Converted
 from shoal.conversion.draft import Draft
-from shoal.conversion.package import Element, Package, attribute, child, local, whole_number
+from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
 _CONTENTS_STYLE = re.compile(r"(?:toc \d|table of figures|index \d)\Z", re.IGNORECASE)
@@ -51,7 +51,8 @@ def convert_docx(data: bytes, name: str) -> Converted:
     """Convert a DOCX file. Comments and deleted text are left out; footnotes come after the text."""
     package = Package(data)
     main = package.main_part("word/document.xml")
-    return _Reader(package, main).convert()
+    with nesting_errors():
+        return _Reader(package, main).convert()
 
 
 class _Reader:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
-from shoal.conversion.converted import Converted, LocatorKind
+from shoal.conversion.converted import ConversionError, Converted, LocatorKind
 from shoal.conversion.draft import Draft, one_line
-from shoal.conversion.package import Element, Package, attribute, child, encrypted, local, whole_number
+from shoal.conversion.package import (
+    Element,
+    Package,
+    attribute,
+    child,
+    encrypted,
+    local,
+    nesting_errors,
+    whole_number,
+)
 from shoal.conversion.sheets import MAX_CELLS, NumberedRow, SheetWriter, cell_text
-from shoal.conversion.xlsx import MAX_COLUMNS, MAX_ROWS, number_text
+from shoal.conversion.spreadsheets import MAX_COLUMNS, MAX_ROWS, number_text
 
-_CONTENT, _STYLES, _META, _MANIFEST = "content.xml", "styles.xml", "meta.xml", "META-INF/manifest.xml"
+_CONTENT, _STYLES, _META = "content.xml", "styles.xml", "meta.xml"
+_MANIFEST, _MIMETYPE = "META-INF/manifest.xml", "mimetype"
 _MAX_SPACES = 100
 _MAX_REPEATED = 100  # rows or columns with text; empty ones are only counted
 _PASSED_OVER = frozenset(
@@ -32,9 +44,25 @@ _FURNITURE = {
 }
 
 
-def convert_odt(data: bytes, name: str) -> Converted:
-    """Convert an ODT file. Comments and deleted text are left out; notes come after the text."""
-    package = _open(data)
+def convert_opendocument(data: bytes, name: str) -> Converted:
+    """Convert a text, presentation or spreadsheet, whichever the file says it is."""
+    with nesting_errors():
+        return _convert(_open(data))
+
+
+def _convert(package: Package) -> Converted:
+    declared = package.read(_MIMETYPE).decode("ascii", "replace") if _MIMETYPE in package else ""
+    for kind, convert in _CONVERTERS.items():
+        if kind in declared:
+            return convert(package)
+    for element in package.children(_CONTENT, "body"):
+        if (convert_ := _CONVERTERS.get(local(element))) is not None:
+            return convert_(package)
+    raise ConversionError("unsupported", "The file is neither a text nor a presentation nor a spreadsheet.")
+
+
+def _convert_odt(package: Package) -> Converted:
+    """Convert a text. Comments and deleted text are left out; notes come after the text."""
     draft = Draft()
     writer = _TextWriter(draft, package)
     for element in package.children(_CONTENT, "text"):
@@ -44,9 +72,8 @@ def convert_odt(data: bytes, name: str) -> Converted:
     return draft.converted(_title(package))
 
 
-def convert_odp(data: bytes, name: str) -> Converted:
-    """Convert an ODP file: each slide a section and a locator, with its notes."""
-    package = _open(data)
+def _convert_odp(package: Package) -> Converted:
+    """Convert a presentation: each slide a section and a locator, with its notes."""
     draft = Draft()
     writer = _TextWriter(draft, package)
     number = 0
@@ -57,20 +84,19 @@ def convert_odp(data: bytes, name: str) -> Converted:
     return draft.converted(_title(package))
 
 
-def convert_ods(data: bytes, name: str) -> Converted:
-    """Convert an ODS file. Formulas give their last values; empty rows are left out."""
-    package = _open(data)
+def _convert_ods(package: Package) -> Converted:
+    """Convert a spreadsheet. Formulas give their last values; empty rows are left out."""
     draft = Draft()
     writer = SheetWriter(draft)
-    for table in package.children(_CONTENT, "spreadsheet"):
-        if local(table) != "table":
-            continue
-        sheet = attribute(table, "name")
+    for (_, sheet), rows in groupby(_sheet_rows(package), key=itemgetter(0)):
         if writer.cells_left <= 0:
             draft.warn(f"The sheet {sheet} is left out: only {MAX_CELLS:,} cells of a file are read.")
             continue
-        writer.write(sheet, _sheet_rows(table))
+        writer.write(sheet, _values(row for _, row in rows))
     return draft.converted(_title(package))
+
+
+_CONVERTERS = {"text": _convert_odt, "presentation": _convert_odp, "spreadsheet": _convert_ods}
 
 
 def _open(data: bytes) -> Package:
@@ -166,7 +192,10 @@ class _TextWriter:
                     self.block(inner)
 
     def _table(self, table: Element) -> None:
-        rows = [[_cell_text(cell, self._inner_text) for cell in cells] for cells in _rows(table)]
+        rows = [
+            [_cell_text(cell, self._inner_text) for cell in cells]
+            for _, cells in _numbered(_table_rows(table))
+        ]
         self.draft.table(rows)
 
     def _inner_text(self, element: Element) -> str:
@@ -259,45 +288,45 @@ def _plain(element: Element) -> str:
 # Tables
 
 
-def _rows(table: Element) -> Iterator[list[Element]]:
-    """Yield the cells of each row that has any, repeated as the file says, up to a limit."""
-    for _, cells in _numbered_rows(table):
-        yield cells
-
-
-def _numbered_rows(table: Element, number: int = 0) -> Iterator[tuple[int, list[Element]]]:
+def _table_rows(table: Element) -> Iterator[Element]:
     for element in table:
-        name = local(element)
-        if name == "table-row":
-            cells = [cell for cell in element if local(cell) in ("table-cell", "covered-table-cell")]
-            times = whole_number(attribute(element, "number-rows-repeated"), 1, least=1, most=MAX_ROWS)
-            if any(len(cell) for cell in cells):
-                for i in range(min(times, _MAX_REPEATED)):
-                    yield number + i + 1, cells
-            number += times
-        elif name in ("table-header-rows", "table-row-group", "table-rows"):
-            last = number
-            for last, cells in _numbered_rows(element, number):
-                yield last, cells
-            number = max(last, number + _count_rows(element))
+        if local(element) == "table-row":
+            yield element
+        elif local(element) in ("table-header-rows", "table-row-group", "table-rows"):
+            yield from _table_rows(element)
 
 
-def _count_rows(group: Element) -> int:
-    return sum(
-        whole_number(attribute(row, "number-rows-repeated"), 1, least=1, most=MAX_ROWS)
-        for row in group.iter()
-        if isinstance(row.tag, str) and local(row) == "table-row"
-    )
+def _sheet_rows(package: Package) -> Iterator[tuple[tuple[int, str], Element]]:
+    """Yield the rows of all sheets, each with the number and name of its sheet."""
+    number, name = 0, ""
+    for event, element in package.events(_CONTENT):
+        kind = local(element)
+        if event == "start" and kind == "table":
+            number, name = number + 1, attribute(element, "name")
+        elif event == "end" and kind == "table-row":
+            yield (number, name), element
+            element.clear()
 
 
-def _cell_text(cell: Element, inner_text: object) -> str:
-    assert callable(inner_text)
-    return "" if local(cell) == "covered-table-cell" else str(inner_text(cell))
+def _numbered(rows: Iterable[Element]) -> Iterator[tuple[int, list[Element]]]:
+    """Yield number and cells of the rows that have text, repeated as the file says, up to a limit."""
+    number = 0
+    for row in rows:
+        cells = [cell for cell in row if local(cell) in ("table-cell", "covered-table-cell")]
+        times = whole_number(attribute(row, "number-rows-repeated"), 1, least=1, most=MAX_ROWS)
+        if any(len(cell) for cell in cells):
+            for i in range(min(times, _MAX_REPEATED)):
+                yield number + i + 1, cells
+        number += times
 
 
-def _sheet_rows(table: Element) -> Iterator[NumberedRow]:
+def _cell_text(cell: Element, inner_text: Callable[[Element], str]) -> str:
+    return "" if local(cell) == "covered-table-cell" else inner_text(cell)
+
+
+def _values(rows: Iterable[Element]) -> Iterator[NumberedRow]:
     carried: dict[int, tuple[int, str]] = {}  # by column: the last row of a merged cell, and its text
-    for number, cells in _numbered_rows(table):
+    for number, cells in _numbered(rows):
         row: dict[int, str] = {}
         column = 0
         for cell in cells:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from shoal.conversion.converted import Converted, LocatorKind
 from shoal.conversion.draft import Draft, one_line
-from shoal.conversion.package import Element, Package, attribute, child, local, whole_number
+from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FURNITURE = {"dt": "date", "ftr": "repeated footer", "hdr": "repeated header", "sldNum": "page number"}
@@ -20,12 +20,15 @@ def convert_pptx(data: bytes, name: str) -> Converted:
     main = package.main_part("ppt/presentation.xml")
     relations = package.relations(main)
     draft = Draft()
+    with nesting_errors():
+        _write_slides(package, main, relations, draft)
+    return draft.converted(package.title())
+
+
+def _write_slides(package: Package, main: str, relations: dict[str, tuple[str, str]], draft: Draft) -> None:
     n_hidden = 0
-    parts = [
-        relations[attribute_of_relation(slide)][1]
-        for slide in _slide_list(package, main)
-        if attribute_of_relation(slide) in relations
-    ]
+    ids = map(attribute_of_relation, _slide_list(package, main))
+    parts = dict.fromkeys(relations[slide][1] for slide in ids if slide in relations)
     for number, part in enumerate(parts, 1):
         if part not in package:
             draft.warn(f"Slide {number} is missing in the file.")
@@ -33,7 +36,6 @@ def convert_pptx(data: bytes, name: str) -> Converted:
         n_hidden += _Slide(package, part, number, draft).write()
     if n_hidden:
         draft.warn(f"Slides that are hidden in the show are in the text: {n_hidden}.")
-    return draft.converted(package.title())
 
 
 def _slide_list(package: Package, main: str) -> list[Element]:

@@ -1,17 +1,24 @@
-"""Excel workbooks (XLSX): the stored values of cells, with dates in ISO 8601."""
+"""Spreadsheets: Excel workbooks (XLSX), with dates in ISO 8601, and tables in text files (CSV, TSV)."""
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 
 from shoal.conversion.converted import ConversionError, Converted
 from shoal.conversion.draft import Draft
-from shoal.conversion.package import Element, Package, attribute, child, local, whole_number
+from shoal.conversion.package import Element, Package, attribute, child, local, nesting_errors, whole_number
 from shoal.conversion.pptx import attribute_of_relation
 from shoal.conversion.sheets import MAX_CELLS, NumberedRow, SheetWriter, cell_text
+from shoal.errors import ShoalError
+from shoal.formats.decoding import CERTAIN_ENCODINGS, decode
 
 MAX_ROWS = 1_048_576
 MAX_COLUMNS = 16_384
@@ -22,25 +29,32 @@ _DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *rang
 _PERCENT_FORMATS = frozenset({9, 10})
 _NOT_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
-_RANGE = re.compile(r"([A-Z]{1,3}\d{1,7}):([A-Z]{1,3}\d{1,7})")
+_MERGED = re.compile(rb'mergeCell\s+ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _EPOCH, _EPOCH_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa: DTZ001 - no zone
 _MAX_SERIAL = 2_958_466  # the day after 9999-12-31
+_COLUMN_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MAX_COLUMN_LETTERS = 3
+_DELIMITERS = ",;\t|"
+_MIN_CONFIDENCE = 0.5  # of a guessed encoding
+_SAMPLE_CHARS = 20_000
+_SAMPLE_LINES = 50
 _TRUE = ("1", "true")
 
 
 @dataclass(slots=True)
 class _Formats:
-    """Which formats of cells, by their number, show dates or percentages."""
+    """Which formats of cells, by their number as text, show dates or percentages."""
 
-    dates: set[int] = field(default_factory=set)
-    percents: set[int] = field(default_factory=set)
+    dates: set[str] = field(default_factory=set)
+    percents: set[str] = field(default_factory=set)
 
 
 def convert_xlsx(data: bytes, name: str) -> Converted:
     """Convert an XLSX file. Formulas give their last values; empty rows are left out."""
     package = Package(data)
     main = package.main_part("xl/workbook.xml")
-    return _Reader(package, main).convert()
+    with nesting_errors():
+        return _Reader(package, main).convert()
 
 
 class _Reader:
@@ -58,11 +72,13 @@ class _Reader:
     def convert(self) -> Converted:
         writer = SheetWriter(self.draft)
         sheets = child(self.workbook, "sheets")
+        read: set[str] = set()
         for sheet in sheets if sheets is not None else ():
             name = attribute(sheet, "name")
             _, part = self.relations.get(attribute_of_relation(sheet), ("", ""))
-            if "chartsheet" in part:
+            if "chartsheet" in part or part in read:
                 continue
+            read.add(part)
             if part not in self.package:
                 self.draft.warn(f"The sheet {name} is missing in the file.")
                 continue
@@ -78,18 +94,15 @@ class _Reader:
         merged = self._merged_cells(part)
         carried: dict[tuple[int, int], str] = {}
         number = 0
-        for row in self.package.children(part, "sheetData"):
-            if local(row) != "row":
-                continue
-            number = min(whole_number(attribute(row, "r"), number + 1, least=1), MAX_ROWS)
+        for row in self.package.elements(part, "row"):
+            number = min(whole_number(row.get("r", ""), number + 1, least=1), MAX_ROWS)
             cells: dict[int, str] = {}
             column = -1
             for cell in row:
-                if local(cell) == "c":
-                    reference = _REFERENCE.fullmatch(attribute(cell, "r"))
-                    column = _column(reference.group(1)) if reference else column + 1
-                    if column < MAX_COLUMNS:
-                        cells[column] = self._text(cell)
+                letters = cell.get("r", "").rstrip("0123456789")
+                column = _column(letters) if letters else column + 1
+                if 0 <= column < MAX_COLUMNS:
+                    cells[column] = self._text(cell)
             for column, (first_row, first_column) in merged.get(number, {}).items():
                 if (number, column) == (first_row, first_column):
                     carried[first_row, first_column] = cells.get(column, "")
@@ -103,23 +116,21 @@ class _Reader:
         The value of a merged cell counts for each of its rows.
         """
         found: dict[int, dict[int, tuple[int, int]]] = {}
-        n_merged = 0
-        for element in self.package.children(part, "mergeCells"):
-            match = _RANGE.fullmatch(attribute(element, "ref"))
-            n_merged += 1
-            if match is None or n_merged > _MAX_MERGED:
-                continue
-            (first, column), (last, _) = _place(match.group(1)), _place(match.group(2))
+        # The list is behind the cells, and most sheets have none: a search is faster than reading them twice.
+        for match in islice(_MERGED.finditer(self.package.read(part)), _MAX_MERGED):
+            (first, column), (last, _) = map(_place, match.group(1).decode().split(":"))
             for row in range(first, min(last, first + _MAX_MERGED_ROWS - 1) + 1 if last > first else first):
                 found.setdefault(row, {})[column] = (first, column)
         return found
 
     def _text(self, cell: Element) -> str:
-        kind = attribute(cell, "t")
+        kind = cell.get("t", "n")
         if kind == "inlineStr":
             return cell_text(_inline_text(child(cell, "is")))
-        value = child(cell, "v")
-        text = (value.text or "").strip() if value is not None else ""
+        text = ""
+        for inner in cell:
+            if inner.tag.endswith("}v"):
+                text = (inner.text or "").strip()
         if kind == "s":
             index = whole_number(text, -1, least=-1)
             return self.shared[index] if 0 <= index < len(self.shared) else ""
@@ -129,9 +140,9 @@ class _Reader:
             return "TRUE" if text == "1" else "FALSE" if text else ""
         if kind in ("str", "d"):
             return cell_text(text)
-        return self._number(text, whole_number(attribute(cell, "s"), -1, least=-1))
+        return self._number(text, cell.get("s", ""))
 
-    def _number(self, text: str, style: int) -> str:
+    def _number(self, text: str, style: str) -> str:
         try:
             number = float(text)
         except ValueError:
@@ -154,9 +165,9 @@ class _Reader:
             number = whole_number(attribute(element, "numFmtId"))
             code = custom.get(number, "")
             if number in _DATE_FORMATS or (code != "general" and any(char in code for char in "dmyhs")):
-                formats.dates.add(style)
+                formats.dates.add(str(style))
             elif number in _PERCENT_FORMATS or "%" in code:
-                formats.percents.add(style)
+                formats.percents.add(str(style))
         return formats
 
     def _part(self, kind: str) -> Element | None:
@@ -169,7 +180,7 @@ class _Reader:
         for kind, target in self.relations.values():
             if kind != "sharedStrings" or target not in self.package:
                 continue
-            for element in self.package.children(target, "sst"):
+            for element in self.package.elements(target, "si"):
                 texts.append(cell_text(_inline_text(element)))
                 n_chars += len(texts[-1])
                 if n_chars > MAX_SHARED_CHARS:
@@ -188,10 +199,12 @@ def _inline_text(element: Element | None) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=MAX_COLUMNS)
 def _column(letters: str) -> int:
+    """Return the number of a column from 0; -1 if its name is none."""
     column = 0
-    for letter in letters:
-        column = 26 * column + ord(letter) - ord("A") + 1
+    for letter in letters if len(letters) <= _MAX_COLUMN_LETTERS else "":
+        column = 26 * column + _COLUMN_LETTERS.find(letter) + 1
     return column - 1
 
 
@@ -215,3 +228,67 @@ def date_text(serial: float, epoch: dt.datetime) -> str:
         return moment.time().isoformat()
     is_day = not (moment.hour or moment.minute or moment.second)
     return moment.date().isoformat() if is_day else moment.isoformat(sep=" ")
+
+
+# Tables in text files
+
+
+def convert_csv(data: bytes, name: str) -> Converted:
+    """Convert a table with one row on each line. Cells are divided by tabs if the name ends with `.tsv`,
+    otherwise by the one of `,`, `;`, `|` and tabs that fits."""
+    draft = Draft()
+    try:
+        decoded = decode(data, max_bytes=len(data), min_confidence=_MIN_CONFIDENCE)
+    except ShoalError as error:
+        raise ConversionError("broken", f"The file is not text: {error}") from error
+    text = decoded.text.replace("\0", "")
+    if decoded.encoding not in CERTAIN_ENCODINGS:
+        draft.warn(f"The encoding of the file was guessed: {decoded.encoding}.")
+    is_tsv = name.casefold().endswith((".tsv", ".tab"))
+    rows = _delimited_rows(text, "\t" if is_tsv else find_delimiter(text), draft)
+    SheetWriter(draft).write("", rows)
+    return draft.converted()
+
+
+def find_delimiter(text: str) -> str:
+    """Return the character that divides the cells: the one that most lines have equally often."""
+    lines = text[:_SAMPLE_CHARS].splitlines()[:_SAMPLE_LINES]
+    # The last line of the sample may be cut.
+    lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
+    best, best_score = ",", 0
+    for delimiter in _DELIMITERS:
+        counts = Counter(_count_outside_quotes(line, delimiter) for line in lines)
+        counts.pop(0, None)
+        for count, n_lines in counts.items():
+            score = n_lines * min(count, 20)
+            if score > best_score:
+                best, best_score = delimiter, score
+    return best
+
+
+def _count_outside_quotes(line: str, delimiter: str) -> int:
+    return sum(part.count(delimiter) for part in line.split('"')[::2])
+
+
+def _delimited_rows(text: str, delimiter: str, draft: Draft) -> Iterator[NumberedRow]:
+    has_quotes = True
+    if text.count('"') % 2:
+        # An open quote would swallow the rest of the file.
+        has_quotes = False
+        draft.warn("A quotation mark in the table is never closed; all of them are read as text.")
+    lines = io.StringIO(text, newline="")
+    if has_quotes:
+        reader = csv.reader(lines, delimiter=delimiter)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    number = 0
+    while True:
+        number += 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            draft.warn(f"Row {number:,} has a cell that is too long, and is left out.")
+            continue
+        yield NumberedRow(number, {i: cell_text(cell) for i, cell in enumerate(row)})
