@@ -50,7 +50,8 @@ def convert_pdf(data: bytes, name: str, *, ocr: bool = False, ocr_language: str 
     try:
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
-        if getattr(error, "err_code", None) == _FPDF_ERR_PASSWORD:
+        # Some failures leave the code of an earlier one.
+        if getattr(error, "err_code", None) == _FPDF_ERR_PASSWORD and b"/Encrypt" in data:
             raise ConversionError(
                 "encrypted", "The file is protected by a password. Save it without one."
             ) from error

@@ -202,20 +202,32 @@ class PageReader:
 
 
 def _continues(before: Line, line: Line) -> bool:
-    """Whether a line only goes on after a raised mark, such as that of a footnote."""
+    """Whether PDFium divided a line: after a raised mark, such as that of a footnote, or at a wide gap."""
     size = max(before.size, line.size)
-    return (
-        not (before.hyphenated or before.cells or line.cells)
-        and abs(before.bottom - line.bottom) < 0.5 * size
-        and -0.1 * size <= line.left - before.right < _WIDE_GAP * size
-    )
+    gap = line.left - before.right
+    height = abs(before.bottom - line.bottom)
+    if before.hyphenated or gap < -0.1 * size:
+        return False
+    return height < (0.5 if gap < _WIDE_GAP * size else 0.1) * size
 
 
 def _merged(before: Line, line: Line) -> Line:
-    space = " " if line.left - before.right > _WORD_GAP * line.size else ""
+    gap = line.left - before.right
     larger = max(before, line, key=lambda part: len(part.text))
-    text = before.text + space + line.text
-    return larger._replace(text=text, left=before.left, right=line.right, hyphenated=line.hyphenated)
+    text = before.text + (" " if gap > _WORD_GAP * line.size else "") + line.text
+    cells = [*(before.cells or [Cell(before.left, before.right, before.text)])]
+    following = [*(line.cells or [Cell(line.left, line.right, line.text)])]
+    if gap < _WIDE_GAP * larger.size:
+        first = following.pop(0)
+        cells[-1] = Cell(cells[-1].left, first.right, f"{cells[-1].text} {first.text}")
+    cells += following
+    return larger._replace(
+        text=text,
+        left=before.left,
+        right=line.right,
+        hyphenated=line.hyphenated,
+        cells=tuple(cells) if len(cells) > 1 else (),
+    )
 
 
 def _joined(text: str) -> str:

@@ -46,7 +46,7 @@ def split_repeated(
     kept: list[list[Line]] = []
     removed: list[Repeated] = []
     for number, (page, lines) in enumerate(zip(pages, edges, strict=True)):
-        out: set[int] = set()
+        reasons: dict[int, str] = {}
         for edge, line in lines:
             reason = ""
             if _is_page_number(line.text, number, labels[number]):
@@ -55,9 +55,12 @@ def split_repeated(
                 bare = _ROMAN.fullmatch(line.text) or not any(map(str.isalpha, line.text))
                 reason = "page number" if bare else f"repeated {edge}"
             if reason:
-                out.add(id(line))
-                removed.append(Repeated(reason, line.text))
-        kept.append([line for line in page if id(line) not in out])
+                reasons[id(line)] = reason
+        if len(reasons) == len(page):
+            # A page with nothing else is no page with a header.
+            reasons = {key: reason for key, reason in reasons.items() if reason == "page number"}
+        removed += [Repeated(reasons[id(line)], line.text) for line in page if id(line) in reasons]
+        kept.append([line for line in page if id(line) not in reasons])
     return kept, removed
 
 

@@ -1,0 +1,320 @@
+"""PDF files become paragraphs under headings, without what their pages repeat."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from pdf_files import ENCRYPTED, Text, pdf, prose
+
+from shoal.conversion.converted import ConversionError, Converted
+from shoal.conversion.pdf import convert_pdf
+from shoal.conversion.pdf_lines import Cell, logical_order
+
+PROSE = [
+    "The harbour lies behind two islands, and no wind reaches it from the west or",
+    "from the north. Pilots board the ships near the outer buoy, where the water is",
+    "deep enough for every ship that trades along the coast of the country.",
+]
+
+
+def convert(pages: list[list[Text]], **options: str) -> Converted:
+    return convert_pdf(pdf(pages, **options), "a.pdf")  # type: ignore[arg-type]
+
+
+def content(*lines: Text) -> str:
+    return convert([list(lines)]).content
+
+
+def test_lines_are_joined_to_paragraphs_and_gaps_divide_them() -> None:
+    page = prose(PROSE, y=700) + prose(PROSE, y=640)
+    assert convert([page]).content == f"{' '.join(PROSE)}\n\n{' '.join(PROSE)}\n"
+
+
+def test_indents_divide_paragraphs() -> None:
+    page = [
+        *prose(PROSE, y=700),
+        Text(84, 664, "A second one begins with an indent, and goes on and on and"),
+        *prose(PROSE[1:], y=652),
+    ]
+    paragraphs = convert([page]).content.split("\n\n")
+    assert len(paragraphs) == 2
+    assert paragraphs[1].startswith("A second one")
+
+
+def test_a_short_line_ends_a_paragraph() -> None:
+    page = prose([PROSE[0], PROSE[1], "A short end.", PROSE[0], PROSE[2]])
+    assert [text[:9] for text in convert([page]).content.split("\n\n")] == ["The harbo", "The harbo"]
+
+
+def test_words_are_joined_at_hyphens_unless_the_document_writes_them_with_one() -> None:
+    lines = [
+        "A well-known pilot knows the depths of the harbour, the currents, the naviga-",
+        "tion lights and the weather of every season. All of it is known to the well-",
+        "known pilot, who learned it on board of the ships of the Anglo-",
+        "Norwegian company and from the charts of the office in the old town.",
+    ]
+    text = content(*prose(lines))
+    assert "navigation lights" in text
+    assert "the well-known pilot" in text
+    assert "Anglo-Norwegian" in text
+
+
+def test_larger_letters_are_headings_by_size() -> None:
+    page = [
+        Text(72, 750, "Harbours", 24),
+        Text(72, 720, "Arrivals", 16),
+        *prose(PROSE, y=700),
+        Text(72, 640, "Departures", 16),
+        *prose(PROSE, y=620),
+        Text(72, 560, "At night", 10, bold=True),
+        *prose(PROSE, y=540),
+    ]
+    headings = [line for line in convert([page]).content.split("\n") if line.startswith("#")]
+    assert headings == ["# Harbours", "## Arrivals", "## Departures", "### At night"]
+
+
+def test_the_outline_gives_headings_in_letters_of_the_body() -> None:
+    first = [
+        Text(72, 730, "1.2 Arrivals of ships and of", 10),
+        Text(72, 718, "all other boats", 10),
+        *prose(PROSE, y=690),
+    ]
+    second = [*prose(PROSE, y=700), Text(72, 640, "Departures"), *prose(PROSE, y=620)]
+    outline = [("Arrivals of ships and of all other boats", 0), ("Departures", 1)]
+    text = convert_pdf(pdf([first, second], outline=outline), "a.pdf").content
+    headings = [line for line in text.split("\n") if line.startswith("#")]
+    assert headings == ["# 1.2 Arrivals of ships and of all other boats", "# Departures"]
+
+
+def test_paragraphs_go_on_over_pages_and_places_follow() -> None:
+    pages = [
+        [*prose(PROSE, y=100), Text(72, 64, "and the tide runs through the sound, which is so narrow that")],
+        prose(["ships wait for it.", *PROSE[:1]]),
+    ]
+    converted = convert(pages, labels="/PageLabels << /Nums [0 << /S /r >>] >>")
+    assert [(place.name, place.first, place.last) for place in converted.locators] == [
+        ("i", 1, 1),
+        ("ii", 2, 2),
+    ]
+    assert "so narrow that ships wait for it." in converted.content
+    second = converted.locators[1]
+    assert converted.content[second.start_char : second.end_char].startswith("ships wait for it.")
+
+
+def test_headers_footers_and_page_numbers_are_removed_and_listed() -> None:
+    pages = [
+        [
+            Text(72, 760, "The Harbour Handbook"),
+            *prose([f"Page {n} tells of ship {n}, which came from a port in the south with", *PROSE[1:]]),
+            Text(72, 40, f"Draft of May, page {n + 4} of 9"),
+            Text(300, 20, str(n + 1)),
+        ]
+        for n in range(5)
+    ]
+    converted = convert(pages)
+    for removed in ("Handbook", "Draft"):
+        assert removed not in converted.content
+    assert all(f"tells of ship {n}," in converted.content for n in range(5))
+    assert ("repeated header", "The Harbour Handbook", 5) in converted.removed
+    assert {("page number", str(n + 1), 1) for n in range(5)} < set(map(tuple, converted.removed))
+
+
+def test_text_that_only_looks_like_a_header_is_kept() -> None:
+    pages = [[*prose([f"In the year {1700 + n * n} the harbour froze.", *PROSE])] for n in range(5)]
+    converted = convert(pages)
+    assert all(f"In the year {1700 + n * n}" in converted.content for n in range(5))
+    # Two pages that begin alike are not yet a rule; three are.
+    assert "Alike" in convert([[Text(72, 760, "Alike"), *prose(PROSE)]] * 2 + [prose(PROSE)] * 3).content
+
+
+def test_columns_are_read_one_after_the_other() -> None:
+    left = ["The left column tells of", "arrivals at dawn and", "of the pilots who board", "the ships."]
+    right = [
+        "The right column is about",
+        "departures, of which there",
+        "are as many as arrivals in",
+        "most years.",
+    ]
+    page = prose(left, x=72) + prose(right, x=320)
+    assert convert([page]).content == f"{' '.join(left)}\n\n{' '.join(right)}\n"
+
+
+def test_columns_that_are_drawn_line_by_line_are_taken_apart() -> None:
+    left = [
+        "The left column tells of all",
+        "arrivals at dawn and also",
+        "of the pilots who board the",
+        "ships near the outer buoy,",
+        "where it is deep.",
+    ]
+    right = [
+        "The right column is about",
+        "departures, of which there",
+        "are as many as arrivals in",
+        "most years of the decade",
+        "that has gone by.",
+    ]
+    page = [
+        text
+        for i, pair in enumerate(zip(left, right, strict=True))
+        for text in (Text(72, 700 - 12 * i, pair[0]), Text(320, 700 - 12 * i, pair[1]))
+    ]
+    assert convert([page]).content == f"{' '.join(left)}\n\n{' '.join(right)}\n"
+
+
+def test_aligned_gaps_are_tables_and_bullets_are_lists() -> None:
+    rows = [
+        ("Ship", "Load", "Port"),
+        ("Anna", "1200", "Oslo"),
+        ("Bella", "80", "Kiel"),
+        ("Cora", "7", "Riga"),
+    ]
+    table = [
+        Text(x, 700 - 14 * i, cell)
+        for i, row in enumerate(rows)
+        for x, cell in zip((72, 200, 300), row, strict=True)
+    ]
+    items = [
+        Text(72, 600, "• first item"),
+        Text(72, 588, "• second item"),
+        Text(90, 576, "– inner"),
+        Text(72, 564, "1. one"),
+        Text(72, 552, "2. two"),
+    ]
+    items[2] = Text(90, 576, "• inner")
+    assert convert([table + items]).content == (
+        "| Ship | Load | Port |\n| --- | --- | --- |\n| Anna | 1200 | Oslo |\n| Bella | 80 | Kiel |\n| Cora | 7 | Riga |\n\n"
+        "- first item\n- second item\n   - inner\n\n1. one\n2. two\n"
+    )
+
+
+def test_a_table_of_contents_is_removed_and_listed() -> None:
+    entries = ["Contents", "1 Arrivals 2", "2 Departures of all", "the ships 3", "3 Tides . . . . . . 5"]
+    converted = convert([prose(entries), prose(PROSE)])
+    assert converted.content == " ".join(PROSE) + "\n"
+    assert [removed.text for removed in converted.removed] == entries
+    years = prose(["Contents", "It has been so since 1900", "and the old law of 1850", "is of no use."])
+    assert "the old law of 1850" in convert([years]).content
+
+
+def test_footnotes_do_not_interrupt_a_paragraph() -> None:
+    first = [
+        *prose(PROSE, y=120),
+        Text(72, 84, "and the tide runs through the sound, which is so narrow that"),
+        Text(72, 50, "1 Except in winter.", 7),
+    ]
+    text = convert([first, prose(["ships wait for it.", "Then they go on."])]).content
+    assert "so narrow that ships wait for it" in text
+    assert text.endswith("\n\n1 Except in winter.\n")
+
+
+def test_the_declared_title_is_used_unless_a_program_made_it_up() -> None:
+    assert convert([prose(PROSE)], title="Of Harbours").title == "Of Harbours"
+    for made_up in ("Microsoft Word - letter.doc", "thesis.tex", "Untitled"):
+        assert convert([prose(PROSE)], title=made_up).title == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "broken"),
+        (b"no PDF at all", "broken"),
+        (b"%PDF-1.7\n", "broken"),
+        (pdf([prose(PROSE)], trailer=ENCRYPTED), "encrypted"),
+        (pdf([[], []]), "no_text"),
+        (pdf([]), "broken"),
+    ],
+)
+def test_files_without_text_are_refused_with_a_reason(data: bytes, code: str) -> None:
+    with pytest.raises(ConversionError) as refused:
+        convert_pdf(data, "סריקה.pdf")
+    assert refused.value.code == code
+    if code == "no_text":
+        assert "OCR" in str(refused.value)
+
+
+def test_empty_pages_among_others_are_named() -> None:
+    converted = convert([prose(PROSE), [], [], prose(PROSE), []])
+    assert converted.warnings == ("Pages without text: 2-3, 5. They may be empty, or pictures.",)
+    assert [place.first for place in converted.locators] == [1, 4]
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
+    with pytest.raises(ConversionError, match=r"shoal\[pdf\]") as refused:
+        convert_pdf(pdf([prose(PROSE)]), "a.pdf")
+    assert refused.value.code == "missing_extra"
+
+
+def test_ten_thousand_pages_take_bounded_time() -> None:
+    converted = convert(
+        [[Text(72, 700, f"Ship {n} came."), Text(300, 20, str(n + 1))] for n in range(10_000)]
+    )
+    assert converted.content.count("came.") == 10_000
+    assert converted.locators[-1].first == 10_000
+
+
+# Writing from the right
+
+
+def glyphs(visual: str) -> list[Cell]:
+    """Glyphs of equal width for a line as it looks, from the left."""
+    return [Cell(10.0 * i, 10.0 * i + 9.5, char) for i, char in enumerate(visual) if char != " "]
+
+
+def test_right_to_left_lines_are_put_into_reading_order() -> None:
+    assert logical_order(glyphs("םלוע םולש"), 10) == "שלום עולם"
+    assert logical_order(glyphs(".XYZ הלימו 123 רפסמ"), 10) == "מספר 123 ומילה XYZ."
+    # A line from the left that quotes words from the right keeps its order.
+    assert logical_order(glyphs("The word םולש means peace"), 10) == "The word שלום means peace"
+
+
+# Text recognition
+
+
+def scan(text: str) -> bytes:
+    """A PDF with a picture of a page and no text."""
+    import pypdfium2 as pdfium
+
+    page = pdfium.PdfDocument(pdf([[Text(72, 700, text, 24)]]))[0]
+    bitmap = page.render(scale=2, grayscale=True)
+    document = pdfium.PdfDocument.new()
+    image = pdfium.PdfImage.new(document)
+    image.set_bitmap(bitmap)
+    image.set_matrix(pdfium.PdfMatrix().scale(612, 792))
+    new_page = document.new_page(612, 792)
+    new_page.insert_obj(image)
+    new_page.gen_content()
+    out = __import__("io").BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def test_a_scan_is_refused_and_says_how_to_read_it() -> None:
+    with pytest.raises(ConversionError, match="SHOAL_OCR=1") as refused:
+        convert_pdf(scan("Arrivals at dawn"), "a.pdf")
+    assert refused.value.code == "no_text"
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
+def test_a_scan_is_read_by_tesseract_if_asked() -> None:
+    converted = convert_pdf(scan("Arrivals at dawn"), "a.pdf", ocr=True)
+    assert converted.content == "Arrivals at dawn\n"
+    assert [(place.first, place.last) for place in converted.locators] == [(1, 1)]
+    assert "OCR" in converted.warnings[0]
+
+
+def test_recognition_that_fails_is_a_warning_or_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/bin/false")
+    with pytest.raises(ConversionError) as refused:
+        convert_pdf(scan("Arrivals"), "a.pdf", ocr=True)
+    assert refused.value.code == "no_text"
+
+    def too_slow(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("tesseract", 1)
+
+    monkeypatch.setattr(subprocess, "run", too_slow)
+    with pytest.raises(ConversionError, match="none"):
+        convert_pdf(scan("Arrivals"), "a.pdf", ocr=True)

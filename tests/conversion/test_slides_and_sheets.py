@@ -1,0 +1,222 @@
+"""Slides and spreadsheets become sections whose places are slides and rows."""
+
+from __future__ import annotations
+
+import pytest
+from office_files import (
+    number_cell,
+    opendocument,
+    pptx,
+    row,
+    shape,
+    slide_table,
+    text_cell,
+    xlsx,
+)
+
+from shoal.conversion.converted import ConversionError, Converted, LocatorKind
+from shoal.conversion.opendocument import convert_opendocument
+from shoal.conversion.pptx import convert_pptx
+from shoal.conversion.sheets import MAX_CELLS, MAX_ROWS_OF_PLACE
+from shoal.conversion.spreadsheets import convert_csv, convert_xlsx
+
+
+def places(converted: Converted) -> list[tuple[str, str, float, float, str]]:
+    return [
+        (
+            place.kind.value,
+            place.name,
+            place.first,
+            place.last,
+            converted.content[place.start_char : place.end_char],
+        )
+        for place in converted.locators
+    ]
+
+
+# Slides
+
+
+def test_slides_come_in_the_order_of_the_show_with_titles_lists_tables_and_notes() -> None:
+    slides = [
+        shape("title", "Arrivals") + shape("body", "one", "two") + shape("sldNum", "1"),
+        shape(None, "A box of text") + slide_table([["Ship", "Load"], ["Anna", "12"]]),
+    ]
+    converted = convert_pptx(pptx(slides, notes=shape("body", "Speak slowly.")), "a.pptx")
+    assert places(converted) == [
+        ("slide", "Arrivals", 1, 1, "# Arrivals\n\n- one\n- two\n\nNotes: Speak slowly."),
+        ("slide", "", 2, 2, "# Slide 2\n\nA box of text\n\n| Ship | Load |\n| --- | --- |\n| Anna | 12 |"),
+    ]
+    assert [tuple(removed) for removed in converted.removed] == [("page number", "1", 1)]
+
+
+def test_groups_are_opened_and_empty_slides_have_no_place() -> None:
+    slides = ["<p:grpSp>" + shape(None, "Inside") + "</p:grpSp>", "", shape("ctrTitle", "שלום")]
+    converted = convert_pptx(pptx(slides), "a.pptx")
+    assert converted.content == "# Slide 1\n\nInside\n\n# שלום\n"
+    assert [place.first for place in converted.locators] == [1, 3]
+
+
+def test_odp_slides() -> None:
+    page = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Arrivals</text:p></draw:text-box></draw:frame>'
+        "<draw:frame><draw:text-box><text:list><text:list-item><text:p>one</text:p></text:list-item></text:list></draw:text-box></draw:frame>"
+        '<presentation:notes><draw:frame presentation:class="notes"><draw:text-box><text:p>Slowly.</text:p></draw:text-box></draw:frame>'
+        "</presentation:notes></draw:page>"
+    )
+    converted = convert_opendocument(opendocument("presentation", page), "a.odp")
+    assert places(converted) == [("slide", "Arrivals", 1, 1, "# Arrivals\n\n- one\n\nNotes: Slowly.")]
+
+
+# Workbooks
+
+
+def test_rows_are_lines_with_their_headers_dates_and_percentages() -> None:
+    rows = (
+        row(1, text_cell("A1", "Ships in port"))
+        + row(
+            3,
+            '<c r="A3" t="s"><v>0</v></c>',
+            text_cell("B3", "Arrival"),
+            text_cell("C3", "Load"),
+            text_cell("D3", "Left"),
+        )
+        + row(
+            4,
+            text_cell("A4", "Anna"),
+            number_cell("B4", "45292", 1),
+            number_cell("C4", "0.25", 2),
+            number_cell("D4", "45292.5", 3),
+        )
+        + row(
+            5,
+            text_cell("A5", "Bella"),
+            number_cell("C5", "0.30000000000000004"),
+            '<c r="D5" t="b"><v>1</v></c>',
+        )
+        + row(6, '<c r="A6" t="e"><v>#N/A</v></c>', number_cell("C6", "1200"))
+    )
+    converted = convert_xlsx(xlsx({"Port": rows}, shared=["Ship"]), "a.xlsx")
+    assert converted.content == (
+        "# Port\n\nShips in port\n\nShip: Anna; Arrival: 2024-01-01; Load: 25 %; Left: 2024-01-01 12:00:00\n\n"
+        "Ship: Bella; Load: 0.3; Left: TRUE\n\nLoad: 1200\n"
+    )
+    assert [place[:4] for place in places(converted)] == [("sheet", "Port", 1, 6)]
+
+
+def test_a_merged_cell_counts_for_each_of_its_rows() -> None:
+    rows = row(1, text_cell("A1", "Port"), text_cell("B1", "Ship")) + "".join(
+        row(n, *([text_cell("A2", "Oslo")] if n == 2 else []), text_cell(f"B{n}", f"Ship {n}"))
+        for n in (2, 3, 4)
+    )
+    merged = '<mergeCells count="1"><mergeCell ref="A2:A3"/></mergeCells>'
+    content = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx").content
+    assert content == "# S\n\nPort: Oslo; Ship: Ship 2\n\nPort: Oslo; Ship: Ship 3\n\nShip: Ship 4\n"
+
+
+def test_places_have_few_rows_and_name_their_sheet() -> None:
+    rows = row(1, text_cell("A1", "Name"), text_cell("B1", "Number")) + "".join(
+        row(n, text_cell(f"A{n}", f"Ship {n}"), number_cell(f"B{n}", str(n))) for n in range(2, 52)
+    )
+    converted = convert_xlsx(xlsx({"One": rows, "שתיים": rows}), "a.xlsx")
+    for _, name, first, last, text in places(converted):
+        assert last - first < MAX_ROWS_OF_PLACE
+        assert text.startswith(f"Name: Ship {first:.0f};")
+        assert f"Number: {last:.0f}" in text
+        assert name in ("One", "שתיים")
+    assert len(converted.locators) == 6
+
+
+def test_a_table_of_more_than_a_million_cells_is_cut_with_a_warning() -> None:
+    line = ",".join("x" * 100) + "\n"
+    n_rows = MAX_CELLS // 100 + 5
+    converted = convert_csv((line * n_rows).encode(), "big.csv")
+    assert converted.locators[-1].last == MAX_CELLS // 100
+    assert len(converted.warnings) == 1
+    assert "left out" in converted.warnings[0]
+
+
+def test_hostile_references_cost_nothing() -> None:
+    rows = (
+        row(
+            1_048_576,
+            number_cell("XFD1048576", "1"),
+            number_cell("ZZZ9999999", "2"),
+            number_cell("AAAA1", "3"),
+        )
+        + '<row r="99999999999999999999"><c r="A1"><v>4</v></c></row><row r="x"><c r="??"><v>1e999</v></c></row>'
+    )
+    merged = '<mergeCells><mergeCell ref="A1:XFD1048576"/><mergeCell ref="B2:A1"/></mergeCells>'
+    converted = convert_xlsx(xlsx({"S": rows}, merged=merged), "a.xlsx")
+    assert len(converted.content) < 100
+    assert all(1 <= place.first <= place.last <= 1_048_576 for place in converted.locators)
+
+
+def test_ods_values_repeats_and_merged_cells() -> None:
+    def cell(text: str, more: str = "") -> str:
+        return f"<table:table-cell {more}><text:p>{text}</text:p></table:table-cell>"
+
+    body = (
+        '<table:table table:name="Port"><table:table-row>'
+        + cell("Ship")
+        + cell("Arrival")
+        + cell("Load")
+        + '</table:table-row><table:table-row table:number-rows-repeated="3"><table:table-cell/></table:table-row><table:table-row>'
+        + cell("Anna", 'table:number-rows-spanned="2"')
+        + cell("1 Jan", 'office:value-type="date" office:date-value="2024-01-01"')
+        + cell("1.200,50", 'office:value-type="float" office:value="1200.5"')
+        + "</table:table-row><table:table-row><table:covered-table-cell/>"
+        + cell("2 Jan", 'office:value-type="date" office:date-value="2024-01-02T08:00:00"')
+        + '<table:table-cell table:number-columns-repeated="16000"/></table:table-row></table:table>'
+    )
+    converted = convert_opendocument(opendocument("spreadsheet", body), "a.ods")
+    assert converted.content == (
+        "# Port\n\nShip: Anna; Arrival: 2024-01-01; Load: 1200.5\n\nShip: Anna; Arrival: 2024-01-02 08:00:00\n"
+    )
+    assert [place[:4] for place in places(converted)] == [("sheet", "Port", 5, 6)]
+
+
+# Tables in text files
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(delimiter: str) -> None:
+    lines = [["Ship", "Remark"], ["Anna", f'"a{delimiter} ""b"""'], ["Bella", "x, y; z"]]
+    if delimiter in ",;":
+        lines[2][1] = "x"
+    data = "\r\n".join(delimiter.join(line) for line in lines).encode()
+    content = convert_csv(data, "a.csv").content
+    first = " ".join(f'Ship: Anna; Remark: a{delimiter} "b"'.split())
+    assert content == f"{first}\n\nShip: Bella; Remark: {lines[2][1]}\n"
+
+
+def test_a_tsv_file_is_divided_by_tabs_only() -> None:
+    content = convert_csv(b"a,b\tc\n1,2\t3\n", "A.TSV").content
+    assert content == "a,b: 1,2; c: 3\n"
+
+
+def test_a_table_without_header_and_one_with_newlines_in_cells() -> None:
+    assert convert_csv(b"1,2\n3,4\n", "a.csv").content == "1; 2\n\n3; 4\n"
+    converted = convert_csv('Ship,Remark\nAnna,"two\nlines"\nBella,x\n'.encode("utf-16"), "a.csv")
+    assert converted.content == "Ship: Anna; Remark: two lines\n\nShip: Bella; Remark: x\n"
+    assert converted.locators[0].kind is LocatorKind.sheet
+    assert (converted.locators[0].first, converted.locators[0].last) == (2, 3)
+
+
+def test_an_open_quotation_mark_does_not_swallow_the_table() -> None:
+    converted = convert_csv(b'Ship,Remark\nAnna,"open\nBella,x\n', "a.csv")
+    assert "Ship: Bella; Remark: x" in converted.content
+    assert "never closed" in converted.warnings[0]
+
+
+def test_huge_cells_are_passed_over() -> None:
+    converted = convert_csv(b"Ship,Remark\nAnna," + b"x" * 500_000 + b"\nBella,y\n", "a.csv")
+    assert "Ship: Bella; Remark: y" in converted.content
+    assert len(converted.content) < 100_000
+
+
+def test_what_is_no_table_is_refused() -> None:
+    for data, code in ((b"", "no_text"), (b"\n\n,,\n", "no_text"), (bytes(range(256)) * 20, "broken")):
+        with pytest.raises(ConversionError) as refused:
+            convert_csv(data, "a.csv")
+        assert refused.value.code == code
