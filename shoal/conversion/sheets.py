@@ -81,10 +81,10 @@ class _Place:
     def add(self, number: int, text: str) -> None:
         if len(self._rows) >= MAX_ROWS_OF_PLACE or self._chars + len(text) > MAX_CHARS_OF_PLACE:
             self.end()
-        if not self._rows:
-            self._first = number
+        # A damaged file may have rows in any order.
+        self._first = min(self._first, number) if self._rows else number
+        self._last = max(self._last, number) if self._rows else number
         self._rows.append(text)
-        self._last = number
         self._chars += len(text)
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ MAX_ROWS = 1_048_576
 MAX_COLUMNS = 16_384
 MAX_SHARED_CHARS = 100_000_000
 _MAX_MERGED = 100_000
-_MAX_MERGED_ROWS = 10_000
+_MAX_MERGED_ROWS = 200_000  # of one sheet
 _DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
 _PERCENT_FORMATS = frozenset({9, 10})
 _NOT_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
@@ -116,11 +116,15 @@ class _Reader:
         The value of a merged cell counts for each of its rows.
         """
         found: dict[int, dict[int, tuple[int, int]]] = {}
+        rows_left = _MAX_MERGED_ROWS
         # The list is behind the cells, and most sheets have none: a search is faster than reading them twice.
         for match in islice(_MERGED.finditer(self.package.read(part)), _MAX_MERGED):
             (first, column), (last, _) = map(_place, match.group(1).decode().split(":"))
-            for row in range(first, min(last, first + _MAX_MERGED_ROWS - 1) + 1 if last > first else first):
-                found.setdefault(row, {})[column] = (first, column)
+            if last > first:
+                last = min(last, first + rows_left - 1)
+                rows_left -= max(last - first + 1, 0)
+                for row in range(first, last + 1):
+                    found.setdefault(row, {})[column] = (first, column)
         return found
 
     def _text(self, cell: Element) -> str:
@@ -240,7 +244,7 @@ def convert_csv(data: bytes, name: str) -> Converted:
     try:
         decoded = decode(data, max_bytes=len(data), min_confidence=_MIN_CONFIDENCE)
     except ShoalError as error:
-        raise ConversionError("broken", f"The file is not text: {error}") from error
+        raise ConversionError("broken", f"The file is not a table: {error}.") from error
     text = decoded.text.replace("\0", "")
     if decoded.encoding not in CERTAIN_ENCODINGS:
         draft.warn(f"The encoding of the file was guessed: {decoded.encoding}.")
