@@ -92,13 +92,16 @@ class Converting(ItemHandler):
         )
         return Outcome(ItemStatus.converted)
 
+    def _options(self, kind: str) -> dict[str, bool]:
+        return {"ocr": True} if kind == "pdf" and self._settings.ocr else {}
+
     def _draft(self, item: WorkItem, row: Row, file_hash: str) -> DocumentDraft:
         data, kind, name = row["data"], row["kind"], row["name"]
         known = FILE_KINDS.get(kind)
         if known is None:
             raise FileConversionError("unsupported", f"this version of Shoal has no converter for {kind}")
         try:
-            converted = self._process.convert(data, name, known)
+            converted = self._process.convert(data, name, known, self._options(kind))
         except ConversionError as error:
             raise FileConversionError(error.code, str(error)) from None
         draft = make_draft(
