@@ -62,9 +62,12 @@ format: install-dev ## let ruff format and fix
 PIP_COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
+# Formats of documents that need further packages; `make install` has them all.
+EXTRAS := --extra pdf
+
 lock: install-dev ## resolve pyproject.toml anew into the two lock files
-	$(PIP_COMPILE) --upgrade --output-file requirements.lock pyproject.toml
-	$(PIP_COMPILE) --upgrade --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(PIP_COMPILE) --upgrade $(EXTRAS) --output-file requirements.lock pyproject.toml
+	$(PIP_COMPILE) --upgrade --extra dev $(EXTRAS) --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 dist: install-dev ## the sdist, and the wheel made from it, into dist/
 	rm -rf dist
