@@ -165,6 +165,5 @@ def _plain_body(part: Part) -> str:
     text = part.text()
     if "flowed" in part.header("Content-Type").lower():
         text = _FLOWED_END.sub(" ", text)
-    lines = [line.rstrip() for line in text.split("\n")]
-    lines = [line if line.startswith(">") else escaped(line) for line in lines]
-    return _MANY_BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+    text = "\n".join([line.rstrip() for line in text.split("\n")])
+    return _MANY_BLANK_LINES.sub("\n\n", escaped(text, with_quotes=True)).strip()

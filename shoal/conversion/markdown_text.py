@@ -11,13 +11,12 @@ MAX_HEADING_CHARS = 400
 """A longer heading is written as text: readers of Markdown take none of over 500 characters."""
 
 _MAX_TABLE_COLUMNS = 1000
-_MISREAD = re.compile(
-    r"""^(?=
-        \#{1,6}(?:[ \t]|$) | > | [-+*](?:[ \t]|$) | `{3} | ~{3} | [=-]+[ \t]*$ | \+\+\+[ \t]*$
+_MARKS = r"""
+        \#{1,6}(?:[ \t]|$) | [-+*](?:[ \t]|$) | `{3} | ~{3} | [=-]+[ \t]*$ | \+\+\+[ \t]*$
       | (?:[*_-][ \t]*){3,}$ | <!-- | \|?[ \t]*:?-+:?[ \t]*\| | \[[^\[\]\r\n]{1,999}\]:
-    )""",
-    re.VERBOSE | re.MULTILINE,
-)
+"""
+_MISREAD_BESIDES_QUOTES = re.compile(rf"^(?={_MARKS})", re.VERBOSE | re.MULTILINE)
+_MISREAD = re.compile(rf"^(?=>|{_MARKS})", re.VERBOSE | re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _BACKTICKS = re.compile(r"`{3,}")
 _SPACE = re.compile(r"\s+")
@@ -57,9 +56,17 @@ def one_line(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def escaped(text: str) -> str:
-    """Return prose whose lines are not read as headings, lists, rules or code: marks get a backslash."""
-    return _MISREAD.sub(r"\\", _INDENT.sub("", text))
+def escaped(text: str, *, with_quotes: bool = False) -> str:
+    """Return prose whose lines are not read as headings, lists, rules or code: marks get a backslash.
+
+    `with_quotes`: lines that begin with `>` are quotes, as in e-mail.
+    """
+    marks = _MISREAD_BESIDES_QUOTES if with_quotes else _MISREAD
+    return marks.sub(_backslash, _INDENT.sub("", text))
+
+
+def _backslash(_mark: re.Match[str]) -> str:
+    return "\\"
 
 
 def heading(level: int, text: str) -> str:

@@ -20,6 +20,7 @@ MAX_PARTS = 10_000
 MAX_HEADER_BYTES = 256 * 1024
 _MAX_HEADER_CHARS = 4000
 
+_AS_IT_IS = frozenset({"", "7bit", "8bit", "binary"})
 _BLANK_LINE = re.compile(rb"\r?\n[ \t]*\r?\n|\A\r?\n")
 _ENCODED_WORD = re.compile(r"=\?[^\s?]{1,40}\?[bBqQ]\?[^\s?]*\?=")
 _PARSER = BytesHeaderParser(policy=compat32)
@@ -61,8 +62,11 @@ class Part:
 
     def payload(self) -> bytes:
         """Return the body without its transfer encoding; damaged parts of it are left out."""
+        encoding = self.header("Content-Transfer-Encoding").strip().lower()
+        if encoding in _AS_IT_IS:
+            return self.body
         message = Message(policy=compat32)
-        message["Content-Transfer-Encoding"] = self.header("Content-Transfer-Encoding").strip()
+        message["Content-Transfer-Encoding"] = encoding
         message.set_payload(self.body.decode("ascii", "surrogateescape"))
         try:
             payload = message.get_payload(decode=True)

@@ -22,7 +22,7 @@ from shoal.models import DocFormat
 MAX_DEFINITIONS = 60_000
 """Later definitions have no section of their own; a document can have 65,536."""
 
-_MAX_PARSED_CHARS = 4 * 1024**2  # of Python, which needs 100 times its size in memory
+_MAX_PARSED_CHARS = 1024**2  # of Python, whose grammar takes up to 300 times its size in memory
 _LINE_CHARS = 300
 _MAX_LEVEL = 6
 _MAX_COMMENT_LINES = 200
