@@ -121,6 +121,14 @@ def test_headers_footers_and_page_numbers_are_removed_and_listed() -> None:
     assert {("page number", str(n + 1), 1) for n in range(5)} < set(map(tuple, converted.removed))
 
 
+def test_headers_of_every_second_page_are_removed() -> None:
+    names = ("The Harbour Handbook", "Arrivals and Departures")
+    pages = [[Text(72, 760, names[n % 2]), *prose([f"Ship {n * n} came.", *PROSE])] for n in range(6)]
+    converted = convert(pages)
+    assert [removed.text for removed in converted.removed] == [names[0], names[1]]
+    assert all(removed.times == 3 for removed in converted.removed)
+
+
 def test_text_that_only_looks_like_a_header_is_kept() -> None:
     pages = [[*prose([f"In the year {1700 + n * n} the harbour froze.", *PROSE])] for n in range(5)]
     converted = convert(pages)
