@@ -123,7 +123,7 @@ def test_headers_footers_and_page_numbers_are_removed_and_listed() -> None:
 
 def test_headers_of_every_second_page_are_removed() -> None:
     names = ("The Harbour Handbook", "Arrivals and Departures")
-    pages = [[Text(72, 760, names[n % 2]), *prose([f"Ship {n * n} came.", *PROSE])] for n in range(6)]
+    pages = [[Text(72, 760, names[n % 2]), *prose([f"{n * n} {line}" for line in PROSE])] for n in range(6)]
     converted = convert(pages)
     assert [removed.text for removed in converted.removed] == [names[0], names[1]]
     assert all(removed.times == 3 for removed in converted.removed)
