@@ -21,6 +21,7 @@ from shoal.models import (
     DocumentFields,
     FileDraft,
     IngestResult,
+    OnConflict,
     SearchFilters,
     SearchMode,
     SearchResponse,
@@ -149,19 +150,26 @@ class Engine:
 
         return self._take_one(draft_of_file(path, settings=self.settings, **fields))
 
-    def ingest_many(self, documents: Iterable[Mapping[str, Any]]) -> list[IngestResult]:
+    def ingest_many(
+        self,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        on_conflict: OnConflict | str = OnConflict.keep,
+    ) -> list[IngestResult]:
         """Store documents given as the arguments of `ingest`; one result for each, in order.
 
+        With `on_conflict=replace`, a document replaces the content of the stored one with its `source_path`.
         A bad document does not raise: its result has `error`. The library learns from all documents together,
         in waves of `wave_bytes`."""
-        with self.ingest_session() as ingest_session:
+        with self.ingest_session(on_conflict) as ingest_session:
             for document in documents:
                 ingest_session.add(document)
             return ingest_session.finish()
 
-    def ingest_session(self) -> IngestSession:
-        """A session that takes documents one by one and reports progress."""
-        return self._library.ingest_session()
+    def ingest_session(self, on_conflict: OnConflict | str = OnConflict.keep) -> IngestSession:
+        """A session that takes documents one by one and reports progress; for `on_conflict` see
+        `ingest_many`."""
+        return self._library.ingest_session(OnConflict(on_conflict))
 
     def _take_one(self, draft: DocumentDraft | FileDraft) -> IngestResult:
         with self.ingest_session() as ingest_session:

@@ -134,6 +134,19 @@ class DocumentGoneError(DocumentError):
         self.document_id = document_id
 
 
+class AmbiguousPathError(DocumentError):
+    """Several stored documents have the source path of a document that should replace the one with it."""
+
+    code = "ambiguous_path"
+
+    def __init__(self, source_path: str) -> None:
+        super().__init__(
+            f"several stored documents have the path {source_path!r}, so none of them was replaced; "
+            "delete all but one"
+        )
+        self.source_path = source_path
+
+
 class QueryError(ShoalError):
     """A search request is invalid. `field` names the invalid argument."""
 

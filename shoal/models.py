@@ -609,6 +609,15 @@ class JobStatus(enum.StrEnum):
     canceled = "canceled"
 
 
+class OnConflict(enum.StrEnum):
+    """What happens to an uploaded document whose source path a stored document has."""
+
+    keep = "keep"
+    """It becomes another document, unless its content is stored already."""
+    replacing = "replace"
+    """It replaces the content of the stored document, which keeps its id."""
+
+
 class ItemStatus(enum.StrEnum):
     enqueued = "enqueued"
     converting = "converting"

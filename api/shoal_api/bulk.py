@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response
 
 from shoal.errors import ShoalError
 from shoal.jobs.queue.submission import Upload
+from shoal.models import OnConflict
 from shoal.settings import Settings
 from shoal_api import archives, idempotency, jobs, service
 from shoal_api.incoming import Incoming, Refusal, check_number, printable, read_archive, read_form, read_lines
@@ -62,21 +63,23 @@ BODY = {
     },
 }
 
+ON_CONFLICT = "on_conflict"
+"""The parameter that applies to all bodies."""
+
 QUERY = [
-    {
-        "in": "query",
-        "name": name,
-        "required": False,
-        "schema": schema,
-        "description": f"{meaning}; for archives only",
-    }
+    {"in": "query", "name": name, "required": False, "schema": schema, "description": meaning}
     for name, schema, meaning in (
-        ("tags", {"type": "string"}, "comma-separated; for all files"),
-        ("metadata", {"type": "string"}, "a JSON object; for all files"),
+        (
+            ON_CONFLICT,
+            {"type": "string", "enum": [each.value for each in OnConflict], "default": "keep"},
+            "`replace`: a document replaces the content of the stored one with its `source_path`",
+        ),
+        ("tags", {"type": "string"}, "comma-separated; for all files; for archives only"),
+        ("metadata", {"type": "string"}, "a JSON object; for all files; for archives only"),
         (
             "format",
             {"type": "string", "enum": ["markdown", "plaintext"]},
-            "for all files; default: from the name of each file",
+            "for all files; default: from the name of each file; for archives only",
         ),
     )
 ]
@@ -91,20 +94,33 @@ def add_documents() -> Response:
 
     The body is a form with any number of files, JSON lines, or an archive. A bad document becomes a failed
     item of the job, with its line or name and the reason; the other documents are processed. Folders and
-    hidden files in an archive are skipped and counted.
+    hidden files in an archive are skipped and counted. With `on_conflict=replace`, a document replaces the
+    content of the stored document with the same `source_path`.
     """
     here = service.current()
     request = flask.request
     key = idempotency.key(request)
+    on_conflict = _on_conflict(request)
     read = _reader(request)
     with spooled(request, here.settings) as file:
         incoming = read(request, file, here.settings)
-        job = idempotency.earlier_job(here, key, incoming.request_hash)
+        request_hash = incoming.request_hash
+        if on_conflict is not OnConflict.keep:
+            request_hash = idempotency.fingerprint(on_conflict, request_hash)
+        job = idempotency.earlier_job(here, key, request_hash)
         if job is None:
-            job_id = _store(here, incoming, key)
+            job_id = _store(here, incoming, key, request_hash, on_conflict)
             here.notify()
             job = here.engine.jobs.get(job_id)
     return jobs.accepted(job)
+
+
+def _on_conflict(request: flask.Request) -> OnConflict:
+    """Return the parameter `on_conflict`. Raises a 422 problem for an unknown value."""
+    value, *more = request.args.getlist(ON_CONFLICT) or [OnConflict.keep.value]
+    if more or value not in tuple(OnConflict):
+        raise field_problem(ON_CONFLICT, f"must be one of {', '.join(OnConflict)}, once")
+    return OnConflict(value)
 
 
 def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Settings], Incoming]:
@@ -113,8 +129,7 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
     mimetype = request.mimetype
     if mimetype in (*archives.ZIP, *archives.GZIP):
         return read_archive
-    if request.args:
-        name = next(iter(request.args))
+    if name := next((name for name in request.args if name != ON_CONFLICT), None):
         raise field_problem(
             printable(name),
             "is a query parameter for archives only; a form or a JSON line has fields instead",
@@ -130,9 +145,13 @@ def _reader(request: flask.Request) -> Callable[[flask.Request, IO[bytes], Setti
     )
 
 
-def _store(here: Service, incoming: Incoming, key: str | None) -> int:
+def _store(
+    here: Service, incoming: Incoming, key: str | None, request_hash: str, on_conflict: OnConflict
+) -> int:
     """Store the documents as a job and return its id. After an error nothing of them stays stored."""
-    upload = here.engine.jobs.open_upload(idempotency_key=key, request_hash=incoming.request_hash)
+    upload = here.engine.jobs.open_upload(
+        idempotency_key=key, request_hash=request_hash, on_conflict=on_conflict
+    )
     try:
         for document in incoming.documents:
             check_number(upload.n_items + 1, here.settings)
@@ -145,7 +164,7 @@ def _store(here: Service, incoming: Incoming, key: str | None) -> int:
         if upload.n_items == 0:
             raise field_problem("documents", _empty_message(incoming))
         upload.set_skipped(incoming.skipped)
-        return upload.finish(incoming.request_hash)
+        return upload.finish(request_hash)
     except BaseException:
         _abandon(upload)
         raise

@@ -38,6 +38,9 @@ from shoal_api.spool import READ_BYTES
 FIELDS = ("tags", "metadata", "format")
 """Fields that apply to all files of a form or an archive."""
 
+OF_ALL_BODIES = ("on_conflict",)
+"""Query parameters of all uploads, read elsewhere."""
+
 MAX_FIELDS = 1000
 """Limit for the parts of a form that are not documents: each tag can be a field, and each empty input sends
 one."""
@@ -197,7 +200,11 @@ def _refuse(path: str | None, n_bytes: int, reason: str, code: str) -> Refusal:
 def read_archive(request: flask.Request, file: IO[bytes], settings: Settings) -> Incoming:
     """Read an archive. Its query parameters, which apply to all files, are part of the request hash."""
     check_address(request)
-    fields = {name: [value.encode() for value in values] for name, values in request.args.lists()}
+    fields = {
+        name: [value.encode() for value in values]
+        for name, values in request.args.lists()
+        if name not in OF_ALL_BODIES
+    }
     for name in fields:
         if name not in FIELDS:
             meant = closest(name, FIELDS)
@@ -248,6 +255,8 @@ def _common(fields: dict[str, list[bytes]], settings: Settings) -> Common:
 
 def _unknown_field_message(name: str) -> str:
     """Return the message for a field outside FIELDS: most likely `curl -F file=NAME` without the `@`."""
+    if name in OF_ALL_BODIES:
+        return "is a query parameter, not a field: append it to the URL"
     meant = closest(name, FIELDS)
     if meant is not None:
         return f"is not known; did you mean `{meant}`?"

@@ -12,13 +12,13 @@ import typer
 
 from shoal.cli import folder_ingest
 from shoal.cli.files import write_file
-from shoal.cli.jobs import Key
+from shoal.cli.jobs import Key, OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
 from shoal.conversion.folder_listing import format_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
-from shoal.models import DocFormat
+from shoal.models import DocFormat, OnConflict
 
 Tags = Annotated[
     str | None, typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas.")
@@ -119,13 +119,15 @@ def ingest_dir(
             min=1, max=MAX_WORKERS, help="Processes that share the work; one per core is a good number."
         ),
     ] = 1,
+    on_conflict: OnConflictOption = OnConflict.keep,
 ) -> None:
     """Store the texts of a folder.
 
     Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and
     symbolic links are skipped and counted; names that begin with a dot are skipped. A bad file is reported
     and does not stop the others; the exit code is then 1. Run the command again to store new files: stored
-    texts are skipped as duplicates.
+    texts are skipped as duplicates. A changed file becomes another document, unless you say --on-conflict
+    replace. To follow renamed and deleted files too, use `shoal sync`.
     """
     listing = list_folder(folder, recursive=recursive)
     files = folder_ingest.with_sizes(listing.texts)
@@ -144,7 +146,13 @@ def ingest_dir(
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as progress_bar,
     ):
         outcomes = folder_ingest.ingest_files(
-            engine, files, split_tags(tags), folder=folder, processes=workers, watch=progress_bar.follow
+            engine,
+            files,
+            split_tags(tags),
+            folder=folder,
+            processes=workers,
+            on_conflict=on_conflict,
+            watch=progress_bar.follow,
         )
     outcomes += unreadable
     for outcome in outcomes:

@@ -13,6 +13,7 @@ from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import quantity
 from shoal.conversion.folder_listing import SUFFIXES, list_folder, reason_of
 from shoal.errors import DocumentError, UnreadableFileError
+from shoal.models import OnConflict
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
 
@@ -129,6 +130,7 @@ def ingest_files(
     *,
     folder: Path | None = None,
     processes: int = 1,
+    on_conflict: OnConflict = OnConflict.keep,
     watch: Watcher | None = None,
 ) -> list[FileOutcome]:
     """Ingest files under their absolute paths and return one outcome per file, in order.
@@ -139,7 +141,7 @@ def ingest_files(
     from shoal.conversion.drafts import draft_of_data, largest_file
 
     reduce_collections()
-    with engine.ingest_session() as ingest_session:
+    with engine.ingest_session(on_conflict) as ingest_session:
         for file in files:
             try:
                 data = read_file(file.path, largest_file(engine.settings), folder)

@@ -20,7 +20,7 @@ from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import select_files
 from shoal.conversion.folder_listing import format_skipped
 from shoal.errors import NotFoundError
-from shoal.models import ItemStatus, JobKind
+from shoal.models import ItemStatus, JobKind, OnConflict
 
 if TYPE_CHECKING:
     from shoal.client import Client, ClientError, Item, Job
@@ -38,6 +38,15 @@ KINDS_WITH_TEXT = (JobKind.ingest, JobKind.replacing)
 """Kinds of jobs whose items have a text. Only these items can have warnings."""
 PAGE = 500
 
+OnConflictOption = Annotated[
+    OnConflict,
+    typer.Option(
+        "--on-conflict",
+        metavar="/".join(OnConflict),
+        help="For a file whose path a stored document has: keep that document and store another, or replace "
+        "its content.",
+    ),
+]
 Server = Annotated[str, typer.Option("--server", metavar="URL", help="Address of the service.")]
 Key = Annotated[
     str | None,
@@ -82,6 +91,7 @@ def upload(
         str | None,
         typer.Option("--tags", metavar="A,B", help="Tags for every document, separated by commas."),
     ] = None,
+    on_conflict: OnConflictOption = OnConflict.keep,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
 ) -> None:
     """Send files to a running service.
@@ -98,6 +108,7 @@ def upload(
         shoal up                                 in one terminal
         shoal upload books/ --tags books --wait  in another
         shoal upload notes.zip --wait
+        shoal upload books/ --on-conflict replace   changed files replace their documents
     """
     selection = select_files(session, paths)
     files = selection.files
@@ -127,11 +138,13 @@ def upload(
                 progress_bar.advance(n_bytes)
 
             if is_archive:
-                job = client.upload_archive(files[0], tags=split_tags(tags), sent=on_sent)
+                job = client.upload_archive(
+                    files[0], tags=split_tags(tags), on_conflict=on_conflict, sent=on_sent
+                )
             elif is_records:
-                job = client.upload_records(files[0], sent=on_sent)
+                job = client.upload_records(files[0], on_conflict=on_conflict, sent=on_sent)
             else:
-                job = client.upload(files, tags=split_tags(tags), sent=on_sent)
+                job = client.upload(files, tags=split_tags(tags), on_conflict=on_conflict, sent=on_sent)
         report = ItemReport()
         if wait:
             with _accepted_job(job.id, client.server):

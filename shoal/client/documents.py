@@ -23,7 +23,7 @@ from shoal.client.flows import Flow, Repeat, Request, Stream, listing, operation
 from shoal.client.jobs import JobOperations
 from shoal.client.requests import API, accepted_job, new_key, pages, parse, without_none
 from shoal.client.responses import Chunk, Document, ItemPage, Job, Stored, Tags
-from shoal.models import DocFormat, DocumentFields, ItemStatus
+from shoal.models import DocFormat, DocumentFields, ItemStatus, OnConflict
 from shoal.storage.records import ChunkPage, DocumentPage, StoredChunk, StoredDocument
 
 STORED_WAIT_SECONDS = 20
@@ -115,14 +115,17 @@ class DocumentOperations(JobOperations):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
         """Upload files as one job. Memory does not grow with the files.
 
         `sent` is called with the bytes that were sent, and with a negative number when they are sent again.
-        Tags, metadata and format apply to all files; a tag must not contain a comma. Raises OSError for an
-        unreadable file, ClientError if the service refuses the upload; nothing is accepted then.
+        Tags, metadata and format apply to all files; a tag must not contain a comma. With
+        `on_conflict=replace`, a file replaces the content of the stored document that has its name as source
+        path. Raises OSError for an unreadable file, ClientError if the service refuses the upload; nothing is
+        accepted then.
         """
         fields = [("tags", tag) for tag in _without_commas(tags)]
         if metadata is not None:
@@ -131,7 +134,7 @@ class DocumentOperations(JobOperations):
             fields.append(("format", str(format)))
         body = MultipartBody([UploadFile.from_any(file) for file in files], fields=fields, sent=sent)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
-        return (yield from self._bulk(body, headers, idempotency_key))
+        return (yield from self._bulk(body, headers, idempotency_key, on_conflict))
 
     @operation
     def upload_archive(
@@ -141,6 +144,7 @@ class DocumentOperations(JobOperations):
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         format: DocFormat | str | None = None,  # noqa: A002
+        on_conflict: OnConflict | str = OnConflict.keep,
         sent: Sent | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[Job]:
@@ -158,27 +162,37 @@ class DocumentOperations(JobOperations):
             format=None if format is None else str(format),
         )
         headers = {"Content-Type": media_type, "Content-Length": str(file.size)}
-        return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, query))
+        return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, on_conflict, query))
 
     @operation
     def upload_documents(
-        self, documents: Iterable[Mapping[str, Any] | bytes], *, idempotency_key: str | None = None
+        self,
+        documents: Iterable[Mapping[str, Any] | bytes],
+        *,
+        on_conflict: OnConflict | str = OnConflict.keep,
+        idempotency_key: str | None = None,
     ) -> Flow[Job]:
         """Upload documents as one job.
 
         Each is an object with the fields of `POST /documents`, or an encoded line of JSON. A generator is
-        consumed while the documents are sent.
+        consumed while the documents are sent. With `on_conflict=replace`, a document replaces the content of
+        the stored one with its `source_path`.
         """
         body = LinesBody(documents)
         try:
             headers = {"Content-Type": NDJSON}
-            return (yield from self._bulk(body, headers, idempotency_key))
+            return (yield from self._bulk(body, headers, idempotency_key, on_conflict))
         finally:
             body.close()
 
     @operation
     def upload_records(
-        self, file: AnyFile, *, sent: Sent | None = None, idempotency_key: str | None = None
+        self,
+        file: AnyFile,
+        *,
+        on_conflict: OnConflict | str = OnConflict.keep,
+        sent: Sent | None = None,
+        idempotency_key: str | None = None,
     ) -> Flow[Job]:
         """Upload a file with one document per line, as in upload_documents, as one job.
 
@@ -186,7 +200,7 @@ class DocumentOperations(JobOperations):
         """
         file = UploadFile.from_any(file)
         headers = {"Content-Type": NDJSON, "Content-Length": str(file.size)}
-        return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key))
+        return (yield from self._bulk(FileBody(file, sent), headers, idempotency_key, on_conflict))
 
     @operation
     def documents(
@@ -301,12 +315,15 @@ class DocumentOperations(JobOperations):
         body: Iterable[bytes],
         headers: Mapping[str, str],
         key: str | None,
+        on_conflict: OnConflict | str,
         query: Mapping[str, Any] | None = None,
     ) -> Flow[Job]:
+        # Not sent where it changes nothing: older services do not know it.
+        conflict = {} if on_conflict == OnConflict.keep else {"on_conflict": str(on_conflict)}
         request = Request(
             "POST",
             f"{API}/documents/bulk",
-            query=query or {},
+            query={**(query or {}), **conflict},
             headers={**headers, "Idempotency-Key": key or new_key()},
             body=body,
             slow=UPLOAD_ANSWER_SECONDS,

@@ -20,7 +20,7 @@ from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
 from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import Handlers, ItemHandler, NotPreparedError
-from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult, ItemStatus
+from shoal.models import DocumentDraft, DocumentFields, FileDraft, IngestResult, ItemStatus, OnConflict
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database, Row, Snapshot, Transaction
@@ -43,7 +43,13 @@ class IngestInterrupted(KeyboardInterrupt):
 class IngestSession:
     """Takes documents one by one; `finish` stores them and returns a result for each. Use it with `with`."""
 
-    def __init__(self, database: Database, handlers: Handlers, settings: Settings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        handlers: Handlers,
+        settings: Settings,
+        on_conflict: OnConflict = OnConflict.keep,
+    ) -> None:
         self._database = database
         self._settings = dataclasses.replace(settings, max_upload_items=sys.maxsize)
         self._last_errors = {
@@ -52,7 +58,7 @@ class IngestSession:
             if isinstance(handler, ItemHandler)
         }
         self._handlers = {**handlers, **self._last_errors}
-        self._upload = embedded.open_upload(database, self._settings).begin()
+        self._upload = embedded.open_upload(database, self._settings).begin(on_conflict=on_conflict)
         self._job_id: int | None = None
         self._refused: dict[int, IngestResult] = {}
         self._n = 0

@@ -12,7 +12,7 @@ from shoal.jobs.queue.metrics import Work, measure
 from shoal.jobs.queue.queries import POLL_SECONDS, Job, JobItem, Waiting, WaveProgress
 from shoal.jobs.queue.submission import Upload
 from shoal.jobs.stages.replace import is_being_replaced, new_content, update_without_scoring
-from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus
+from shoal.models import DocumentDraft, ItemStatus, JobKind, JobStatus, OnConflict
 from shoal.settings import Settings
 from shoal.storage import document_writer
 from shoal.storage.database import Database
@@ -79,10 +79,16 @@ class Jobs:
                 document_writer.merge_tags(transaction, document_id, draft.tags, now=timestamp())
         return document_id
 
-    def open_upload(self, *, idempotency_key: str | None = None, request_hash: str | None = None) -> Upload:
+    def open_upload(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        request_hash: str | None = None,
+        on_conflict: OnConflict = OnConflict.keep,
+    ) -> Upload:
         """Begin an upload of several documents. It becomes a job when it is finished."""
         return Upload(self._database, self._settings).begin(
-            idempotency_key=idempotency_key, request_hash=request_hash
+            idempotency_key=idempotency_key, request_hash=request_hash, on_conflict=on_conflict
         )
 
     def submit_replacement(self, document_id: int, fields: Mapping[str, Any]) -> Job | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import SettingsError
+from shoal.models import OnConflict
 from shoal.scorer import Scorer
 from shoal.settings import Settings
 from shoal.storage import migrate
@@ -67,11 +68,11 @@ class Library:
 
         return handlers_for(self.database, self.scorer, self.settings)
 
-    def ingest_session(self) -> IngestSession:
+    def ingest_session(self, on_conflict: OnConflict = OnConflict.keep) -> IngestSession:
         """A session that takes documents one by one and reports progress."""
         from shoal.jobs.ingestion import IngestSession
 
-        return IngestSession(self.database, self.handlers, self.settings)
+        return IngestSession(self.database, self.handlers, self.settings, on_conflict)
 
 
 def make_settings(

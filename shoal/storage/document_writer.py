@@ -6,11 +6,12 @@ all. No function here begins or ends a transaction.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from shoal.errors import DuplicateContentError
+from shoal.errors import AmbiguousPathError, DuplicateContentError
 from shoal.models import Chunk, DocumentDraft, LeftOut, ScoredDocument
 from shoal.storage.chunk_rows import COUNT_OBSERVED, score_columns, write_parts
 from shoal.storage.database import Snapshot, Transaction, listed
@@ -32,6 +33,7 @@ INSERT_DOCUMENT = """
     RETURNING id
 """
 FIND_BY_HASH = "SELECT id FROM documents WHERE content_hash = :content_hash"
+AT_PATH = "SELECT id FROM documents WHERE source_path = :source_path ORDER BY id LIMIT 2"
 HASH_OF = "SELECT content_hash FROM documents WHERE id = :document_id"
 
 DISCOUNT_OBSERVED = COUNT_OBSERVED.replace("stored = 1", "stored = 0").format(documents=":document_id")
@@ -202,6 +204,15 @@ def find_by_hash(snapshot: Snapshot, content_hash: str) -> int | None:
     return document_id
 
 
+def find_by_path(snapshot: Snapshot, source_path: str) -> int | None:
+    """Find the id of the document with this source path, or None. Raises AmbiguousPathError if several have
+    it."""
+    ids = [row[0] for row in snapshot.tuples(AT_PATH, {"source_path": source_path})]
+    if len(ids) > 1:
+        raise AmbiguousPathError(source_path)
+    return ids[0] if ids else None
+
+
 def content_hash_of(snapshot: Snapshot, document_id: int) -> str | None:
     """Read the SHA-256 (hex) of a document's content; None if the document does not exist."""
     content_hash: str | None = snapshot.value(HASH_OF, {"document_id": document_id})
@@ -236,6 +247,14 @@ def update_head(transaction: Transaction, document_id: int, draft: DocumentDraft
     row = {**key, "source_path": head[0], "metadata": head[1], "now": now}
     transaction.execute(UPDATE_HEAD, row)
     return set_tags(transaction, document_id, draft.tags, now=now)
+
+
+def with_stored_fields(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> DocumentDraft:
+    """The draft with the tags of an existing document too, and with its metadata unless it has its own."""
+    key = {"document_id": document_id}
+    tags = [row[0] for row in snapshot.tuples(TAGS, key)]
+    metadata = draft.metadata or json.loads(snapshot.first(HEAD, key)[1])
+    return dataclasses.replace(draft, tags=tuple(dict.fromkeys((*tags, *draft.tags))), metadata=metadata)
 
 
 def merge_tags(transaction: Transaction, document_id: int, tags: Iterable[str], *, now: str) -> bool:

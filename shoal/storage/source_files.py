@@ -16,6 +16,7 @@ from shoal.storage.records import DocumentFile
 FIND = """
     SELECT document_id FROM document_files
     WHERE file_hash = :file_hash AND kind = :kind AND converter = :converter
+      AND (:among IS NULL OR document_id = :among)
     ORDER BY document_id LIMIT 1
 """
 # The bytes are copied within the database, from the item that the document comes from.
@@ -36,9 +37,15 @@ GET = """
 GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
 
-def find_document(snapshot: Snapshot, file_hash: str, kind: str, converter: int) -> int | None:
-    """Return the document that a file became, converted as this version does it; None if there is none."""
-    found: int | None = snapshot.value(FIND, {"file_hash": file_hash, "kind": kind, "converter": converter})
+def find_document(
+    snapshot: Snapshot, file_hash: str, kind: str, converter: int, *, among: int | None = None
+) -> int | None:
+    """Return the document that a file became, converted as this version does it; None if there is none.
+
+    `among`: the only document to consider.
+    """
+    row = {"file_hash": file_hash, "kind": kind, "converter": converter, "among": among}
+    found: int | None = snapshot.value(FIND, row)
     return found
 
 

@@ -64,12 +64,13 @@ class WorkItem(ItemRef):
 
     `head` is its document with an empty `content`, which is long and read on its own (`draft_of`).
     `document_id` is set for delete, replace and rescore jobs, `vocabulary_version` once all waves of its job
-    have learned.
+    have learned. `by_path`: it replaces the document with its source path, if there is one.
     """
 
     seq: int
     vocabulary_version: int | None
     document_id: int | None
+    by_path: bool
     alone: bool
     head: DocumentDraft
 
@@ -312,7 +313,7 @@ def _lease_wave(
 
 def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int | None) -> WorkItem:
     item_id, seq, title, source_path, text_format, tags, metadata, warnings, *rest = columns
-    n_bytes, content_hash, document_id, alone = rest
+    n_bytes, content_hash, document_id, by_path, alone = rest
     return WorkItem(
         id=item_id,
         job_id=wave.job_id,
@@ -322,6 +323,7 @@ def _work_item(columns: tuple[Any, ...], wave: WaveRef, vocabulary_version: int 
         vocabulary_version=vocabulary_version,
         n_bytes=n_bytes,
         document_id=document_id,
+        by_path=bool(by_path),
         alone=bool(alone),
         head=DocumentDraft(
             title=title,

@@ -35,7 +35,12 @@ def insert_items(transaction: Transaction, job_id: int, items: list[dict[str, An
     now = timestamp()
     files = [item for item in items if item.get("file") is not None]
     rows = [
-        {**{name: value for name, value in item.items() if name != "file"}, "job_id": job_id, "now": now}
+        {
+            "by_path": 0,
+            **{name: value for name, value in item.items() if name != "file"},
+            "job_id": job_id,
+            "now": now,
+        }
         for item in items
     ]
     transaction.write_many(statements.INSERT_ITEM, rows)

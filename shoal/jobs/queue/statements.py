@@ -47,9 +47,9 @@ TOUCH_UPLOAD = f"UPDATE jobs SET received_at = :moment WHERE id = :job_id AND st
 
 INSERT_ITEM = """
     INSERT INTO job_items (job_id, seq, wave, title, source_path, format, tags, metadata, warnings, n_bytes,
-                           content_hash, status, document_id, error, error_code, updated_at)
+                           content_hash, status, document_id, by_path, error, error_code, updated_at)
     VALUES (:job_id, :seq, :wave, :title, :source_path, :format, :tags, :metadata, :warnings, :n_bytes,
-            :content_hash, :status, :document_id, :error, :error_code, :now)
+            :content_hash, :status, :document_id, :by_path, :error, :error_code, :now)
 """
 
 INSERT_CONTENT = """
@@ -151,7 +151,7 @@ LEARNING_NOW = f"""
 """
 
 _ITEM_COLUMNS = """i.id, i.seq, i.title, i.source_path, i.format, i.tags, i.metadata, i.warnings,
-                   i.n_bytes, i.content_hash, i.document_id, i.alone"""
+                   i.n_bytes, i.content_hash, i.document_id, i.by_path, i.alone"""
 
 # Claimable items of a wave.
 READY_ITEMS = f"""
@@ -170,16 +170,33 @@ _HAS_EARLIER_COPY = f"""EXISTS (
           AND j.status IN {OPEN_JOB}
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# Whether an earlier open item replaces the content of the document of item `i`: the document that `i` itself
-# replaces, or the stored document with the same content as `i`.
+# Whether an earlier open item replaces by its id the content of the document of item `i`: the document that
+# `i` itself replaces, or the stored document with the same content as `i`.
 _HAS_EARLIER_REPLACEMENT = f"""EXISTS (
         SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
         WHERE r.document_id IN (i.document_id,
-                                (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash))
+                                (SELECT d.id FROM documents d WHERE d.content_hash = i.content_hash),
+                                (SELECT MAX(d.id) FROM documents d
+                                 WHERE i.by_path = 1 AND d.source_path = i.source_path))
           AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
           AND r.status IN {OPEN_ITEM}
           AND (r.job_id, r.seq) < (i.job_id, i.seq)
           AND j.status IN {OPEN_JOB}
+          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
+
+# Whether an earlier open item has the path of item `i`, and one of them replaces the document with its path;
+# or whether it replaces by its path the document that `i` replaces by its id, or that has the content of `i`.
+# A rescore does not count: it changes no text, and takes long.
+_HAS_EARLIER_SAME_PATH = f"""EXISTS (
+        SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
+        WHERE p.source_path IN (i.source_path,
+                                (SELECT d.source_path FROM documents d WHERE d.content_hash = i.content_hash),
+                                (SELECT d.source_path FROM documents d WHERE d.id = i.document_id))
+          AND (p.by_path = 1 OR (i.by_path = 1 AND p.source_path = i.source_path))
+          AND p.source_path IS NOT NULL
+          AND p.status IN {OPEN_ITEM}
+          AND (p.job_id, p.seq) < (i.job_id, i.seq)
+          AND j.status IN {OPEN_JOB} AND j.kind <> '{JobKind.rescore}'
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
 # READY_ITEMS without copies of earlier undiscovered items: only one of two equal texts is discovered.
@@ -197,17 +214,31 @@ READY_ORIGINALS = f"""
     WHERE i.status = :status AND i.job_id = :job_id AND i.wave = :wave AND i.lease_owner IS NULL
       AND NOT {_HAS_EARLIER_COPY.format(states="")}
       AND NOT {_HAS_EARLIER_REPLACEMENT}
+      AND NOT {_HAS_EARLIER_SAME_PATH}
     ORDER BY i.seq
 """
 
-# Whether an open item replaces the content of a document.
+# Whether an open item replaces the content of a document, by its id or its path. Only items before `seq` of
+# `job_id` count; those of other local jobs do not.
 IS_BEING_REPLACED = f"""
     SELECT EXISTS (
         SELECT 1 FROM job_items r JOIN jobs j ON j.id = r.job_id
         WHERE r.document_id = :document_id AND r.content_hash IS NOT NULL AND r.document_id IS NOT NULL
           AND r.status IN {OPEN_ITEM}
-          AND j.status IN {OPEN_JOB} AND j.local_owner IS NULL)
+          AND (r.job_id, r.seq) < (:job_id, :seq)
+          AND j.status IN {OPEN_JOB} AND (j.local_owner IS NULL OR j.id = :job_id))
+    OR EXISTS (
+        SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
+        WHERE p.source_path = (SELECT source_path FROM documents WHERE id = :document_id)
+          AND p.by_path = 1 AND p.source_path IS NOT NULL AND p.status IN {OPEN_ITEM}
+          AND (p.job_id, p.seq) < (:job_id, :seq)
+          AND j.status IN {OPEN_JOB} AND (j.local_owner IS NULL OR j.id = :job_id))
 """
+BEFORE_ANY = {"job_id": 1 << 62, "seq": 0}
+"""For IS_BEING_REPLACED: all items of the service count."""
+
+# The file that the text of an item comes from.
+ITEM_SOURCE = "SELECT source FROM job_item_files WHERE item_id = :item_id"
 
 CLAIM_ITEM = """
     UPDATE job_items SET status = :running, lease_owner = :owner, lease_expires_at = :expires, alone = :alone,
@@ -349,7 +380,7 @@ END_JOB = f"""
 # --- Retrying -----------------------------------------------------------------------------------------------
 
 # Failed items that can be retried: their text is stored, or they need none. A later replacement of the same
-# document supersedes an earlier one.
+# document, by its id or its path, supersedes an earlier one.
 RETRIABLE_ITEMS = f"""
     SELECT i.id, i.wave, i.n_bytes FROM job_items i JOIN jobs j ON j.id = i.job_id
     WHERE i.job_id = :job_id AND i.status = '{ItemStatus.failed}' AND j.local_owner IS NULL
@@ -361,6 +392,11 @@ RETRIABLE_ITEMS = f"""
         WHERE r.document_id = i.document_id AND (r.job_id, r.seq) > (i.job_id, i.seq)
           AND r.content_hash IS NOT NULL
           AND r.status NOT IN ('{ItemStatus.failed}', '{ItemStatus.canceled}')))
+      AND NOT (i.by_path = 1 AND EXISTS (
+        SELECT 1 FROM job_items p JOIN jobs k ON k.id = p.job_id
+        WHERE p.source_path = i.source_path AND (p.job_id, p.seq) > (i.job_id, i.seq)
+          AND p.by_path = 1 AND k.status NOT IN ('{RECEIVING}', '{DROPPED}')
+          AND p.status NOT IN ('{ItemStatus.failed}', '{ItemStatus.canceled}')))
     ORDER BY i.seq
 """
 NEXT_WAVE = "SELECT COALESCE(MAX(n), -1) + 1 FROM waves WHERE job_id = :job_id"

@@ -26,7 +26,7 @@ from shoal.jobs.queue.job_items import (
 from shoal.jobs.queue.rescore_selection import N_CHANGES, SET_CHANGES, has_nothing_to_do, selected
 from shoal.jobs.queue.states import RECEIVING, Stage, plan_for, plan_from_json, plan_to_json, with_conversion
 from shoal.jobs.queue.transitions import close_if_done
-from shoal.models import DocumentDraft, FileDraft, ItemStatus, JobKind
+from shoal.models import DocumentDraft, FileDraft, ItemStatus, JobKind, OnConflict
 from shoal.settings import MIB, Settings
 from shoal.storage.database import Database, Transaction
 from shoal.support.clock import timestamp
@@ -64,6 +64,7 @@ class Upload:
         self._settings = settings
         self._local_owner = local_owner
         self._kind = JobKind.ingest
+        self._on_conflict = OnConflict.keep
         self._key: str | None = None
         self._request_hash: str | None = None
         self._job_id: int | None = None
@@ -79,12 +80,15 @@ class Upload:
         kind: JobKind | str = JobKind.ingest,
         idempotency_key: str | None = None,
         request_hash: str | None = None,
+        on_conflict: OnConflict = OnConflict.keep,
     ) -> Upload:
         """Open the upload. Only `finish` stores the key, so an upload that dies does not hold it.
 
-        Raises IdempotencyError if the key was already accepted with another `request_hash`.
+        `on_conflict`: what `add` does with a source path that a stored document has. Raises IdempotencyError
+        if the key was already accepted with another `request_hash`.
         """
         self._kind = JobKind(kind)
+        self._on_conflict = on_conflict
         self._key, self._request_hash = idempotency_key, request_hash
         now = time.time()
         with self._database.write() as transaction:
@@ -104,7 +108,8 @@ class Upload:
 
         Raises InvalidFieldError beyond `max_upload_items`, UploadDroppedError, StorageError.
         """
-        self._put(new_item(draft, self._waves.place(draft.n_bytes)))
+        by_path = self._on_conflict is OnConflict.replacing and bool(draft.source_path)
+        self._put({**new_item(draft, self._waves.place(draft.n_bytes)), "by_path": int(by_path)})
 
     def replace(self, document_id: int, draft: DocumentDraft | FileDraft) -> None:
         """Add the new content of a stored document. Raises the errors of `add`."""

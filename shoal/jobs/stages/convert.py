@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shoal.conversion.converted import CONVERTER_VERSION, ConversionError
 from shoal.conversion.file_kinds import FILE_KINDS
 from shoal.conversion.process import ConversionProcess, Limits
-from shoal.errors import FileConversionError, LeaseLostError
+from shoal.errors import AmbiguousPathError, FileConversionError, LeaseLostError
 from shoal.formats.drafts import make_draft
 from shoal.jobs.queue import statements
 from shoal.jobs.queue.claims import WorkItem
@@ -28,11 +28,16 @@ MAX_ANSWER_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file that is stored already, as the document `document_id`."""
+    """A file that is stored already, as the document `document_id`. `title`: as submitted.
+
+    `is_at_path`: the item has the path of the document and would replace it.
+    """
 
     document_id: int
     file_hash: str
     kind: str
+    title: str | None
+    is_at_path: bool
 
 
 class Converting(ItemHandler):
@@ -58,7 +63,7 @@ class Converting(ItemHandler):
                 return None
             # After a failure in a later stage, the item has the hash of its text.
             file_hash = hashlib.sha256(row["data"]).hexdigest()
-            known = _document_of(snapshot, item, file_hash, row["kind"])
+            known = _document_of(snapshot, item, file_hash, row["kind"], row["title"])
         return self._draft(item, row, file_hash) if known is None else known
 
     def store(
@@ -67,12 +72,17 @@ class Converting(ItemHandler):
         if prepared is None:
             return Outcome(ItemStatus.converted)
         if isinstance(prepared, KnownFile):
-            document_id = _document_of(transaction, item, prepared.file_hash, prepared.kind)
-            if document_id is None:
+            known = _document_of(transaction, item, prepared.file_hash, prepared.kind, prepared.title)
+            if known is None:
                 # It was deleted or replaced since.
                 raise NotPreparedError
-            document_writer.merge_tags(transaction, document_id.document_id, item.head.tags, now=timestamp())
-            return Outcome(ItemStatus.duplicate, document_id.document_id)
+            head, now = item.head, timestamp()
+            if known.is_at_path:
+                head = document_writer.with_stored_fields(transaction, known.document_id, head)
+                document_writer.update_head(transaction, known.document_id, head, now=now)
+            else:
+                document_writer.merge_tags(transaction, known.document_id, head.tags, now=now)
+            return Outcome(ItemStatus.duplicate, known.document_id)
         assert prepared.file is not None, "a converted draft names its file"
         key = {"item_id": item.id}
         transaction.execute(statements.SET_CONTENT, {**key, "content": prepared.content})
@@ -120,13 +130,27 @@ class Converting(ItemHandler):
         return dataclasses.replace(draft, warnings=warnings, file=file)
 
 
-def _document_of(snapshot: Snapshot, item: WorkItem, file_hash: str, kind: str) -> KnownFile | None:
-    """The document that a new file equals, unless its content is about to be replaced."""
+def _document_of(
+    snapshot: Snapshot, item: WorkItem, file_hash: str, kind: str, title: str | None
+) -> KnownFile | None:
+    """The document that a file equals, unless its content is about to be replaced, or the file replaces
+    another document or its title."""
     if item.document_id is not None:
         return None
-    document_id = source_files.find_document(snapshot, file_hash, kind, CONVERTER_VERSION)
+    try:
+        at_path = (
+            document_writer.find_by_path(snapshot, item.head.source_path or "") if item.by_path else None
+        )
+    except AmbiguousPathError:
+        # The score stage reports it.
+        return None
+    document_id = source_files.find_document(snapshot, file_hash, kind, CONVERTER_VERSION, among=at_path)
     if document_id is None:
         return None
-    if snapshot.value(statements.IS_BEING_REPLACED, {"document_id": document_id}):
+    if item.by_path and title not in (None, document_writer.summary(snapshot, document_id)[0]):
         return None
-    return KnownFile(document_id, file_hash, kind)
+    # The item itself is going to replace the document at its path.
+    before = {"job_id": item.job_id, "seq": item.seq} if at_path else statements.BEFORE_ANY
+    if snapshot.value(statements.IS_BEING_REPLACED, {"document_id": document_id, **before}):
+        return None
+    return KnownFile(document_id, file_hash, kind, title, is_at_path=at_path is not None)

@@ -1,12 +1,16 @@
-"""Replacing the content of a stored document under its id.
+"""Replacing the content of a stored document under its id, which an item names or which has its path.
 
 The new content goes through all stages and replaces the old in the transaction that ends its item, so a
 reader sees either. Chunks with the same text keep their ids, so citations stay valid. Replacements of one
 document happen in the order of their acceptance. An upload of the text that a document is about to lose
-waits: otherwise it would become a duplicate of content that disappears."""
+waits: otherwise it would become a duplicate of content that disappears.
+
+An item that replaces by its path looks the document up again in the transaction that stores it. So two such
+items never become two documents, whatever happens between them."""
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,7 +25,7 @@ from shoal.jobs.queue.transitions import Outcome
 from shoal.jobs.stages.contract import ItemHandler, NotPreparedError
 from shoal.jobs.stages.discover import keep_rows, rows_to_withdraw
 from shoal.jobs.stages.score import Scored, Scoring
-from shoal.models import DocumentDraft, DocumentFields, ItemStatus
+from shoal.models import DocumentDraft, DocumentFields, ItemStatus, SourceFile
 from shoal.settings import Settings
 from shoal.storage import document_queries, document_writer, source_files
 from shoal.storage.database import Database, Snapshot, Transaction
@@ -80,7 +84,8 @@ def is_being_replaced(database: Database, document_id: int) -> bool:
 
 
 def _is_being_replaced(snapshot: Snapshot, document_id: int | None) -> bool:
-    return bool(snapshot.value(statements.IS_BEING_REPLACED, {"document_id": document_id}))
+    key = {"document_id": document_id, **statements.BEFORE_ANY}
+    return bool(snapshot.value(statements.IS_BEING_REPLACED, key))
 
 
 def _is_settled(snapshot: Snapshot, document_id: int, draft: DocumentDraft) -> bool:
@@ -101,6 +106,7 @@ class Replacement:
     `withdrawn`: observations of the old text that are in the sums but whose rows were not kept.
     """
 
+    document_id: int
     scored: Scored
     before: tuple[int, ...]
     kept: tuple[int | None, ...]
@@ -118,45 +124,65 @@ class Replacing(ItemHandler):
         self._scoring.prepare_together(items)
 
     def prepare(self, item: WorkItem) -> Scored | Replacement | None:
-        """None if nothing needs scoring. Raises DocumentGoneError, DuplicateContentError."""
-        document_id = item.document_id
+        """None if nothing needs scoring. Raises DocumentGoneError, DuplicateContentError,
+        AmbiguousPathError."""
+        with self._database.snapshot() as snapshot:
+            document_id = _replaced_by(snapshot, item)
+            if document_id is not None:
+                if _is_unchanged(snapshot, document_id, item):
+                    return None
+                before = document_writer.chunk_texts(snapshot, document_id)
         if document_id is None:
             return self._scoring.prepare(item)
-        with self._database.snapshot() as snapshot:
-            if _is_settled(snapshot, document_id, item.head):
-                return None
-            before = document_writer.chunk_texts(snapshot, document_id)
         scored = self._scoring.scored(item)
         kept = matching_chunk_ids(before, [chunk.text for chunk in scored.document.chunks])
         discovery = self._scoring.discovery
         rows = rows_to_withdraw(self._database, lambda: discovery, document_id) if discovery else []
-        return Replacement(scored, tuple(chunk_id for chunk_id, _ in before), kept, rows)
+        return Replacement(document_id, scored, tuple(chunk_id for chunk_id, _ in before), kept, rows)
 
     def store(
         self, transaction: Transaction, item: WorkItem, prepared: Scored | Replacement | None
     ) -> Outcome:
-        document_id = item.document_id
+        document_id = _replaced_by(transaction, item)
         if document_id is None:
-            assert not isinstance(prepared, Replacement), "an item without a document replaces none"
+            if isinstance(prepared, Replacement):
+                # The document with this path was deleted or renamed since.
+                raise NotPreparedError
             return self._scoring.store(transaction, item, prepared)
-        assert not isinstance(prepared, Scored), "an item with a document replaces it"
         now = timestamp()
-        if _is_settled(transaction, document_id, item.head):
-            document_writer.update_head(transaction, document_id, item.head, now=now)
-            return Outcome(ItemStatus.succeeded, document_id)
-        if prepared is None or document_writer.chunk_ids(transaction, document_id) != prepared.before:
+        if _is_unchanged(transaction, document_id, item):
+            self._update_unchanged(transaction, document_id, item, now)
+            status = ItemStatus.duplicate if item.by_path else ItemStatus.succeeded
+            return Outcome(status, document_id)
+        if not isinstance(prepared, Replacement) or prepared.document_id != document_id:
+            # The document was changed or stored since.
+            raise NotPreparedError
+        if document_writer.chunk_ids(transaction, document_id) != prepared.before:
             # Another job has replaced it since.
             raise NotPreparedError
         keep_rows(transaction, document_id, prepared.withdrawn)
         self._scoring.observe(transaction, item, prepared.scored.discovered)
-        document_writer.replace_document(
-            transaction, document_id, prepared.scored.document, prepared.kept, now=now
-        )
-        draft = prepared.scored.document.draft
+        scored = prepared.scored.document
+        if item.by_path:
+            draft = document_writer.with_stored_fields(transaction, document_id, scored.draft)
+            scored = dataclasses.replace(scored, draft=draft)
+        document_writer.replace_document(transaction, document_id, scored, prepared.kept, now=now)
         source_files.delete_file(transaction, document_id)
-        self._scoring.write_file(transaction, item, document_id, draft)
+        self._scoring.write_file(transaction, item, document_id, scored.draft)
         self._scoring.prune(transaction, item)
         return Outcome(ItemStatus.succeeded, document_id)
+
+    def _update_unchanged(self, transaction: Transaction, document_id: int, item: WorkItem, now: str) -> None:
+        """Store the fields of an item whose content the document has, and its file if it is another one."""
+        head = item.head
+        if item.by_path:
+            head = document_writer.with_stored_fields(transaction, document_id, head)
+        document_writer.update_head(transaction, document_id, head, now=now)
+        file = _file_of(transaction, item)
+        stored = source_files.describe_file(transaction, document_id)
+        if file is not None and stored is not None and stored.file_hash != file.file_hash:
+            source_files.delete_file(transaction, document_id)
+            self._scoring.write_file(transaction, item, document_id, dataclasses.replace(head, file=file))
 
     def store_many(
         self, transaction: Transaction, group: Sequence[tuple[WorkItem, Scored | Replacement | None]]
@@ -164,11 +190,37 @@ class Replacing(ItemHandler):
         new = [
             (item, one)
             for item, one in group
-            if not isinstance(one, Replacement) and item.document_id is None
+            if not isinstance(one, Replacement) and _replaced_by(transaction, item) is None
         ]
-        if len(new) == len(group):
+        paths = [item.head.source_path for item, _ in group if item.by_path]
+        if len(new) == len(group) and len(set(paths)) == len(paths):
             return self._scoring.store_many(transaction, new)
         return [self.store(transaction, item, prepared) for item, prepared in group]
+
+
+def _replaced_by(snapshot: Snapshot, item: WorkItem) -> int | None:
+    """The document that an item replaces; None if it becomes a new one. Raises AmbiguousPathError."""
+    if not item.by_path:
+        return item.document_id
+    assert item.head.source_path, "an item that replaces by its path has one"
+    return document_writer.find_by_path(snapshot, item.head.source_path)
+
+
+def _is_unchanged(snapshot: Snapshot, document_id: int, item: WorkItem) -> bool:
+    """Whether a document has an item's content, title and format, and the places of its file. Raises like
+    `update_without_scoring`."""
+    if not _is_settled(snapshot, document_id, item.head):
+        return False
+    file = _file_of(snapshot, item)
+    if file is None:
+        return True
+    stored = source_files.get_file(snapshot, document_id)
+    return stored is not None and (stored.kind, stored.locators) == (file.kind, file.locators)
+
+
+def _file_of(snapshot: Snapshot, item: WorkItem) -> SourceFile | None:
+    source = snapshot.value(statements.ITEM_SOURCE, {"item_id": item.id})
+    return None if source is None else source_files.file_from_json(source)
 
 
 def matching_chunk_ids(before: Sequence[tuple[int, str]], after: Sequence[str]) -> tuple[int | None, ...]:
