@@ -12,8 +12,7 @@ STATEMENTS = (
     "ALTER TABLE job_items ADD COLUMN by_path INTEGER NOT NULL DEFAULT 0",
     f"""CREATE INDEX idx_job_items_path ON job_items(source_path, job_id, seq)
         WHERE source_path IS NOT NULL AND status IN {OPEN}""",
-    """CREATE INDEX idx_job_items_by_path ON job_items(source_path, job_id, seq)
-        WHERE by_path = 1""",
+    "CREATE INDEX idx_job_items_by_path ON job_items(source_path, status, job_id, seq) WHERE by_path = 1",
 )
 
 

@@ -184,19 +184,26 @@ _HAS_EARLIER_REPLACEMENT = f"""EXISTS (
           AND j.status IN {OPEN_JOB}
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
-# Whether an earlier open item has the path of item `i`, and one of them replaces the document with its path;
-# or whether it replaces by its path the document that `i` replaces by its id, or that has the content of `i`.
-# A rescore does not count: it changes no text, and takes long.
-_HAS_EARLIER_SAME_PATH = f"""EXISTS (
+# Whether item `i` replaces the document with its path, and an earlier open item has the path. A rescore does
+# not count: it changes no text, and takes long.
+_HAS_EARLIER_SAME_PATH = f"""(i.by_path = 1 AND EXISTS (
         SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
-        WHERE p.source_path IN (i.source_path,
-                                (SELECT d.source_path FROM documents d WHERE d.content_hash = i.content_hash),
-                                (SELECT d.source_path FROM documents d WHERE d.id = i.document_id))
-          AND (p.by_path = 1 OR (i.by_path = 1 AND p.source_path = i.source_path))
-          AND p.source_path IS NOT NULL
+        WHERE p.source_path = i.source_path AND p.source_path IS NOT NULL
           AND p.status IN {OPEN_ITEM}
           AND (p.job_id, p.seq) < (i.job_id, i.seq)
           AND j.status IN {OPEN_JOB} AND j.kind <> '{JobKind.rescore}'
+          AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0))))"""
+
+# Whether an earlier open item replaces by its path the document that `i` replaces by its id, or that has the
+# content of `i`.
+_HAS_EARLIER_BY_PATH = f"""EXISTS (
+        SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
+        WHERE p.source_path IN ((SELECT d.source_path FROM documents d WHERE d.content_hash = i.content_hash),
+                                (SELECT d.source_path FROM documents d WHERE d.id = i.document_id))
+          AND p.by_path = 1
+          AND p.status IN {OPEN_ITEM}
+          AND (p.job_id, p.seq) < (i.job_id, i.seq)
+          AND j.status IN {OPEN_JOB}
           AND (j.id = i.job_id OR (j.local_owner IS NULL AND :is_local = 0)))"""
 
 # READY_ITEMS without copies of earlier undiscovered items: only one of two equal texts is discovered.
@@ -215,6 +222,7 @@ READY_ORIGINALS = f"""
       AND NOT {_HAS_EARLIER_COPY.format(states="")}
       AND NOT {_HAS_EARLIER_REPLACEMENT}
       AND NOT {_HAS_EARLIER_SAME_PATH}
+      AND NOT {_HAS_EARLIER_BY_PATH}
     ORDER BY i.seq
 """
 
@@ -230,7 +238,7 @@ IS_BEING_REPLACED = f"""
     OR EXISTS (
         SELECT 1 FROM job_items p JOIN jobs j ON j.id = p.job_id
         WHERE p.source_path = (SELECT source_path FROM documents WHERE id = :document_id)
-          AND p.by_path = 1 AND p.source_path IS NOT NULL AND p.status IN {OPEN_ITEM}
+          AND p.by_path = 1 AND p.status IN {OPEN_ITEM}
           AND (p.job_id, p.seq) < (:job_id, :seq)
           AND j.status IN {OPEN_JOB} AND (j.local_owner IS NULL OR j.id = :job_id))
 """

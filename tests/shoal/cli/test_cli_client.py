@@ -156,6 +156,17 @@ def test_items_of_a_job_are_listed_with_their_warnings(
     assert f"warning: {WARNING}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["note.md", "notes.zip", "notes.ndjson"])
+def test_upload_that_replaces_says_so(server: ScriptedService, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    for option in ([], ["--on-conflict", "replace"]):
+        server.will_respond((202, {}, {"job": {**JOB, "status": "enqueued"}}))
+        assert run(["upload", str(tmp_path / name), *option, "--server", server.url]) == 0
+    kept, replaced = server.requests
+    assert "on_conflict" not in kept.path
+    assert replaced.path.endswith("?on_conflict=replace")
+
+
 def test_upload_counts_skipped_files_of_folders(
     server: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

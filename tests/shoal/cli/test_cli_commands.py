@@ -200,6 +200,20 @@ def test_ingest_dir_stores_every_text_below_and_names_the_bad_file(
     assert "0 stored, 5 duplicates" in shoal("ingest-dir", folder / "deep", "--no-recursive").out
 
 
+def test_folder_is_stored_again_with_replaced_documents(shoal: Shoal) -> None:
+    folder = Path("notes")
+    folder.mkdir()
+    (folder / "a.txt").write_text("The volcano threw out lava and ash for days.")
+    (folder / "b.txt").write_text("The bees fly to the flower and carry pollen home.")
+    first = shoal("ingest-dir", folder, "--on-conflict", "replace", "--json")
+    (folder / "a.txt").write_text("The judge asked the jury for a verdict in court.")
+    again = shoal("ingest-dir", folder, "--on-conflict", "replace", "--json")
+    assert (again.json["stored"], again.json["duplicates"], again.json["failed"]) == (1, 1, 0)
+    ids = [[outcome["id"] for outcome in result.json["results"]] for result in (first, again)]
+    assert ids[0] == ids[1]
+    assert shoal("ingest-dir", folder, "--on-conflict", "merge").code == 2
+
+
 def test_folder_without_texts_is_an_error(shoal: Shoal) -> None:
     for name in ("a.pdf", "b.pdf", "c.DOCX", "LICENSE", ".hidden.pdf"):
         Path(name).write_bytes(b"not a text")

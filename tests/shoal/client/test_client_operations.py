@@ -73,7 +73,12 @@ def test_every_operation_of_the_api_has_a_method(
         (tmp_path / "records.ndjson").write_text('{"title": "Record", "content": "Seed and root."}\n')
         records = client.upload_records(tmp_path / "records.ndjson")
         assert client.wait_for_job(records, check=True).progress.done == 1
+        document = client.documents(source_path=notes[0].as_posix()).documents[0]
+        notes[0].write_text("# A\n\nThe crater and the rock.")
+        again = client.wait_for_job(client.upload(notes[:1], on_conflict="replace"), check=True)
+        assert client.items(again).items[0].document_id == document.id
         assert [each_job.id for each_job in client.each_job(kind="ingest")] == [
+            again.id,
             records.id,
             lines.id,
             archived.id,
