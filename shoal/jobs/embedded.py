@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class LocalProgress(NamedTuple):
-    """Bytes and items of a job, done and in total. A text counts half after the discover stage."""
+    """Bytes and items of a job, done and in total. A document counts for the stages that it has passed."""
 
     bytes_done: int
     bytes_total: int

@@ -77,12 +77,15 @@ def _items_processed(job: Job, waves: Sequence[WaveProgress]) -> int:
 
 
 def _share_passed(wave: WaveProgress, stage: Stage, plan: Sequence[Stage]) -> float:
-    """Return the share of a wave's items that have passed a stage."""
+    """Return the share of a wave that has passed a stage, by bytes if they are known, else by items."""
     if wave.stage is None or plan.index(stage) < plan.index(wave.stage):
         return 1.0
     if wave.stage != stage or not wave.total:
         return 0.0
-    return min(1.0, max(0.0, 1 - wave.pending / wave.total))
+    left = wave.pending / wave.total
+    if wave.bytes_pending is not None and wave.bytes:
+        left = wave.bytes_pending / wave.bytes
+    return min(1.0, max(0.0, 1 - left))
 
 
 class ProgressEstimator:

@@ -83,12 +83,16 @@ class JobItem:
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """A wave of a job. `stage` is None when it is done; `pending` of its items have not ended the stage."""
+    """A wave of a job. `stage` is None when it is done; `pending` of its items have not ended the stage.
+
+    `bytes_pending`: the bytes of these items, if they are known.
+    """
 
     stage: Stage | None
     total: int
     pending: int
     bytes: int
+    bytes_pending: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,8 @@ def get_waves(database: Database, job_id: int) -> list[WaveProgress]:
     with database.snapshot() as snapshot:
         rows = snapshot.rows(statements.WAVES, {"job_id": job_id})
     return [
-        WaveProgress(None if stage == WAVE_DONE else Stage(stage), total, pending, n_bytes)
-        for stage, total, pending, n_bytes in rows
+        WaveProgress(None if stage == WAVE_DONE else Stage(stage), total, pending, n_bytes, bytes_pending)
+        for stage, total, pending, n_bytes, bytes_pending in rows
     ]
 
 

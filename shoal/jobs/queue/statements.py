@@ -14,6 +14,7 @@ from shoal.jobs.queue.states import (
     STATUS_AFTER,
     WAVE_DONE,
     WHOLE_WAVE_STAGES,
+    Stage,
     sql_list,
 )
 from shoal.models import ItemStatus, JobKind, JobStatus
@@ -30,6 +31,10 @@ _REFUSED_ITEM = sql_list([ItemStatus.failed, ItemStatus.duplicate])
 """Statuses of items that end with the upload."""
 _RETRIABLE_JOB = sql_list([JobStatus.enqueued, JobStatus.processing, JobStatus.partial, JobStatus.failed])
 _LEARN_STAGES = sql_list(sorted(WHOLE_WAVE_STAGES))
+_STATUS_AFTER = " ".join(f"WHEN '{stage}' THEN '{status}'" for stage, status in STATUS_AFTER.items())
+MAX_SUMMED_ITEMS = 1000
+"""Items of a wave whose bytes are summed whenever somebody looks at the progress. Among more items, the share
+of the items says enough."""
 _WITHOUT_TEXT = sql_list([JobKind.delete, JobKind.rescore])
 """Kinds of jobs whose items have no text."""
 
@@ -480,14 +485,19 @@ DELETE_STALE_WORKERS = "DELETE FROM workers WHERE seen_at < :moment"
 # --- Reading ------------------------------------------------------------------------------------------------
 
 JOB = f"SELECT * FROM jobs WHERE id = :job_id AND status NOT IN ('{RECEIVING}', '{DROPPED}')"
-# Bytes done (discovered items count half), all bytes, ended items, all items.
+# Bytes done, all bytes, ended items, all items. A document that is not stored yet counts for the stages that
+# it has passed: half after the discover stage, or half after conversion and then three quarters.
 LOCAL_PROGRESS = f"""
-    SELECT SUM(CASE WHEN status IN ('{ItemStatus.discovered}', '{ItemStatus.scoring}') THEN n_bytes / 2
-                    WHEN status IN {_UNDISCOVERED_ITEM} THEN 0 ELSE n_bytes END),
-           SUM(n_bytes),
-           SUM(CASE WHEN status IN {OPEN_ITEM} THEN 0 ELSE 1 END),
+    SELECT SUM(CASE WHEN i.status IN ('{ItemStatus.discovered}', '{ItemStatus.scoring}')
+                    THEN CASE p.converts WHEN 1 THEN i.n_bytes * 3 / 4 ELSE i.n_bytes / 2 END
+                    WHEN i.status = '{ItemStatus.converted}'
+                         OR (i.status = '{ItemStatus.discovering}' AND p.converts) THEN i.n_bytes / 2
+                    WHEN i.status IN {_UNDISCOVERED_ITEM} THEN 0 ELSE i.n_bytes END),
+           SUM(i.n_bytes),
+           SUM(CASE WHEN i.status IN {OPEN_ITEM} THEN 0 ELSE 1 END),
            COUNT(*)
-    FROM job_items WHERE job_id = :job_id
+    FROM (SELECT plan LIKE '%"{Stage.convert}"%' AS converts FROM jobs WHERE id = :job_id) p, job_items i
+    WHERE i.job_id = :job_id
 """
 # Results of the items of a job, with the documents they became or duplicate.
 LOCAL_RESULTS = """
@@ -504,7 +514,16 @@ JOBS = """
 COUNT_JOBS = """
     SELECT COUNT(*) FROM jobs WHERE status IN ({statuses}) AND kind IN ({kinds}) AND local_owner IS NULL
 """
-WAVES = "SELECT stage, total, pending, bytes FROM waves WHERE job_id = :job_id ORDER BY n"
+# The last column, for a wave of few items that is in the middle of a stage: bytes of those that have not
+# passed it. Only few waves are, and an index answers it.
+WAVES = f"""
+    SELECT w.stage, w.total, w.pending, w.bytes,
+           CASE WHEN w.total <= {MAX_SUMMED_ITEMS} AND w.pending BETWEEN 1 AND w.total - 1 THEN (
+               SELECT SUM(i.n_bytes) FROM job_items i
+               WHERE i.status IN {OPEN_ITEM} AND i.job_id = w.job_id AND i.wave = w.n
+                 AND i.status <> CASE w.stage {_STATUS_AFTER} ELSE '' END) END
+    FROM waves w WHERE w.job_id = :job_id ORDER BY w.n
+"""
 # Open documents whose texts take disk space. Delete and rescore jobs hold no text and are left out.
 WAITING = f"""
     SELECT COUNT(*) AS jobs,

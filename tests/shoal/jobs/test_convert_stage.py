@@ -14,8 +14,9 @@ from job_parts import assert_consistent, claim_now, rows, statuses, value
 import lagoon
 from shoal.errors import CONVERSION_CODES
 from shoal.formats.drafts import make_draft, make_file_draft
-from shoal.jobs.queue import queries
-from shoal.jobs.queue.claims import release
+from shoal.jobs import embedded
+from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue.claims import claim, release
 from shoal.jobs.queue.retry import retry
 from shoal.jobs.queue.states import Stage
 from shoal.jobs.queue.submission import Upload, submit_replacement
@@ -229,3 +230,19 @@ def test_exported_file_is_not_converted(database: Database, settings: Settings, 
         [chunk] = get_chunks(snapshot, 1).chunks
     assert chunk.place is not None
     assert chunk.place.label == "page 7"
+
+
+def test_progress_of_a_file_shows_the_stages_that_it_has_passed(
+    database: Database, settings: Settings, handlers: Handlers
+) -> None:
+    upload = Upload(database, settings, local_owner=lease.new_owner()).begin()
+    upload.add(file_draft(WHALES * 8, settings))
+    job_id = upload.finish()
+    shares = []
+    while batch := claim(database, lease.new_owner(), settings, job_id=job_id):
+        process(batch, database, handlers, settings)
+        done, total, *_ = embedded.progress(database, job_id)
+        shares.append(round(done / total, 2))
+    assert shares[0] == 0.5
+    assert shares[-1] == 1.0
+    assert set(shares) <= {0.5, 0.75, 1.0}

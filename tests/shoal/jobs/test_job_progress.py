@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
+from fake_scorer import FakeScorer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.formats.drafts import make_draft
+from shoal.jobs import embedded
+from shoal.jobs.queue import lease, queries
+from shoal.jobs.queue.claims import claim
 from shoal.jobs.queue.progress import MAX_JOBS, ProgressEstimator, fraction_done
 from shoal.jobs.queue.queries import Job, Progress, WaveProgress
 from shoal.jobs.queue.states import Stage
+from shoal.jobs.queue.submission import Upload
+from shoal.jobs.stages.runner import handlers_for, process
 from shoal.models import JobKind, JobStatus
+from shoal.settings import Settings
+from shoal.storage.database import Database
 from shoal.support.clock import timestamp
 
 INGEST = (Stage.discover, Stage.learn, Stage.score)
@@ -67,6 +77,8 @@ def wave(stage: Stage | None, pending: int, total: int = 100, n_bytes: int = 100
         (job(), [wave(Stage.discover, 100)], 0.0),
         (job(), [wave(Stage.discover, 50)], 0.25),
         (job(), [wave(Stage.learn, 0)], 0.5),
+        # All but one large document have been read.
+        (job(), [WaveProgress(Stage.discover, 100, 1, 1000, 800)], 0.1),
         # One large document failed in discover: its bytes are done, although it is only one item.
         (job(done=1, bytes_done=300), [wave(Stage.discover, 99)], 0.3),
         (job(bytes_done=400), [wave(Stage.score, 60)], 0.7),
@@ -182,3 +194,33 @@ def test_number_of_sampled_jobs_is_limited() -> None:
     for number in range(MAX_JOBS + 10):
         progress_estimator.estimate(job(job_id=number), [wave(Stage.discover, 100)])
     assert len(progress_estimator._samples) == MAX_JOBS
+
+
+def test_large_document_counts_by_its_bytes(database: Database, settings: Settings) -> None:
+    """It passes each stage on its own, before or after many small ones."""
+    settings = dataclasses.replace(settings, batch_items=1, learning=True)
+    handlers = handlers_for(database, FakeScorer(), settings)
+    large = "The tide rises at the shore and falls again. " * 200
+    upload = Upload(database, settings, local_owner=lease.new_owner()).begin()
+    for text in (large, *(f"Note {n} of the flower and the seed." for n in range(9))):
+        upload.add(make_draft(content=text, settings=settings))
+    job_id = upload.finish()
+
+    def work() -> bool:
+        batch = claim(database, lease.new_owner(), settings, job_id=job_id)
+        if batch is not None:
+            process(batch, database, handlers, settings)
+        return batch is not None
+
+    assert work()
+    waves = queries.get_waves(database, job_id)
+    share_of_large = len(large) / waves[0].bytes
+    assert waves[0].bytes_pending == waves[0].bytes - len(large)
+    assert fraction_done(queries.get_job(database, job_id), waves) == pytest.approx(share_of_large / 2)
+    local = embedded.progress(database, job_id)
+    assert local.bytes_done == len(large) // 2
+    while work():
+        pass
+    assert [one.bytes_pending for one in queries.get_waves(database, job_id)] == [None]
+    local = embedded.progress(database, job_id)
+    assert local.bytes_done == local.bytes_total
