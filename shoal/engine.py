@@ -195,6 +195,7 @@ class Engine:
         weights: Mapping[str, float] | None = None,
         fusion: str = "blend",
         min_relevance: float = 0.0,
+        expand: str = "none",
         trace_id: str | None = None,
     ) -> SearchResponse:
         """The chunks that match the query best, best first, each with its reasons.
@@ -206,7 +207,8 @@ class Engine:
 
         `tags` and `min_confidence` are shorthands for the filters of the same name; giving both is an error.
         `max_per_document=None` removes that limit. `include_scores` fills `shared_reefs`; `context` adds that
-        many neighbours before and after each result. `min_relevance` removes less relevant results from the
+        many neighbours before and after each result. `expand="time"` adds to each result of a recording its
+        `evidence`: what is said and seen around it. `min_relevance` removes less relevant results from the
         page; `offset` counts them. `trace_id` identifies the request in the response and in
         the audit log (`SHOAL_AUDIT`).
 
@@ -231,6 +233,7 @@ class Engine:
             weights=weights,
             fusion=fusion,
             min_relevance=min_relevance,
+            expand=expand,
         )
         return answer(
             self.database,

@@ -63,6 +63,17 @@ class LocatorKind(enum.StrEnum):
     time = "time"
 
 
+class Modality(enum.StrEnum):
+    """What a passage is: read, said in a recording, or seen in a picture or a video."""
+
+    text = "text"
+    ocr = "ocr"
+    image_caption = "image_caption"
+    audio_transcript = "audio_transcript"
+    video_transcript = "video_transcript"
+    video_frame = "video_frame"
+
+
 class Locator(NamedTuple):
     """The place in a file that `content[start_char:end_char]` comes from.
 
@@ -118,6 +129,12 @@ def _label(kind: LocatorKind, name: str, start: float, end: float) -> str:
     if kind is LocatorKind.page:
         return f"{text} ({name})" if name not in ("", span) else text
     return f"{text}: {name}" if name and kind is not LocatorKind.cell else text
+
+
+def timecode(seconds: float) -> str:
+    """Return a time in a recording as HH:MM:SS, to the second before it."""
+    minutes, secs = divmod(int(seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{secs:02}"
 
 
 def _clock(seconds: float) -> str:
@@ -469,6 +486,53 @@ class ContextChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceChunk:
+    """A passage of a recording near a result. Times are HH:MM:SS."""
+
+    chunk_id: int
+    chunk_index: int
+    modality: Modality
+    time_start: str
+    time_end: str
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    is_anchor: bool = False
+
+    @property
+    def line(self) -> str:
+        """The passage in one line, as `00:01:05–00:01:18 (Audio): "Every wave has a crest."`."""
+        return evidence_line(self.modality, self.time_start, self.time_end, self.text)
+
+
+def evidence_line(modality: str, time_start: str, time_end: str, text: str) -> str:
+    """Return a passage of a recording in one line, with its times and whether it is heard or seen."""
+    times = time_start if time_end == time_start else f"{time_start}–{time_end}"
+    is_seen = modality in (Modality.video_frame, Modality.image_caption, Modality.ocr)
+    return f'{times} ({"Screen" if is_seen else "Audio"}): "{" ".join(text.split())}"'
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBundle:
+    """The passages of a recording around a result, in time order; the result itself is one of them.
+
+    `time_start` and `time_end`, HH:MM:SS: the time of the result with 15 seconds before and after it, 10 for
+    a frame, within the recording. The passages overlap it.
+    """
+
+    time_start: str
+    time_end: str
+    chunks: tuple[EvidenceChunk, ...]
+
+    @property
+    def text(self) -> str:
+        """The passages, one a line."""
+        return "\n".join(chunk.line for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """The scores of a result by signal; None for a signal that the mode does not use.
 
@@ -527,6 +591,8 @@ class SearchResult:
     `labels`: the reefs that the chunk is about, most probable first; `top_reef_name` is the first of them.
     `awaits_rescore`: whether the chunk was scored with other data of lagoon, so that labels may be missing.
     `place`: its place in the file that the document was converted from; None for a document sent as text.
+    `time_start`, `time_end`: of a passage of a recording, HH:MM:SS. `evidence`: the passages around it, if
+    requested.
     """
 
     text: str
@@ -559,6 +625,10 @@ class SearchResult:
     after: tuple[ContextChunk, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     place: FilePlace | None = None
+    modality: Modality = Modality.text
+    time_start: str | None = None
+    time_end: str | None = None
+    evidence: EvidenceBundle | None = None
 
 
 @dataclass(frozen=True, slots=True)

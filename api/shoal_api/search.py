@@ -7,6 +7,7 @@ from typing import Any
 
 from shoal.errors import QueryError
 from shoal.models import SearchResponse, SearchResult
+from shoal.search.request import Expand
 from shoal_api import service
 from shoal_api.openapi import Blueprint
 from shoal_api.paths import API
@@ -76,4 +77,6 @@ def _result(result: SearchResult, options: dict[str, Any]) -> dict[str, Any]:
         del values["shared_reefs"], values["matched_terms"]
     if not options["context"]:
         del values["before"], values["after"]
+    if options["expand"] == Expand.none:
+        del values["evidence"]
     return values

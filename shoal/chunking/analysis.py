@@ -15,6 +15,7 @@ from lagoon import DocumentAnalysis, ReadText, SectionStart, Sentence, TextsAnal
 from shoal.chunking.profiles import SCORE_DIGITS, Profile, build_chunks, profiles_of
 from shoal.errors import DocumentTooLargeError, EmptyDocumentError
 from shoal.formats.parsing import parse
+from shoal.formats.windows import find_windows, windows_of
 from shoal.models import Chunk, DocumentDraft, LeftOut, ParsedDocument, ScoredDocument, Section
 from shoal.scorer import AnalysisOptions, LearningScorer, Scorer, Topic, can_learn
 from shoal.settings import Settings
@@ -94,7 +95,7 @@ def analyze(draft: DocumentDraft, scorer: Scorer, settings: Settings) -> Analyze
     if not parsed.sentences:
         raise EmptyDocumentError(NO_TEXT)
     contexts = section_contexts(draft, parsed, settings)
-    sections = _section_starts(parsed, contexts)
+    sections = _section_starts(draft, parsed, contexts)
     analysis = scorer.analyze(_sentences(parsed), sections=sections, **_options(settings))
     document = _segmented(draft, parsed, contexts, analysis.boundaries, analysis.topics)
     if not isinstance(analysis, DocumentAnalysis):
@@ -117,8 +118,8 @@ def analyze_many(
     ]
     analysis = scorer.analyze_many(
         [
-            TextSentences(_sentences(document), _section_starts(document, contexts))
-            for _, document, contexts in texts
+            TextSentences(_sentences(document), _section_starts(draft, document, contexts))
+            for draft, document, contexts in texts
         ],
         **_options(settings),
     )
@@ -290,16 +291,21 @@ def _sentences(parsed: ParsedDocument) -> list[Sentence]:
     return [Sentence(masked[s.start_char : s.end_char], s.start_char, s.end_char) for s in parsed.sentences]
 
 
-def _section_starts(parsed: ParsedDocument, contexts: Sequence[str]) -> list[SectionStart]:
-    """Sentences where a chunk must begin: the first of a section, and the first after a long left-out
-    span."""
+def _section_starts(
+    draft: DocumentDraft, parsed: ParsedDocument, contexts: Sequence[str]
+) -> list[SectionStart]:
+    """Sentences where a chunk must begin: the first of a section, the first of a recording's window and the
+    first after it, and the first after a long left-out span."""
     starts: list[SectionStart] = []
-    section = -1
+    windows = find_windows(draft.content, draft.file.locators if draft.file else ())
+    previous: tuple[int, int | None] | None = None
     end = 0
-    for i, sentence in enumerate(parsed.sentences):
-        if sentence.section != section or sentence.start_char - end > MAX_GAP_CHARS:
-            section = sentence.section
-            starts.append(SectionStart(i, contexts[section]))
+    for i, (sentence, window) in enumerate(
+        zip(parsed.sentences, windows_of(parsed.sentences, windows), strict=True)
+    ):
+        if (sentence.section, window) != previous or sentence.start_char - end > MAX_GAP_CHARS:
+            previous = sentence.section, window
+            starts.append(SectionStart(i, contexts[sentence.section]))
         end = sentence.end_char
     return starts
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.cli.snippet import Piece, snippet
 from shoal.cli.terminal import display_path, one_line, quantity
 from shoal.formats.headings import headings_below
+from shoal.models import Modality, evidence_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,9 +78,19 @@ def print_result(
             console.print(_indented(parts))
     if with_scores and result.get("shared_reefs"):
         console.print(_indented(reasons(result["shared_reefs"])))
-    pieces = snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS)
-    console.print(_indented(highlighted(pieces)))
+    if result.get("evidence"):
+        console.print(_indented(Text("\n".join(_evidence_lines(result["evidence"])))))
+    else:
+        pieces = snippet(result["text"], result.get("highlights") or (), SNIPPET_CHARS)
+        console.print(_indented(highlighted(pieces)))
     console.print()
+
+
+def _evidence_lines(evidence: Mapping[str, Any]) -> Iterable[str]:
+    """The passages of a recording around a result, one a line."""
+    for chunk in evidence["chunks"]:
+        text = one_line(chunk["text"])
+        yield evidence_line(chunk["modality"], chunk["time_start"], chunk["time_end"], text)
 
 
 def print_query_info(console: Console, info: Mapping[str, Any]) -> None:
@@ -221,7 +232,9 @@ def _location(result: Mapping[str, Any]) -> str:
     source = display_path(result["source_path"] or "")
     passage = passage_reference(result["document_id"], result["chunk_index"])
     place = one_line(result["place"]["label"]) if result.get("place") else ""
-    citation = ", ".join(part for part in (source, place, lines, passage) if part)
+    modality = result.get("modality") or Modality.text
+    kind = "" if modality == Modality.text else modality.replace("_", " ")
+    citation = ", ".join(part for part in (source, kind, place, lines, passage) if part)
     return "\n".join(part for part in (" › ".join(map(one_line, path)), citation) if part)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PRESETS = ("balanced", "precise", "conceptual")
 FUSIONS = ("blend", "rrf")
+EXPANSIONS = ("none", "time")
 MODES = tuple(mode.value for mode in SearchMode)
 
 Query = Annotated[
@@ -93,6 +94,14 @@ def search(
     weights: Weights = None,
     fusion: FusionName = "blend",
     min_relevance: MinRelevance = 0.0,
+    expand: Annotated[
+        str,
+        typer.Option(
+            "--expand",
+            metavar="/".join(EXPANSIONS),
+            help="Of a recording, also what is said and seen within 15 seconds (time).",
+        ),
+    ] = "none",
     scores: Annotated[
         bool,
         typer.Option(
@@ -133,6 +142,7 @@ def search(
             weights=parse_weights(weights),
             fusion=fusion,
             min_relevance=min_relevance,
+            expand=expand,
         )
         response = run_search(
             top_k=top_k,

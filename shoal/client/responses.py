@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.models import ContextChunk, FilePlace, JobStatus, Label
+from shoal.models import ContextChunk, FilePlace, JobStatus, Label, Modality
 from shoal.storage.records import DocumentFile, DocumentReport, StoredChunk, StoredDocument, StoredSection
 
 ENDED = frozenset(JobStatus) - {JobStatus.enqueued, JobStatus.processing}
@@ -128,6 +128,9 @@ class ChunkSummary:
     labels: tuple[Label, ...]
     awaits_rescore: bool
     place: FilePlace | None
+    modality: Modality = Modality.text
+    time_start: str | None = None
+    time_end: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class SearchOperations(Requester):
         weights: Mapping[str, float] | None = None,
         fusion: str | None = None,
         min_relevance: float | None = None,
+        expand: str | None = None,
     ) -> Flow[SearchResponse]:
         """Search for the best matching chunks. Arguments and result are those of `Engine.search`.
 
@@ -70,6 +71,7 @@ class SearchOperations(Requester):
             weights=None if weights is None else dict(weights),
             fusion=fusion,
             min_relevance=min_relevance,
+            expand=expand,
         )
         if max_per_document is not DEFAULT:
             body["max_per_document"] = max_per_document

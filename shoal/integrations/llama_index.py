@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from shoal.client import AsyncClient, Client
     from shoal.engine import Engine
 
-MODEL_METADATA = frozenset({"document_title", "source_path", "section_path", "start_line", "end_line"})
+MODEL_METADATA = frozenset(
+    {"document_title", "source_path", "section_path", "start_line", "end_line", "time_start", "time_end"}
+)
 """Metadata that LlamaIndex gives to a language model with the text; the rest stays with the node."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.client import AsyncClient, Client
 from shoal.formats.headings import headings_below
 from shoal.integrations.quotations import lines
-from shoal.models import ContextChunk, SearchResponse, SearchResult
+from shoal.models import ContextChunk, EvidenceChunk, SearchResponse, SearchResult
 
 if TYPE_CHECKING:
     from shoal.engine import Engine
@@ -29,6 +29,9 @@ CITATION = (
     "end_char",
     "start_line",
     "end_line",
+    "modality",
+    "time_start",
+    "time_end",
     "section_path",
     "tags",
     "top_reef_name",
@@ -44,6 +47,9 @@ SEPARATOR = "\n\n"
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A result with its neighbours, if requested. `id` is unique within the library.
+
+    With `expand="time"`, `text` has one line for each passage of a recording around the result, with its
+    times, as `00:01:05–00:01:18 (Audio): "Every wave has a crest."`.
 
     `metadata` can be serialized as JSON. It has the citation of the result, with `start_line` and `end_line`
     of `text`; `place`, its place in the original file in words, or None; `score`, and `scores` by signal;
@@ -151,13 +157,16 @@ def _group_adjoining(results: Sequence[SearchResult]) -> list[list[SearchResult]
 def _do_adjoin(result: SearchResult, other: SearchResult) -> bool:
     if result.document_id != other.document_id:
         return False
-    (first, last), (other_first, other_last) = _chunk_range(result), _chunk_range(other)
-    return first <= other_last + 1 and other_first <= last + 1
+    touched = {index + step for index in _chunk_indexes(result) for step in (-1, 0, 1)}
+    return not touched.isdisjoint(_chunk_indexes(other))
 
 
-def _chunk_range(result: SearchResult) -> tuple[int, int]:
-    """The first and last chunk index of a result with its neighbours."""
-    return result.chunk_index - len(result.before), result.chunk_index + len(result.after)
+def _chunk_indexes(result: SearchResult) -> set[int]:
+    """The chunk indexes of a result with its neighbours, or with its evidence."""
+    if result.evidence:
+        return {chunk.chunk_index for chunk in result.evidence.chunks}
+    first, last = result.chunk_index - len(result.before), result.chunk_index + len(result.after)
+    return set(range(first, last + 1))
 
 
 def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
@@ -166,7 +175,11 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     for result in group:
         by_index |= {chunk.chunk_index: chunk for chunk in (*result.before, *result.after)}
     by_index |= {result.chunk_index: result for result in group}
+    chunks: list[SearchResult | ContextChunk | EvidenceChunk]
     chunks = [by_index[index] for index in sorted(by_index)]
+    timed = _in_time_order(group)
+    if timed:
+        chunks = [*timed]
     metadata = {name: _as_json(getattr(best, name)) for name in CITATION}
     metadata |= {
         "relevance": max(result.relevance for result in group),
@@ -189,10 +202,23 @@ def _passage(group: Sequence[SearchResult], trace_id: str) -> Passage:
     }
     return Passage(
         id=f"{best.document_id}-{best.chunk_id}",
-        text=SEPARATOR.join(chunk.text for chunk in chunks),
+        text="\n".join(chunk.line for chunk in timed) or SEPARATOR.join(chunk.text for chunk in chunks),
         score=best.match_score,
         metadata=metadata,
     )
+
+
+def _in_time_order(group: Sequence[SearchResult]) -> list[EvidenceChunk]:
+    """The evidence of the results, each passage once; empty unless all have some."""
+    if not all(result.evidence for result in group):
+        return []
+    by_id = {chunk.chunk_id: chunk for result in group if result.evidence for chunk in result.evidence.chunks}
+    return sorted(by_id.values(), key=lambda chunk: (_by_clock(chunk.time_start), chunk.chunk_index))
+
+
+def _by_clock(time: str) -> tuple[int, str]:
+    """Sort HH:MM:SS, of which long recordings have three digits of hours."""
+    return len(time), time
 
 
 def _best_coverage(group: Sequence[SearchResult]) -> float | None:

@@ -49,6 +49,13 @@ class Fusion(enum.StrEnum):
     rrf = "rrf"
 
 
+class Expand(enum.StrEnum):
+    """What a result brings besides itself: `time`, of a recording, the passages around it."""
+
+    none = "none"
+    time = "time"
+
+
 SIGNALS = ("lexical", "reef", "field_boost")
 
 
@@ -73,6 +80,7 @@ class SearchRequest:
     weights: Mapping[str, float] | None
     fusion: Fusion
     min_relevance: float
+    expand: Expand
 
 
 def make_request(
@@ -92,6 +100,7 @@ def make_request(
     weights: object = None,
     fusion: object = Fusion.blend,
     min_relevance: object = 0.0,
+    expand: object = Expand.none,
 ) -> SearchRequest:
     """Validate the arguments of a search. Raises QueryError for the first invalid one."""
     return SearchRequest(
@@ -111,6 +120,7 @@ def make_request(
         weights=_weights(weights),
         fusion=_choice("fusion", fusion, Fusion),
         min_relevance=_fraction("min_relevance", min_relevance, settings),
+        expand=_choice("expand", expand, Expand),
     )
 
 

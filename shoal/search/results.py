@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.learning.scorers import scorer_for
-from shoal.models import Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
+from shoal.models import EvidenceBundle, Label, MatchedTerm, Scores, SearchMode, SearchResult, SharedReef
 from shoal.scorer import Scorer
 from shoal.search.field_boost import matching_tags
 from shoal.search.highlights import find_highlights, make_highlighter, read_words
@@ -20,12 +20,13 @@ from shoal.search.query_analysis import AnalyzedQuery
 from shoal.search.ranking import Ranked
 from shoal.search.reasons import largest_words, order_reasons, reason_probability
 from shoal.search.relevance import Evidence, find_evidence, relevance
-from shoal.search.request import SearchRequest
+from shoal.search.request import Expand, SearchRequest
 from shoal.storage.chunk_queries import StoredProfiles, as_profiles, get_neighbours
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import tags_of
 from shoal.storage.profiles import MILLIONTHS
 from shoal.storage.source_files import place_from_json
+from shoal.storage.timed_media import Anchor, find_evidence_bundles, modality_of, times_of
 
 CITE = """
     SELECT c.id, c.document_id, d.title, d.source_path, d.metadata, c.chunk_index, c.text, c.start_char,
@@ -80,6 +81,8 @@ def build_results(
     highlights = find_highlights(texts, make_highlighter(analyzed_query.parsed, request.mode), words)
     heads = read_words([title_and_headings(row) for row in in_order])
     evidence = find_evidence(comparable, analyzed_query, chunk_ids, coverage, words, heads)
+    anchors = [_anchor(row) for row in in_order]
+    bundles = find_evidence_bundles(snapshot, anchors) if request.expand is Expand.time else {}
     return [
         _result(
             snapshot,
@@ -92,11 +95,22 @@ def build_results(
             coverage.get(chunk.chunk_id),
             each,
             spans,
+            anchor,
+            bundles.get(chunk.chunk_id),
             request,
             scorer.data_checksum,
         )
-        for chunk, terms, each, spans in zip(ranked, terms_by_chunk, evidence, highlights, strict=True)
+        for chunk, terms, each, spans, anchor in zip(
+            ranked, terms_by_chunk, evidence, highlights, anchors, strict=True
+        )
     ]
+
+
+def _anchor(row: Any) -> Anchor:
+    """What the place, the modality and the evidence of a result follow from."""
+    place, metadata = place_from_json(row["locator"]), json.loads(row["metadata"])
+    modality = modality_of(place, json.loads(row["section_path"]), metadata, row["source_path"])
+    return Anchor(row["id"], row["document_id"], place, modality, metadata, row["source_path"])
 
 
 def matched_terms(
@@ -238,6 +252,8 @@ def _result(
     term_coverage: float | None,
     evidence: Evidence,
     highlights: tuple[tuple[int, int], ...],
+    anchor: Anchor,
+    bundle: EvidenceBundle | None,
     request: SearchRequest,
     data_checksum: str,
 ) -> SearchResult:
@@ -246,6 +262,7 @@ def _result(
         if request.context
         else ((), ())
     )
+    time_start, time_end = times_of(anchor.place)
     return SearchResult(
         text=row["text"],
         match_score=ranked.score,
@@ -275,6 +292,10 @@ def _result(
         term_coverage=term_coverage,
         before=before,
         after=after,
-        metadata=json.loads(row["metadata"]),
-        place=place_from_json(row["locator"]),
+        metadata=anchor.metadata,
+        place=anchor.place,
+        modality=anchor.modality,
+        time_start=time_start,
+        time_end=time_end,
+        evidence=bundle,
     )

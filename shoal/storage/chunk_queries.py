@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -11,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import NotFoundError
-from shoal.models import ContextChunk, IslandScore, Label, ReefScore
+from shoal.models import ContextChunk, IslandScore, Label, Modality, ReefScore
 from shoal.storage.database import Snapshot, listed
 from shoal.storage.document_queries import get_document
 from shoal.storage.profiles import Profiles
 from shoal.storage.records import ChunkDetail, ChunkPage, StoredChunk
 from shoal.storage.reef_names import ReefsById, reefs_by_data
 from shoal.storage.source_files import place_from_json
+from shoal.storage.timed_media import modality_of, times_of
 
 COUNT_CHUNKS = "SELECT n_chunks FROM documents WHERE id = :document_id"
 _STORED = """
@@ -29,6 +31,7 @@ _STORED = """
     JOIN sections s ON s.id = c.section_id
 """
 CHUNKS_OF = f"{_STORED} WHERE c.document_id = :document_id ORDER BY c.chunk_index LIMIT :limit OFFSET :offset"
+DOCUMENT_OF_CHUNKS = "SELECT metadata, source_path FROM documents WHERE id = :document_id"
 GET_CHUNK = f"{_STORED} WHERE c.id = :chunk_id"
 PACKED_PROFILES = "SELECT profile FROM chunks WHERE document_id = :document_id ORDER BY chunk_index"
 PROFILES_OF = "SELECT id, data_checksum, profile FROM chunks WHERE id IN ({ids}) ORDER BY id"
@@ -198,9 +201,14 @@ def _stored_chunks(
     profiles = Profiles.of([row["profile"] for row in rows])
     labels = {} if label_threshold is None else _labels(profiles, reefs, label_threshold)
     scores = profiles.scores(reefs) if n_reefs else [()] * len(rows)
+    document = snapshot.first(DOCUMENT_OF_CHUNKS, {"document_id": rows[0]["document_id"]}) if rows else None
+    metadata = json.loads(document["metadata"]) if document else {}
+    source_path = document["source_path"] if document else None
     for i, row in enumerate(rows):
         islands = _islands(scores[i], reefs[i])
-        yield _chunk(row, scores[i][:n_reefs], labels.get(i, ()), islands, data_checksum)
+        chunk = _chunk(row, scores[i][:n_reefs], labels.get(i, ()), islands, data_checksum)
+        modality = modality_of(chunk.place, chunk.section_path, metadata, source_path)
+        yield chunk if modality is Modality.text else dataclasses.replace(chunk, modality=modality)
 
 
 def _chunk(
@@ -211,6 +219,8 @@ def _chunk(
     data_checksum: str | None,
 ) -> StoredChunk:
     first = labels[0] if labels else None
+    place = place_from_json(row["locator"])
+    time_start, time_end = times_of(place)
     return StoredChunk(
         id=row["id"],
         document_id=row["document_id"],
@@ -235,5 +245,8 @@ def _chunk(
         data_checksum=row["data_checksum"],
         reefs=reefs,
         islands=islands,
-        place=place_from_json(row["locator"]),
+        place=place,
+        modality=Modality.text,
+        time_start=time_start,
+        time_end=time_end,
     )

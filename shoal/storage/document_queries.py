@@ -17,7 +17,7 @@ from shoal.storage.records import (
     StoredDocument,
     StoredSection,
 )
-from shoal.storage.source_files import describe_file
+from shoal.storage.source_files import describe_file, get_file
 from shoal.storage.totals import N_DOCUMENTS, N_WITH_TAG
 
 HEADING = "heading"
@@ -170,6 +170,7 @@ def get_draft(snapshot: Snapshot, document_id: int) -> DocumentDraft:
         source_path=row["source_path"],
         metadata=json.loads(row["metadata"]),
         warnings=get_report(snapshot, document_id).warnings,
+        file=get_file(snapshot, document_id),
     )
 
 

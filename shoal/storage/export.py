@@ -140,6 +140,11 @@ def _chunk(chunk: StoredChunk) -> dict[str, Any]:
         "islands": [_island(island) for island in chunk.islands],
         "text": chunk.text,
         **({} if chunk.place is None else {"place": dataclasses.asdict(chunk.place)}),
+        **(
+            {}
+            if chunk.time_start is None
+            else {"modality": chunk.modality, "time_start": chunk.time_start, "time_end": chunk.time_end}
+        ),
     }
 
 

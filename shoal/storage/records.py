@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.models import ContextChunk, DocFormat, FilePlace, IslandScore, Label, LeftOut, ReefScore, Removed
+from shoal.models import (
+    ContextChunk,
+    DocFormat,
+    FilePlace,
+    IslandScore,
+    Label,
+    LeftOut,
+    Modality,
+    ReefScore,
+    Removed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +107,7 @@ class StoredChunk:
 
     `labels`: the reefs that it is about, most probable first; `top_reef_*` are those of the first.
     `awaits_rescore`: whether it was scored with other data of lagoon, so that labels may be missing. `reefs`
-    are ordered by z-score.
+    are ordered by z-score. `time_start`, `time_end`: of a passage of a recording, HH:MM:SS.
     """
 
     id: int
@@ -124,6 +134,9 @@ class StoredChunk:
     reefs: tuple[ReefScore, ...]
     islands: tuple[IslandScore, ...]
     place: FilePlace | None
+    modality: Modality
+    time_start: str | None
+    time_end: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from shoal.errors import NotFoundError
 from shoal.models import DocFormat, SearchMode
 from shoal.search.explain.explanation import Explanation
 from shoal.search.explain.query_words import Word
-from shoal.search.request import MAX_OFFSET, Preset
+from shoal.search.request import MAX_OFFSET, Expand, Preset
 from shoal_api import service
 from shoal_api.console import query_params
 from shoal_api.console.layout import blueprint, here, page
@@ -90,6 +90,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
         top_k=min(RESULTS + 1, engine.settings.max_top_k),
         offset=offset,
         include_scores=True,
+        expand=Expand.time.value,
         filters=_filters(),
         mode=mode,
         preset=query_params.choice("preset", Preset, "preset") or Preset.balanced,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shoal.models import Modality
+
 MEANINGS = {
     # Documents
     "document_id": "id of its document",
@@ -24,6 +26,9 @@ MEANINGS = {
     "start_line": "its first line in the content, from 1",
     "end_line": "its last line in the content, inclusive",
     "place": "where it is in the file that its document was converted from; null for a document sent as text",
+    "modality": f"how it comes to the reader, one of {', '.join(Modality)}",
+    "time_start": "when it begins in its recording, HH:MM:SS; null for a passage without times",
+    "time_end": "when it ends in its recording, HH:MM:SS; null for a passage without times",
     "sentence_count": "number of sentences",
     "confidence": "z-score of its strongest reef minus that of the second: how clearly it has one topic",
     "coverage": "share of its words that the topic model knows, 0 to 1",

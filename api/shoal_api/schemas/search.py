@@ -9,7 +9,7 @@ import marshmallow as ma
 from marshmallow import fields, validate
 
 from shoal.models import SearchMode
-from shoal.search.request import MAX_WEIGHT, Fusion, Preset
+from shoal.search.request import MAX_WEIGHT, Expand, Fusion, Preset
 from shoal_api.schemas.common import Prepared, Record, Records, Schema, StrictBoolean, StrictFloat, between
 from shoal_api.schemas.documents import ContextChunkSchema, FilePlaceSchema, LabelSchema
 from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, FiltersSchema
@@ -17,6 +17,7 @@ from shoal_api.schemas.filters import ABOUT_FILTERS, AddressFiltersSchema, Filte
 MODES = [mode.value for mode in SearchMode]
 PRESETS = [preset.value for preset in Preset]
 FUSIONS = [fusion.value for fusion in Fusion]
+EXPANSIONS = [expansion.value for expansion in Expand]
 
 DEFAULTS: dict[str, Any] = {
     "top_k": 10,
@@ -28,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "preset": Preset.balanced.value,
     "fusion": Fusion.blend.value,
     "min_relevance": 0.0,
+    "expand": Expand.none.value,
 }
 
 ONLY_HYBRID = "only for mode `hybrid`"
@@ -47,6 +49,8 @@ ABOUT: dict[str, str] = {
     "offset": "results to skip, 0 to 10,000",
     "min_relevance": "lowest `relevance` of a result, 0 to 1. Less relevant results are removed from the "
     "page; `offset` counts them",
+    "expand": "`time` adds `evidence` to each result: of a recording, the passages within 15 seconds, or 10 "
+    "of a frame",
     **ABOUT_FILTERS,
 }
 """Descriptions shared by the body and the query parameters."""
@@ -102,6 +106,7 @@ class SearchSchema(Schema):
         load_default=DEFAULTS["min_relevance"],
         metadata={"description": ABOUT["min_relevance"]},
     )
+    expand = _choice("expand", EXPANSIONS)
     filters = fields.Nested(
         FiltersSchema,
         allow_none=True,
@@ -152,6 +157,7 @@ class SearchQuerySchema(AddressFiltersSchema):
     min_relevance = fields.Float(
         load_default=DEFAULTS["min_relevance"], metadata={"description": ABOUT["min_relevance"]}
     )
+    expand = _choice("expand", EXPANSIONS)
 
 
 RELEVANCE = (
@@ -250,6 +256,32 @@ class UsedWeightsSchema(Schema):
     field_boost = fields.Float(required=True, metadata={"description": "words in title, headings and tags"})
 
 
+class EvidenceChunkSchema(ContextChunkSchema):
+    """A passage of a recording near a result."""
+
+    modality = fields.String(required=True)
+    time_start = fields.String(required=True)
+    time_end = fields.String(required=True)
+    is_anchor = fields.Boolean(required=True, metadata={"description": "whether it is the result itself"})
+
+
+class EvidenceBundleSchema(Schema):
+    """What is said and seen around a result of a recording."""
+
+    time_start = fields.String(
+        required=True,
+        metadata={"description": "start of the time that the passages overlap, HH:MM:SS"},
+    )
+    time_end = fields.String(
+        required=True, metadata={"description": "its end, HH:MM:SS, not after that of the recording"}
+    )
+    chunks = Records(
+        EvidenceChunkSchema,
+        required=True,
+        metadata={"description": "in time order, always with the result itself; at most 50"},
+    )
+
+
 class ResultSchema(Schema):
     text = fields.String(required=True)
     match_score = fields.Float(
@@ -276,6 +308,9 @@ class ResultSchema(Schema):
     start_line = fields.Integer(required=True, metadata={"description": "from 1"})
     end_line = fields.Integer(required=True, metadata={"description": "inclusive"})
     place = Record(FilePlaceSchema, required=True, allow_none=True)
+    modality = fields.String(required=True)
+    time_start = fields.String(required=True, allow_none=True)
+    time_end = fields.String(required=True, allow_none=True)
     section_path = fields.List(fields.String(), required=True)
     confidence = fields.Float(
         required=True, metadata={"description": "z-score of the strongest reef minus that of the second"}
@@ -303,6 +338,11 @@ class ResultSchema(Schema):
     term_coverage = fields.Float(required=True, allow_none=True, metadata={"description": TERM_COVERAGE})
     before = Records(ContextChunkSchema, metadata={"description": "with `context`"})
     after = Records(ContextChunkSchema, metadata={"description": "with `context`"})
+    evidence = Record(
+        EvidenceBundleSchema,
+        allow_none=True,
+        metadata={"description": "with `expand=time`; null for a passage without times"},
+    )
 
 
 class QueryReefSchema(Schema):
