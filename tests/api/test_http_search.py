@@ -17,7 +17,8 @@ from shoal_api import create_app
 
 RESULT = {
     "text", "match_score", "n_shared_reefs", "document_id", "document_title", "source_path", "chunk_id",
-    "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "section_path", "confidence", "coverage", "metadata",
+    "chunk_index", "start_char", "end_char", "start_line", "end_line", "place", "modality", "time_start",
+    "time_end", "section_path", "confidence", "coverage", "metadata",
     "top_reef_name", "labels", "awaits_rescore", "tags", "highlights", "scores", "provenance", "term_coverage", "relevance",
 }  # fmt: skip
 
@@ -310,3 +311,15 @@ def test_audit_log_has_the_trace_id_of_the_response(
         ]
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert [entry["trace_id"] for entry in entries] == [body["trace_id"] for body in bodies]
+
+
+def test_expand_adds_evidence_and_takes_two_values(client: FlaskClient, library: dict[str, int]) -> None:
+    assert search(client, "volcano", expand="time")["results"][0]["evidence"] is None
+    assert "evidence" not in search(client, "volcano", expand="none")["results"][0]
+    by_address = client.get(f"{API}/search?q=volcano&expand=time").get_json()
+    assert by_address["results"][0]["evidence"] is None
+    for wrong in ("space", "", 1, None, ["time"]):
+        response = client.post(f"{API}/search", json={"query": "volcano", "expand": wrong})
+        assert response.status_code == 422
+        assert [error["field"] for error in response.get_json()["errors"]] == ["expand"]
+    assert client.get(f"{API}/search?q=volcano&expand=space").status_code == 422
