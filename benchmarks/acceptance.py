@@ -2,7 +2,7 @@
 
 usage: python benchmarks/acceptance.py ARTICLES.jsonl.gz [--seed 1] [--documents 180] [--recordings 20]
 
-ARTICLES has one article per line with `title` and `text`. Writes articles as files of eight kinds (pandoc
+ARTICLES has one article per line with `title` and `text`. Writes articles as files of nine kinds (pandoc
 writes some), and recordings as subtitles and transcripts with frames. Stores all, searches, and prints each
 line of the table: met, not met, or not applicable, with the measured value. Exits 1 if a file was not stored.
 
@@ -14,6 +14,7 @@ put into one paragraph. Temporal: eight words in a row that are said in one minu
 from __future__ import annotations
 
 import argparse
+import csv
 import email.message
 import gzip
 import html
@@ -47,7 +48,7 @@ FRAME_MINUTES = 3
 BAND_CHARS = (1200, 3200)
 """300 to 800 tokens of four characters."""
 PANDOC_KINDS = ("docx", "epub", "odt", "rtf", "rst")
-KINDS = (*PANDOC_KINDS, "html", "ipynb", "eml")
+KINDS = (*PANDOC_KINDS, "html", "ipynb", "eml", "csv")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 WORD = re.compile(r"[A-Za-z]{3,}")
 
@@ -131,6 +132,11 @@ def write_article(article: Article, kind: str, path: Path) -> None:
         head = {"cell_type": "markdown", "metadata": {}, "source": f"# {article.title}"}
         notebook = {"cells": [head, *cells], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         path.write_text(json.dumps(notebook), "utf-8")
+    elif kind == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["subject", "part", "text"])
+            rows.writerows([article.title, name, text] for name, texts in parts.items() for text in texts)
     else:
         message = email.message.EmailMessage()
         message["Subject"], message["From"], message["To"] = article.title, "a@example.org", "b@example.org"
