@@ -11,8 +11,8 @@ row for each format:
     MB/s      of the file, per second of processor time: its conversion; and all of its ingestion
     exact     passages that equal the text at their offsets
     placed    of those whose format has places: that have one within the file
-    found     of those: whose words (90 %) stand in the parts of the file that the place names, by another reader,
-              its first words in the first part and its last in the last
+    found     of those: whose words (90 %) stand in the parts of the file that the place names, by another
+              reader, its first words in the first part and its last in the last
 
 `--damaged` uploads N damaged files to a running service with two workers and prints their ends by code. The
 exit status is 1 if a citation leads elsewhere, or if a damaged file harms more than itself.
@@ -66,10 +66,12 @@ class Measured:
     def row(self, name: str) -> str:
         headings = _percent(self.words["headings found"], self.words["headings"])
         megabytes = self.n_bytes / 1e6
+        conversion = f"{megabytes / self.conversion_s:8.2f}" if self.conversion_s > 0.001 else f"{'':>8}"
         return (
-            f"{name:<24} {self.n_files:>5} {megabytes:>6.2f} {_percent(self.words['kept'], self.words['all'])}"
+            f"{name:<24} {self.n_files:>5} {megabytes:>6.2f}"
+            f" {_percent(self.words['kept'], self.words['all'])}"
             f" {_percent(self.words['runs kept'], self.words['runs'])} {headings:>8}"
-            f" {megabytes / max(self.conversion_s, 1e-6):>8.2f} {megabytes / max(self.ingestion_s, 1e-6):>7.2f}"
+            f" {conversion} {megabytes / max(self.ingestion_s, 1e-6):>7.2f}"
             f" {self.n_chunks:>7,} {_percent(self.n_exact, self.n_chunks)}"
             f" {_percent(self.n_placed, self.n_with_parts)} {_percent(self.n_found, self.n_with_parts)}"
         )

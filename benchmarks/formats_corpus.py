@@ -1,7 +1,7 @@
 """Files of every format, made from texts by the programs and writers that a machine has.
 
-Each file comes with the words and headings that it was made of, and with its parts (pages, slides, rows, cues)
-as read by something else than Shoal's converters.
+Each file comes with the words and headings that it was made of, and with its parts (pages, slides, rows,
+cues) as read by something else than Shoal's converters.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import csv
 import html
-import io
 import json
 import re
 import shutil
@@ -23,7 +22,7 @@ from email.message import EmailMessage
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 PROGRAM_SECONDS = 300.0
@@ -34,12 +33,15 @@ N_PARAGRAPHS = 60
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title} | The Daily Reader</title>
 <style>p {{ margin: 1em }}</style><script>var visits = 1;</script></head><body>
 <header class="site-header"><a href="/">The Daily Reader</a></header>
-<nav><ul><li><a href="/">Home</a></li><li><a href="/world">World</a></li><li><a href="/sport">Sport</a></li></ul>
-</nav><div id="cookie-banner" role="dialog"><p>We use cookies to improve your visit.</p><button>Accept</button></div>
+<nav><ul><li><a href="/">Home</a></li><li><a href="/world">World</a></li><li><a href="/sport">Sport</a></li>
+</ul></nav>
+<div id="cookie-banner" role="dialog"><p>We use cookies to improve your visit.</p><button>Accept</button></div>
 <main><article><h1>{title}</h1>
 {body}
-</article></main><aside class="sidebar"><h2>Most read</h2><ul><li><a href="/a">Ten quiet islands</a></li></ul></aside>
-<footer><p>© 2026 The Daily Reader. All rights reserved.</p><a href="/privacy">Privacy</a></footer></body></html>"""
+</article></main>
+<aside class="sidebar"><h2>Most read</h2><ul><li><a href="/a">Ten quiet islands</a></li></ul></aside>
+<footer><p>© 2026 The Daily Reader. All rights reserved.</p><a href="/privacy">Privacy</a></footer>
+</body></html>"""
 
 
 class Section(NamedTuple):
@@ -516,7 +518,8 @@ def pdf_of_pages(sections: tuple[Section, ...], path: Path) -> Made:
         offsets.append(len(data))
         data += f"{number} 0 obj\n{text}\nendobj\n".encode("latin-1")
     table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer<</Size {len(objects) + 1}/Root 1 0 R>>\n"
+    size = len(objects) + 1
+    end = f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer<</Size {size}/Root 1 0 R>>\n"
     path.write_bytes(data + f"{end}startxref\n{len(data)}\n%%EOF\n".encode())
     parts = tuple(Part(number, number, text) for number, text in enumerate(texts, 1))
     return Made("PDF", path, plain_text(sections), headings_of(sections), parts)
@@ -542,7 +545,7 @@ def _chapters(path: Path) -> tuple[Part, ...]:
     """Text of the pages of a book in the order of its spine."""
     with zipfile.ZipFile(path) as archive:
         package = next(name for name in archive.namelist() if name.endswith(".opf"))
-        root = ElementTree.fromstring(archive.read(package))
+        root = ET.fromstring(archive.read(package))
         places = {item.get("id"): item.get("href") for item in root.findall(".//{*}item")}
         base = package.rpartition("/")[0]
         texts = []
@@ -557,6 +560,6 @@ def _slide_parts(path: Path) -> tuple[Part, ...]:
     with zipfile.ZipFile(path) as archive:
         names = (re.fullmatch(r"ppt/slides/slide(\d+)\.xml", name) for name in archive.namelist())
         numbers = sorted(int(name[1]) for name in names if name)
-        slides = [ElementTree.fromstring(archive.read(f"ppt/slides/slide{each}.xml")) for each in numbers]
+        slides = [ET.fromstring(archive.read(f"ppt/slides/slide{each}.xml")) for each in numbers]
     texts = [" ".join(run.text or "" for run in slide.findall(".//{*}t")) for slide in slides]
     return tuple(Part(number, number, text) for number, text in enumerate(texts, 1))

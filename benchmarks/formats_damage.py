@@ -30,6 +30,8 @@ JOB_SECONDS = 600.0
 ENDED = frozenset({"succeeded", "duplicate", "failed", "canceled"})
 WORKERS = 2
 TABLE_ROWS, TABLE_COLUMNS = 5_000, 20
+BOMB_BYTES = 300_000_000
+"""Size of a member of a small archive, unpacked."""
 NAMES = (
     "книга",
     "שלום עולם",
@@ -78,7 +80,8 @@ File = tuple[str, str, bytes]
 def damaged_files(
     texts: Iterable[Sequence[formats_corpus.Section]], folder: Path, seed: int
 ) -> Iterator[File]:
-    """An endless sequence: each whole file truncated at each tenth and more, then files with flipped bytes."""
+    """An endless sequence: special files, then whole files truncated at each tenth, with flipped bytes, and
+    under other names."""
     short = [_shortened(text) for text in texts]
     made = formats_corpus.make_files(short, folder)
     whole = {each.path.name: each.path.read_bytes() for each in made}
@@ -164,7 +167,7 @@ def _nested(name: str, data: bytes) -> bytes:
 
 
 def _bomb(member: str) -> bytes:
-    return _zipped({"[Content_Types].xml": b"<Types/>", member: b"<a>" + b" " * 300_000_000 + b"</a>"})
+    return _zipped({"[Content_Types].xml": b"<Types/>", member: b"<a>" + b" " * BOMB_BYTES + b"</a>"})
 
 
 def _zipped(members: dict[str, bytes]) -> bytes:

@@ -106,6 +106,11 @@ class Documents:
         media_type = kind.media_types[0] if kind and kind.media_types else "application/octet-stream"
         return KeptFile(described.name or f"document-{document_id}", media_type, data)
 
+    def kept_pdfs(self, document_ids: Iterable[int]) -> Set[int]:
+        """Those of a page of documents whose PDF `file` returns."""
+        with self._database.snapshot() as snapshot:
+            return source_files.kept_pdfs(snapshot, document_ids)
+
     def chunks(
         self,
         document_id: int,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shoal.errors import NotFoundError
 from shoal.models import FilePlace, Locator, LocatorKind, Removed, SourceFile
-from shoal.storage.database import Snapshot, Transaction
+from shoal.storage.database import Snapshot, Transaction, listed
 from shoal.storage.json_text import compact_json
 from shoal.storage.records import DocumentFile
 
@@ -33,6 +33,10 @@ DESCRIBE = """
 GET = """
     SELECT kind, name, file_hash, n_bytes, converter, locators FROM document_files
     WHERE document_id = :document_id
+"""
+KEPT_PDFS = """
+    SELECT document_id FROM document_files
+    WHERE document_id IN ({ids}) AND kind = 'pdf' AND data IS NOT NULL
 """
 GET_DATA = "SELECT data FROM document_files WHERE document_id = :document_id"
 
@@ -87,6 +91,12 @@ def get_file(snapshot: Snapshot, document_id: int) -> SourceFile | None:
         return None
     locators = _locators(json.loads(row["locators"]))
     return SourceFile(row["kind"], row["name"], row["file_hash"], row["n_bytes"], row["converter"], locators)
+
+
+def kept_pdfs(snapshot: Snapshot, document_ids: Iterable[int]) -> set[int]:
+    """Return those of a page of documents whose PDF can be opened."""
+    ids, values = listed("id", document_ids)
+    return {row["document_id"] for row in snapshot.rows(KEPT_PDFS.format(ids=ids), values)}
 
 
 def get_data(snapshot: Snapshot, document_id: int) -> bytes:

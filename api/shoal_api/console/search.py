@@ -102,6 +102,7 @@ def _results(engine: Engine, query: str) -> Mapping[str, Any]:
     return {
         "response": response,
         "results": results,
+        "kept_pdfs": engine.documents.kept_pdfs(result.document_id for result in results),
         "best": max((result.match_score for result in results), default=0.0),
         "explanation": explanation,
         "pieces": pieces(explanation),
