@@ -8,7 +8,7 @@ row for each format:
     words     share of the words that the file was made of which the stored text has
     order     the same for runs of three words
     headings  share of the headings (of code: of top-level definitions) that begin a section
-    MB/s      of the file, per second of processor time: its conversion; and all of its ingestion
+    MB/s      of the file, and of its text, per second of processor time for the conversion
     exact     passages that equal the text at their offsets
     placed    of those whose format has places: that have one within the file
     found     of those: whose words (90 %) stand in the parts of the file that the place names, by another
@@ -53,8 +53,8 @@ class Measured:
 
     n_files: int = 0
     n_bytes: int = 0
+    n_text_bytes: int = 0
     conversion_s: float = 0.0
-    ingestion_s: float = 0.0
     words: Counter[str] = field(default_factory=Counter)
     n_chunks: int = 0
     n_exact: int = 0
@@ -66,20 +66,25 @@ class Measured:
     def row(self, name: str) -> str:
         headings = _percent(self.words["headings found"], self.words["headings"])
         megabytes = self.n_bytes / 1e6
-        conversion = f"{megabytes / self.conversion_s:8.2f}" if self.conversion_s > 0.001 else f"{'':>8}"
+        rates = (
+            [f"{each / 1e6 / self.conversion_s:8.2f}" for each in self._bytes()] if self.conversion_s else []
+        )
         return (
             f"{name:<24} {self.n_files:>5} {megabytes:>6.2f}"
             f" {_percent(self.words['kept'], self.words['all'])}"
             f" {_percent(self.words['runs kept'], self.words['runs'])} {headings:>8}"
-            f" {conversion} {megabytes / max(self.ingestion_s, 1e-6):>7.2f}"
+            f" {' '.join(rates):17}"
             f" {self.n_chunks:>7,} {_percent(self.n_exact, self.n_chunks)}"
             f" {_percent(self.n_placed, self.n_with_parts)} {_percent(self.n_found, self.n_with_parts)}"
         )
 
+    def _bytes(self) -> tuple[int, int]:
+        return self.n_bytes, self.n_text_bytes
+
 
 HEAD = (
-    f"{'format':<24} {'files':>5} {'MB':>6} {'words':>7} {'order':>7} {'headings':>8} {'conv MB/s':>8}"
-    f" {'MB/s':>6} {'chunks':>7} {'exact':>7} {'placed':>7} {'found':>7}"
+    f"{'format':<24} {'files':>5} {'MB':>6} {'words':>7} {'order':>7} {'headings':>8} {'MB/s':>8}"
+    f" {'text':>8} {'chunks':>7} {'exact':>7} {'placed':>7} {'found':>7}"
 )
 
 
@@ -93,7 +98,6 @@ def measure(made: Sequence[Made], folder: Path) -> dict[str, Measured]:
             sums = measured[name] = Measured()
             for each in files:
                 sums.conversion_s += _conversion_seconds(each.path)
-            started = time.process_time()
             with engine.ingest_session() as session:
                 for each in files:
                     try:
@@ -101,8 +105,6 @@ def measure(made: Sequence[Made], folder: Path) -> dict[str, Measured]:
                     except ShoalError as error:
                         session.refuse(each.path.name, error)
                 results = session.finish()
-            # The process that converts is another one.
-            sums.ingestion_s = time.process_time() - started + sums.conversion_s
             for each, result in zip(files, results, strict=True):
                 sums.n_files += 1
                 sums.n_bytes += each.path.stat().st_size
@@ -133,6 +135,7 @@ def _conversion_seconds(path: Path) -> float:
 
 def _compare(engine: Engine, document_id: int, made: Made, sums: Measured) -> None:
     content = engine.documents.content(document_id)
+    sums.n_text_bytes += len(content.encode())
     wanted, found = words_of(made.text), words_of(content)
     sums.words["all"] += len(wanted)
     sums.words["kept"] += _common(wanted, found)

@@ -30,7 +30,7 @@ CUE_SECONDS = 4
 N_PARAGRAPHS = 60
 """Paragraphs of a text that are used."""
 
-PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title} | The Daily Reader</title>
+PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title} | Daily Reader</title>
 <style>p {{ margin: 1em }}</style><script>var visits = 1;</script></head><body>
 <header class="site-header"><a href="/">The Daily Reader</a></header>
 <nav><ul><li><a href="/">Home</a></li><li><a href="/world">World</a></li><li><a href="/sport">Sport</a></li>
@@ -218,14 +218,15 @@ def _run(program: str, *arguments: str) -> bool:
     return done.returncode == 0
 
 
-def _office(source: Path, target: Path, *, as_type: str = "") -> bool:
+def _office(source: Path, target: Path, *options: str) -> bool:
     with tempfile.TemporaryDirectory() as scratch:
         done = _run(
             "soffice",
             f"-env:UserInstallation=file://{PROFILE}",
             "--headless",
             "--convert-to",
-            as_type or target.suffix[1:],
+            target.suffix[1:],
+            *options,
             "--outdir",
             scratch,
             str(source),
@@ -417,7 +418,8 @@ def _relations(targets: list[tuple[str, str]]) -> str:
 def _office_workbook(sections: tuple[Section, ...], path: Path) -> Iterator[Made]:
     table = path.with_suffix(".csv")
     made = _table(sections, table)
-    done = _office(table, path)
+    # Commas, quotation marks and UTF-8, which LibreOffice does not guess.
+    done = _office(table, path, "--infilter=CSV:44,34,76,1")
     table.unlink()
     if done:
         parts = tuple(part._replace(name=table.stem) for part in made.parts)

@@ -109,10 +109,29 @@ function isOurs(url) {
   return url.origin === location.origin && !/^\/(api|docs|openapi|metrics|static|health|ready)\b/.test(url.pathname);
 }
 
+const FILE = /^\/api\/v1\/documents\/\d+\/file$/;
+
+// A link cannot carry the key, so the page fetches the file.
+async function openFile(url) {
+  const response = await request(url.pathname);
+  if (!response.ok) { location.assign(url); return; }
+  const isPdf = response.headers.get("Content-Type") === "application/pdf";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob()) + url.hash;
+  if (isPdf) link.target = "_blank";
+  else link.download = /filename="?([^";]+)/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "file";
+  link.click();
+}
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const url = new URL(link.href.baseVal ?? link.href, location.href);
+  if (hasKey() && url.origin === location.origin && FILE.test(url.pathname)) {
+    event.preventDefault();
+    openFile(url);
+    return;
+  }
   if (!isOurs(url) || link.dataset.whole !== undefined || link.classList.contains("skip")) return;
   event.preventDefault();
   turnTo(url.pathname + url.search + url.hash);
