@@ -30,7 +30,8 @@ CUE_SECONDS = 4
 N_PARAGRAPHS = 60
 """Paragraphs of a text that are used."""
 
-PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title} | Daily Reader</title>
+PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<title>{title} | Daily Reader</title>
 <style>p {{ margin: 1em }}</style><script>var visits = 1;</script></head><body>
 <header class="site-header"><a href="/">The Daily Reader</a></header>
 <nav><ul><li><a href="/">Home</a></li><li><a href="/world">World</a></li><li><a href="/sport">Sport</a></li>

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Playwright
@@ -13,6 +17,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 """Containers have no rights for a sandbox and little shared memory. Only pages of the tests are opened."""
 
 PATIENCE_MS = 120_000
+STOP_S = 120.0
 KEY = "a-key-for-the-browser-tests"
 SAMPLES = Path(__file__).parents[2] / "shoal" / "sample_corpus"
 
@@ -55,3 +60,35 @@ def open_window(browser: Browser, width: int, scheme: str) -> BrowserContext:
     )
     context.set_default_timeout(PATIENCE_MS)
     return context
+
+
+def serve(folder: Path, **environment: str) -> Iterator[str]:
+    """Start `shoal up` and yield its URL."""
+    with (folder / "up.log").open("ab") as log:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "shoal.cli",
+                "--db",
+                str(folder / "shoal.db"),
+                "--json",
+                "up",
+                "--port",
+                "0",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, **environment},
+        )
+    assert process.stdout is not None
+    output = b""
+    for line in process.stdout:
+        output += line
+        if line.rstrip() == b"}":
+            break
+    assert output, f"the service did not start:\n{(folder / 'up.log').read_text()}"
+    yield json.loads(output)["url"]
+    process.terminate()
+    process.wait(STOP_S)
+    process.stdout.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 import sys
@@ -11,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import KEY, BrowserErrors, NoBrowserError, launch, open_window
+from browsing import KEY, STOP_S, BrowserErrors, NoBrowserError, launch, open_window, serve
 from playwright.sync_api import Browser, Page, sync_playwright
 from waiting import until
 
-STOP_S = 120.0
 LISTENING = re.compile(r'"url": "(http://[^"]+)"')
 """The log entry of the API with its URL."""
 
@@ -34,38 +31,6 @@ def browser() -> Iterator[Browser]:
             pytest.skip(str(error))
         yield browser
         browser.close()
-
-
-def serve(folder: Path, **environment: str) -> Iterator[str]:
-    """Start `shoal up` and yield its URL."""
-    with (folder / "up.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "shoal.cli",
-                "--db",
-                str(folder / "shoal.db"),
-                "--json",
-                "up",
-                "--port",
-                "0",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**os.environ, **environment},
-        )
-    assert process.stdout is not None
-    output = b""
-    for line in process.stdout:
-        output += line
-        if line.rstrip() == b"}":
-            break
-    assert output, f"the service did not start:\n{(folder / 'up.log').read_text()}"
-    yield json.loads(output)["url"]
-    process.terminate()
-    process.wait(STOP_S)
-    process.stdout.close()
 
 
 @pytest.fixture(scope="module")

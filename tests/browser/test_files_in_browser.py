@@ -1,0 +1,69 @@
+"""Files that documents were converted from, opened from the console in a real browser."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from browsing import KEY, BrowserErrors, open_window, serve
+from playwright.sync_api import Browser, expect
+from waiting import until
+
+from benchmarks.formats_corpus import Section, pdf_of_pages
+
+needs_pdf = pytest.mark.skipif(
+    importlib.util.find_spec("pypdfium2") is None, reason="the extra pdf is missing"
+)
+SEA = (
+    Section(1, "The Sea", ("Whales swim past the ships. Sailors row their boats to the shore at night.",)),
+    Section(2, "Tides", ("The moon pulls the water twice a day. Harbours fill and fall dry again.",)),
+)
+
+
+@pytest.fixture(params=["", KEY], ids=["open", "locked"])
+def key(request: pytest.FixtureRequest) -> str:
+    """The key of the service; empty if it needs none."""
+    return str(request.param)
+
+
+@pytest.fixture
+def keeping_address(browser: Browser, key: str, tmp_path: Path) -> Iterator[str]:
+    """URL of a service that keeps files and has one PDF."""
+    keys = {"SHOAL_API_KEYS": f"write:{key}"} if key else {}
+    for address in serve(tmp_path, SHOAL_KEEP_ORIGINALS="1", **keys):
+        upload(address, key, pdf_of_pages(SEA, tmp_path / "sea.pdf").path)
+        yield address
+
+
+def upload(address: str, key: str, path: Path) -> None:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    with httpx.Client(base_url=address, headers=headers, timeout=60) as client:
+        sent = client.post("/api/v1/documents/bulk", files=[("files", (path.name, path.read_bytes()))])
+        job = sent.json()["job"]["links"]["self"]
+        until(lambda: client.get(job).json()["status"] == "succeeded")
+
+
+@needs_pdf
+def test_result_links_to_the_page_of_its_pdf(browser: Browser, keeping_address: str, key: str) -> None:
+    browser_errors = BrowserErrors()
+    context = open_window(browser, 1280, "light")
+    page = context.new_page()
+    page.goto(f"{keeping_address}/?q=moon+pulls+the+water")
+    if key:
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Open").click()
+    browser_errors.watch(page)
+    link = page.get_by_role("link", name="page 2").first
+    expect(link).to_have_attribute("href", "/api/v1/documents/1/file#page=2")
+    # A browser without a viewer downloads the file.
+    with page.expect_response(lambda response: response.url.partition("#")[0].endswith("/file")) as response:
+        link.click()
+    assert response.value.status == 200
+    assert response.value.headers["content-type"] == "application/pdf"
+    assert response.value.headers["content-disposition"].startswith("inline")
+    # The page of a PDF has no icon, which browsers report too.
+    assert [error for error in browser_errors if "Policy" in error] == []
+    context.close()
