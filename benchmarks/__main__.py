@@ -62,6 +62,10 @@ def runs(corpora: Path | None, scratch: Path) -> Iterator[tuple[str, list[str] |
     yield "Memory of a document by its size", _script("document_memory", texts[0])
     yield "A gigabyte in one upload", _module("upload_memory")
     yield "Memory of the API after many searches", _module("api_memory", database)
+    yield (
+        "Files of every format, and damaged files",
+        _module("formats", running, "--texts", 2, "--damaged", 300) if running else None,
+    )
     yield "Ten thousand notes in one upload, 2 workers", _module("small_notes")
     yield (
         "The library is the same from any number of workers",

@@ -36,7 +36,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <header class="site-header"><a href="/">The Daily Reader</a></header>
 <nav><ul><li><a href="/">Home</a></li><li><a href="/world">World</a></li><li><a href="/sport">Sport</a></li>
 </ul></nav>
-<div id="cookie-banner" role="dialog"><p>We use cookies to improve your visit.</p><button>Accept</button></div>
+<div id="cookie-banner" role="dialog"><p>We use cookies for better visits.</p><button>Accept</button></div>
 <main><article><h1>{title}</h1>
 {body}
 </article></main>
