@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +12,12 @@ import typer
 
 from shoal.cli import folder_ingest
 from shoal.cli.files import write_file
+from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.jobs import Key, OnConflictOption
 from shoal.cli.json_form import json_form
 from shoal.cli.session import Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
-from shoal.conversion.folder_listing import format_skipped, list_folder, no_texts_line
+from shoal.conversion.folder_listing import Skipped, count_skipped, list_folder, no_texts_line
 from shoal.errors import DocumentError, NotFoundError
 from shoal.models import DocFormat, OnConflict
 
@@ -39,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def ingest(
     session: Session,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Text files with any extension.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files with any extension.")],
     title: Annotated[str | None, typer.Option(help="Title of the document. Only with a single file.")] = None,
     tags: Tags = None,
     format: Annotated[  # noqa: A002 - the name of the option
@@ -56,7 +57,8 @@ def ingest(
 ) -> None:
     """Store files in the database.
 
-    This process cuts them into passages and scores them; no service is needed.
+    This process cuts them into passages and scores them; no service is needed. A link is followed to a file
+    in its own folder or below; one that leads out of its folder is an error.
 
     A file whose text is already stored is reported as a duplicate; its tags are added to the stored document.
     Exit code 1 if any file could not be stored; all other files are stored.
@@ -120,22 +122,33 @@ def ingest_dir(
         ),
     ] = 1,
     on_conflict: OnConflictOption = OnConflict.keep,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = False,
+    verbose: Verbose = False,
 ) -> None:
     """Store the texts of a folder.
 
-    Every .md, .markdown and .txt file is stored; no service is needed. Files with other extensions and
-    symbolic links are skipped and counted; names that begin with a dot are skipped. A bad file is reported
-    and does not stop the others; the exit code is then 1. Run the command again to store new files: stored
-    texts are skipped as duplicates. A changed file becomes another document, unless you say --on-conflict
-    replace. To follow renamed and deleted files too, use `shoal sync`.
+    Every file of a known kind is stored; no service is needed. Skipped and counted are files with other
+    extensions, files whose content is of a kind without text, files that are too large, names that begin with
+    a dot, and links, wherever they lead. A bad file is reported and does not stop the others; the exit code
+    is then 1. Run the command again to store new files: stored texts are skipped as duplicates.
+
+    \b
+        shoal ingest-dir notes --exclude drafts/ --exclude '*.csv'
+        shoal ingest-dir logs --include '*.log'    text, whatever its extension
+        shoal ingest-dir project --gitignore --verbose
     """
-    listing = list_folder(folder, recursive=recursive)
+    selection = selection_of(include, exclude, gitignore=gitignore)
+    listing = list_folder(folder, selection, recursive=recursive)
     files = folder_ingest.with_sizes(listing.texts)
     unreadable = [
         folder_ingest.FileOutcome.failed(entry.path, 0, entry.reason) for entry in listing.unreadable
     ]
     if not files and not unreadable:
-        raise NotFoundError(no_texts_line(folder, listing.skipped_files))
+        if verbose:
+            warn_of_skipped(session, listing.skipped, verbose=verbose)
+        raise NotFoundError(no_texts_line(folder, listing.skipped))
     from shoal.cli.progress import bar
 
     started = time.monotonic()
@@ -145,7 +158,7 @@ def ingest_dir(
         session.engine(must_exist=False) as engine,
         bar(session.err, "ingest", bytes_total=size, items_total=len(files)) as progress_bar,
     ):
-        outcomes = folder_ingest.ingest_files(
+        outcomes, skipped = folder_ingest.ingest_files(
             engine,
             files,
             split_tags(tags),
@@ -157,7 +170,9 @@ def ingest_dir(
     outcomes += unreadable
     for outcome in outcomes:
         _print_outcome(session, outcome, name_stored=False)
-    _print_totals(session, outcomes, time.monotonic() - started, listing.skipped_files)
+    skipped = sorted([*listing.skipped, *skipped], key=lambda entry: entry.path)
+    warn_of_skipped(session, skipped, verbose=verbose)
+    _print_totals(session, outcomes, time.monotonic() - started, skipped)
 
 
 def rescore(
@@ -254,10 +269,8 @@ def _print_totals(
     session: Session,
     outcomes: Sequence[folder_ingest.FileOutcome],
     seconds: float,
-    skipped_files: Mapping[str, int] | None = None,
+    skipped: Sequence[Skipped] = (),
 ) -> None:
-    if skipped_files:
-        session.warn(format_skipped(skipped_files))
     failed = sum(outcome.error is not None for outcome in outcomes)
     duplicates = sum(outcome.duplicate is not None for outcome in outcomes)
     stored = len(outcomes) - failed - duplicates
@@ -271,7 +284,8 @@ def _print_totals(
                 "failed": failed,
                 "bytes": size,
                 "seconds": round(seconds, 3),
-                "skipped_files": skipped_files or {},
+                "skipped_files": count_skipped(skipped),
+                "skipped": json_form(skipped),
             }
         )
     megabytes = size / 1e6

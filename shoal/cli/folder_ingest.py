@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 from shoal.cli.session import InterruptedCommandError
 from shoal.cli.terminal import quantity
-from shoal.conversion.folder_listing import SUFFIXES, list_folder, reason_of
-from shoal.errors import DocumentError, UnreadableFileError
+from shoal.conversion.folder_listing import (
+    SUFFIXES,
+    Skipped,
+    SkipReason,
+    list_folder,
+    reason_of,
+)
+from shoal.errors import DocumentError, DocumentTooLargeError, UnreadableFileError
 from shoal.models import OnConflict
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
@@ -132,13 +138,17 @@ def ingest_files(
     processes: int = 1,
     on_conflict: OnConflict = OnConflict.keep,
     watch: Watcher | None = None,
-) -> list[FileOutcome]:
-    """Ingest files under their absolute paths and return one outcome per file, in order.
+) -> tuple[list[FileOutcome], list[Skipped]]:
+    """Ingest files under their absolute paths. Return one outcome per file, in order, and the files that are
+    skipped because their content shows a kind without text, or because they are too large.
 
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
-    from shoal.conversion.drafts import draft_of_data, largest_file
+    from shoal.conversion.drafts import RefusedKindError, draft_of_data, largest_file
+
+    added: list[SizedFile] = []
+    skipped: list[Skipped] = []
 
     reduce_collections()
     with engine.ingest_session(on_conflict) as ingest_session:
@@ -147,12 +157,22 @@ def ingest_files(
                 data = read_file(file.path, largest_file(engine.settings), folder)
                 source_path = str(absolute_path(file.path))
                 draft = draft_of_data(data, settings=engine.settings, tags=tags, source_path=source_path)
+            except RefusedKindError as error:
+                skipped.append(Skipped.by_content(str(file.path), error.kind))
+                continue
+            except DocumentTooLargeError as error:
+                skipped.append(Skipped.because(SkipReason.too_large, str(file.path), str(error)))
+                continue
             except (OSError, DocumentError) as error:
                 ingest_session.refuse(file.path.stem, _reason(error), _code(error))
-                continue
-            ingest_session.add_draft(draft)
-        results = ingest_session.finish(processes=processes, watch=watch)
-    return [FileOutcome.of(file.path, file.size, result) for file, result in zip(files, results, strict=True)]
+            else:
+                ingest_session.add_draft(draft)
+            added.append(file)
+        results = ingest_session.finish(processes=processes, watch=watch) if added else []
+    outcomes = [
+        FileOutcome.of(file.path, file.size, result) for file, result in zip(added, results, strict=True)
+    ]
+    return outcomes, skipped
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 
 import typer
 
+from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, warn_of_skipped
 from shoal.cli.job_lines import progress_line, summary, with_reason
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line
 from shoal.cli.upload_files import select_files
-from shoal.conversion.folder_listing import format_skipped
+from shoal.conversion.folder_listing import Skipped, count_skipped
 from shoal.errors import NotFoundError
 from shoal.models import ItemStatus, JobKind, OnConflict
 
@@ -93,14 +94,20 @@ def upload(
     ] = None,
     on_conflict: OnConflictOption = OnConflict.keep,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the job.")] = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = False,
+    verbose: Verbose = False,
 ) -> None:
     """Send files to a running service.
 
-    One upload is one job. From a folder, every .md, .markdown and .txt file below it is sent; other files are
-    skipped and counted. A file given by name is sent with any extension. A .zip, .tar.gz or .tgz is sent
-    unchanged and must be the only PATH: the service makes each file in it a document. The same holds for
-    .ndjson and .jsonl: each line is a document with its own fields. Files are streamed from disk. The service
-    responds once everything is durably stored; from then on nothing is lost if the service stops.
+    One upload is one job. From a folder, every file of a known kind below it is sent; other files, hidden
+    ones and links are skipped and counted. --include, --exclude and --gitignore choose among the files of
+    folders. A file given by name is sent with any extension, but not a link that leads out of its folder. A
+    .zip, .tar.gz or .tgz is sent unchanged and must be the only PATH: the service makes each file in it a
+    document. The same holds for .ndjson and .jsonl: each line is a document with its own fields. Files are
+    streamed from disk. The service responds once everything is durably stored; from then on nothing is lost
+    if the service stops.
 
     With --wait, the exit code is 1 if any item failed; failed items are listed with the reason.
 
@@ -110,10 +117,10 @@ def upload(
         shoal upload notes.zip --wait
         shoal upload books/ --on-conflict replace   changed files replace their documents
     """
-    selection = select_files(session, paths)
+    chosen = selection_of(include, exclude, gitignore=gitignore)
+    selection = select_files(session, paths, chosen)
     files = selection.files
-    if selection.skipped_files:
-        session.warn(format_skipped(selection.skipped_files))
+    warn_of_skipped(session, selection.skipped, verbose=verbose)
     if not files:
         raise NotFoundError("nothing to upload: no file could be read")
     from shoal.cli.progress import bar
@@ -151,9 +158,7 @@ def upload(
                 with _interruptible_wait(job.id, client.server):
                     job = follow(session, client, job.id)
                 report = ItemReport.of(client, job)
-    _print_outcome(
-        session, job, report, waited=wait, server=client.server, skipped_files=selection.skipped_files
-    )
+    _print_outcome(session, job, report, waited=wait, server=client.server, skipped=selection.skipped)
     if selection.unreadable or (wait and not job.succeeded):
         raise typer.Exit(1)
 
@@ -374,11 +379,15 @@ def _print_outcome(
     *,
     waited: bool,
     server: str,
-    skipped_files: Mapping[str, int] | None = None,
+    skipped: Sequence[Skipped] | None = None,
 ) -> None:
     if session.as_json:
         items = {"failed_items": json_form(report.failed), "warned_items": json_form(report.warned)}
-        files = {} if skipped_files is None else {"skipped_files": skipped_files}
+        files = (
+            {}
+            if skipped is None
+            else {"skipped_files": count_skipped(skipped), "skipped": json_form(skipped)}
+        )
         session.emit({**json_form(job), **(items if waited else {}), **files})
         return
     for item in report.warned[:WARNED_SHOWN]:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli.folder_options import Exclude, Gitignore, Include, Verbose, selection_of, skipped_lines
 from shoal.cli.json_form import json_form
 from shoal.cli.session import InterruptedCommandError, Session, command, split_tags
 from shoal.cli.terminal import one_line, quantity
-from shoal.conversion.folder_listing import format_skipped, no_texts_line
+from shoal.conversion.folder_listing import Selection, SkipReason, no_texts_line
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from shoal.maintenance.sync import SyncResult
     from shoal.maintenance.sync.apply import Change
 
 MAX_WORKERS = 64
+WITHOUT_TEXT = (SkipReason.content, SkipReason.too_large)
+"""Reasons of skipped files with which --strict fails."""
 
 
 def register(app: typer.Typer) -> None:
@@ -55,13 +61,21 @@ def sync(
         bool, typer.Option("--strict", help="Also fail for files without text to store.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")] = 1,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Synchronize again after each change, until Ctrl-C.")
+    ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Synchronize the library with a folder.
 
-    Stores new .md, .markdown and .txt files, replaces the content of documents whose files have changed, and
-    updates the paths of files that were renamed or moved. Documents keep their numbers. Files with other
-    extensions and symbolic links are skipped and counted; names that begin with a dot are skipped. Repeated
-    runs change only what differs.
+    Stores new files of known kinds, replaces the content of documents whose files have changed, and updates
+    the paths of files that were renamed or moved. Documents keep their numbers. Repeated runs change only
+    what differs. Skipped and counted are files with other extensions, files whose content is of a kind
+    without text, files that are too large, names that begin with a dot, and links, wherever they lead.
+    Documents of skipped files stay as they are.
 
     Documents of missing files stay unless --delete is given. A file is missing if the system says so, not if
     it cannot be read or is no longer text. Without --force, nothing is deleted for an empty folder, whose
@@ -73,14 +87,54 @@ def sync(
 
     Files are identified by absolute path. A document with a relative path gets the absolute path of the file
     that has the same text and a path with this ending. Exit code 1 if a file could not be read or stored; all
-    other files are stored. A file that is empty or not text is reported and fails the command only with
-    --strict.
+    other files are stored. A file that is empty, not text or too large is reported and fails the command only
+    with --strict.
+
+    With --watch, the command follows the folder until Ctrl-C and then ends with exit code 0. It needs the
+    package watchfiles (`pip install 'shoal[watch]'`). If the folder vanishes, the command waits for it. Files
+    are deleted from the library only with --delete, as in a single run. On network file systems, set
+    WATCHFILES_FORCE_POLLING=1.
 
     \b
         shoal sync notes --dry-run         show what would change
         shoal sync notes --tags mine       synchronize
         shoal sync notes --delete          also delete documents of missing files
+        shoal sync notes --watch --exclude drafts/
     """
+    selection = selection_of(include, exclude, gitignore=gitignore)
+    options = _Options(folder, selection, split_tags(tags), tag_all, delete, force, dry_run, workers, verbose)
+    if watch:
+        for option, is_given in (("--json", session.as_json), ("--dry-run", dry_run), ("--strict", strict)):
+            if is_given:
+                raise typer.BadParameter(f"cannot be combined with {option}", param_hint="--watch")
+        _watch(session, options)
+        return
+    result = _sync(session, options)
+    for line in _warnings(options, result):
+        session.warn(line)
+    if session.as_json:
+        session.emit(json_form(result))
+    _print_changes(session, result)
+    session.say(_summary(result))
+    n_refused = sum(entry.reason in WITHOUT_TEXT for entry in result.skipped)
+    if any(strict or not failure.is_refused for failure in result.failed) or (strict and n_refused):
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    folder: Path
+    selection: Selection
+    tags: tuple[str, ...]
+    tag_all: bool
+    delete: bool
+    force: bool
+    dry_run: bool
+    workers: int
+    verbose: bool
+
+
+def _sync(session: Session, options: _Options) -> SyncResult:
     from shoal.cli.progress import bar
     from shoal.service.garbage_collection import reduce_collections
 
@@ -90,24 +144,62 @@ def sync(
         session.engine(must_exist=False) as engine,
         bar(session.err, "sync", bytes_total=0) as progress_bar,
     ):
-        result = engine.maintenance.sync(
-            folder,
-            tags=split_tags(tags),
-            tag_all=tag_all,
-            delete=delete,
-            force=force,
-            dry_run=dry_run,
-            processes=workers,
+        return engine.maintenance.sync(
+            options.folder,
+            tags=options.tags,
+            tag_all=options.tag_all,
+            delete=options.delete,
+            force=options.force,
+            dry_run=options.dry_run,
+            processes=options.workers,
             watch=progress_bar.follow,
             watch_reading=lambda n_bytes: progress_bar.advance(n_bytes, 1),
+            selection=options.selection,
         )
-    _warn(session, folder, result, force=force)
-    if session.as_json:
-        session.emit(json_form(result))
-    _print_changes(session, result)
-    session.say(_summary(result))
-    if any(strict or not failure.is_refused for failure in result.failed):
-        raise typer.Exit(1)
+
+
+def _watch(session: Session, options: _Options) -> None:
+    """Synchronize after each change until Ctrl-C. Warnings are printed when they are new."""
+    from shoal.maintenance.sync.following import follow_folder, require_watchfiles
+
+    require_watchfiles()
+    printed: frozenset[str] = frozenset()
+    is_first = True
+
+    def synchronize() -> bool:
+        nonlocal printed, is_first
+        result = None
+        try:
+            result = _sync(session, options)
+        except (ShoalError, OSError) as error:
+            lines = [f"not synchronized: {one_line(str(error))}; trying again later"]
+        else:
+            lines = _warnings(options, result)
+            _print_changes(session, result)
+            if is_first or _has_changes(result):
+                session.say(_summary(result))
+            is_first = False
+        for line in lines:
+            if line not in printed:
+                session.warn(line)
+        printed = frozenset(lines)
+        sys.stdout.flush()
+        return result is not None and not any(not failure.is_refused for failure in result.failed)
+
+    try:
+        follow_folder(
+            options.folder,
+            options.selection,
+            own_files=str(session.settings().database_path.absolute()),
+            synchronize=synchronize,
+            notice=lambda line: session.warn(one_line(line)),
+        )
+    except KeyboardInterrupt:
+        session.say("stopped watching; nothing was in progress")
+
+
+def _has_changes(result: SyncResult) -> bool:
+    return bool(result.new or result.changed or result.renamed or result.deleted or result.tagged)
 
 
 @contextmanager
@@ -129,23 +221,22 @@ def _report_interruption() -> Iterator[None]:
         ) from None
 
 
-def _warn(session: Session, folder: Path, result: SyncResult, *, force: bool) -> None:
+def _warnings(options: _Options, result: SyncResult) -> list[str]:
+    lines: list[str] = []
     for failure in result.failed:
         label = "not stored" if failure.is_refused else "failed"
-        session.warn(f"{label}: {one_line(failure.name)}: {one_line(failure.reason)}")
-    for doubtful in result.warnings:
-        session.warn(f"warning: {one_line(doubtful.name)}: {doubtful.warning}")
+        lines.append(f"{label}: {one_line(failure.name)}: {one_line(failure.reason)}")
+    lines += [f"warning: {one_line(doubtful.name)}: {doubtful.warning}" for doubtful in result.warnings]
     for empty_folder, n in _missing_by_empty_folder(result).items():
-        if not force:
-            session.warn(
+        if not options.force:
+            lines.append(
                 f"warning: {one_line(empty_folder)} is empty, but the library has "
                 f"{quantity(n, 'document')} of it: is it mounted? --delete removes them only with --force"
             )
     files = (result.new, result.changed, result.renamed, result.same, result.unchanged, result.failed)
     if not any(files):
-        session.warn(f"warning: {no_texts_line(folder, result.skipped_files)}")
-    elif result.skipped_files:
-        session.warn(format_skipped(result.skipped_files))
+        lines.append(f"warning: {no_texts_line(options.folder, ())}")
+    return [*lines, *skipped_lines(result.skipped, verbose=options.verbose)]
 
 
 def _print_changes(session: Session, result: SyncResult) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.cli.session import Session
 from shoal.cli.terminal import one_line
-from shoal.conversion.folder_listing import list_folder, no_texts_line, reason_of
+from shoal.conversion.folder_listing import (
+    EVERYTHING,
+    Selection,
+    Skipped,
+    list_folder,
+    no_texts_line,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from shoal.client import UploadFile
@@ -20,21 +26,24 @@ if TYPE_CHECKING:
 class UploadSelection:
     """The files to send.
 
-    `unreadable` is the number of files and folders that cannot be read. `skipped_files` counts the skipped
-    files of folders by extension, most frequent first.
+    `unreadable` is the number of files and folders that cannot be read. `skipped` are the skipped files of
+    folders.
     """
 
     files: tuple[UploadFile, ...]
     unreadable: int
-    skipped_files: Mapping[str, int]
+    skipped: tuple[Skipped, ...]
 
 
-def select_files(session: Session, paths: list[Path]) -> UploadSelection:
-    """Select the files to send. Prints a line for each unreadable path and each folder without texts."""
+def select_files(session: Session, paths: list[Path], selection: Selection = EVERYTHING) -> UploadSelection:
+    """Select the files to send; `selection` is for those of folders.
+
+    Prints a line for each unreadable path and each folder without files to read.
+    """
     from shoal.client import UploadFile
 
     files: list[UploadFile] = []
-    skipped_files: Counter[str] = Counter()
+    skipped: list[Skipped] = []
     unreadable = 0
 
     def report_unreadable(path: Path, reason: str) -> None:
@@ -43,13 +52,13 @@ def select_files(session: Session, paths: list[Path]) -> UploadSelection:
         unreadable += 1
 
     def texts_of(folder: Path) -> Iterator[Path]:
-        listing = list_folder(folder)
+        listing = list_folder(folder, selection)
         for entry in listing.unreadable:
             report_unreadable(entry.path, entry.reason)
         if not listing.texts and not listing.unreadable:
             # Without the skipped files: the caller prints them once for all folders.
-            session.warn(f"warning: {no_texts_line(folder, {})}")
-        skipped_files.update(listing.skipped_files)
+            session.warn(f"warning: {no_texts_line(folder, ())}")
+        skipped.extend(listing.skipped)
         yield from listing.texts
 
     for path in paths:
@@ -59,4 +68,4 @@ def select_files(session: Session, paths: list[Path]) -> UploadSelection:
                 files.append(UploadFile.of(file, folder=folder))
             except OSError as error:
                 report_unreadable(file, reason_of(error))
-    return UploadSelection(tuple(files), unreadable, dict(skipped_files.most_common()))
+    return UploadSelection(tuple(files), unreadable, tuple(skipped))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
+from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.recognition import recognise
 from shoal.errors import FileConversionError
 from shoal.formats.drafts import draft_from_bytes, make_file_draft, read_regular_file
@@ -12,19 +13,27 @@ from shoal.models import DocumentDraft, DocumentFields, FileDraft
 from shoal.settings import Settings
 
 
+class RefusedKindError(FileConversionError):
+    """The content of a file shows that it is of a kind without text, `kind`."""
+
+    def __init__(self, kind: FileKind) -> None:
+        super().__init__(kind.refusal_code, kind.refusal or "")
+        self.kind = kind
+
+
 def draft_of_data(
     data: bytes, *, settings: Settings, **fields: Unpack[DocumentFields]
 ) -> DocumentDraft | FileDraft:
     """Return the draft of a file whose kind follows from its content, and from the suffix of `source_path`.
 
-    With a `format`, the file is a text. Raises DocumentError, which names what to do about a kind that has
-    no text.
+    With a `format`, the file is a text. Raises DocumentError; RefusedKindError, which names what to do, for a
+    kind that has no text.
     """
     if fields.get("format") is not None:
         return draft_from_bytes(data, settings=settings, **fields)
     kind = recognise(data, fields.get("source_path") or "")
     if kind.refusal:
-        raise FileConversionError(kind.refusal_code, kind.refusal)
+        raise RefusedKindError(kind)
     if kind.converter is None:
         return draft_from_bytes(data, settings=settings, **fields)
     return make_file_draft(data, kind.id, settings=settings, **fields)

@@ -10,6 +10,7 @@ from shoal.library.library import Library
 from shoal.models import RescoreResult, SearchResponse
 
 if TYPE_CHECKING:
+    from shoal.conversion.folder_listing import Selection
     from shoal.jobs.embedded import Watcher
     from shoal.maintenance import backup
     from shoal.maintenance.doctor import Check, Report
@@ -71,6 +72,7 @@ class Maintenance:
         processes: int = 1,
         watch: Watcher | None = None,
         watch_reading: Callable[[int], None] = lambda _: None,
+        selection: Selection | None = None,
     ) -> SyncResult:
         """Update the documents of a folder to match its files.
 
@@ -78,8 +80,10 @@ class Maintenance:
         (`shoal.maintenance.sync.ownership`). `tags` are for documents that this sync adds; with `tag_all`,
         every document of the folder gets them. `delete` removes documents whose files no longer exist.
         Without `force`, it keeps the documents of empty folders and refuses to delete all documents, because
-        a disk may not be mounted. Raises NotFoundError, EmptyFolderError.
+        a disk may not be mounted. `selection` says which files are read; documents of other files stay as
+        they are. Raises NotFoundError, EmptyFolderError.
         """
+        from shoal.conversion.folder_listing import EVERYTHING
         from shoal.maintenance.sync import sync
 
         return sync(
@@ -93,6 +97,7 @@ class Maintenance:
             processes=processes,
             watch=watch,
             watch_reading=watch_reading,
+            selection=selection or EVERYTHING,
         )
 
     def evaluate(

@@ -1,4 +1,4 @@
-"""Opening regular files safely: no pipe or link can take the place of a file.
+"""Opening regular files safely: no pipe can take the place of a file, nor a link out of its folder.
 
 The checks are repeated on the open descriptor, so the checked file is the file that is read. Below a folder,
 each component of the path is opened relative to its parent, so a link is refused wherever and whenever it
@@ -17,7 +17,7 @@ from shoal.errors import DocumentTooLargeError
 
 # A pipe or terminal that replaces the file after the check must not block, nor become the controlling
 # terminal.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -28,12 +28,13 @@ class IrregularFileError(OSError):
 def open_file(path: Path, folder: Path | None = None) -> IO[bytes]:
     """Open a regular file for reading. `folder`: an ancestor, below which no symbolic link is followed.
 
+    Without it, a link is followed to a file in the folder of the link or below, not out of that folder.
     Raises IrregularFileError, IsADirectoryError or another OSError.
     """
     try:
-        if folder is None:
-            return _open_by_name(str(path), None)
-        return _open_below(path.relative_to(folder).parts, folder)
+        if folder is not None:
+            return _open_below(path.relative_to(folder).parts, folder)
+        return _open_target(path) if path.is_symlink() else _open_by_name(str(path), None)
     except OSError as error:
         error.filename = str(path)
         raise
@@ -60,6 +61,14 @@ def is_regular_file(path: Path) -> bool:
         return False
 
 
+def _open_target(link: Path) -> IO[bytes]:
+    folder = Path(os.path.realpath(link.parent))
+    target = Path(os.path.realpath(link, strict=True))
+    if target == folder or not target.is_relative_to(folder):
+        raise IrregularFileError(errno.ELOOP, f"this is a symbolic link out of its folder; name {target}")
+    return _open_below(target.relative_to(folder).parts, folder)
+
+
 def _open_below(parts: tuple[str, ...], folder: Path) -> IO[bytes]:
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -75,8 +84,8 @@ def _open_below(parts: tuple[str, ...], folder: Path) -> IO[bytes]:
 
 def _open_by_name(name: str, folder_fd: int | None) -> IO[bytes]:
     """Open a file by its path, or by its name in the folder with descriptor `folder_fd`."""
-    _require_regular(os.stat(name, dir_fd=folder_fd, follow_symlinks=folder_fd is None))
-    descriptor = os.open(name, _READ if folder_fd is None else _READ | os.O_NOFOLLOW, dir_fd=folder_fd)
+    _require_regular(os.stat(name, dir_fd=folder_fd, follow_symlinks=False))
+    descriptor = os.open(name, _READ, dir_fd=folder_fd)
     try:
         _require_regular(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")

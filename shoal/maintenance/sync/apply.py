@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, count_skipped
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
@@ -81,8 +82,8 @@ class SyncResult:
 
     `vanished`: documents that stay although their files no longer exist, because deletion was not requested
     or because their folder is one of `empty`. `same`: files whose text another document has. `tagged`: number
-    of stored documents that got tags. `warnings`: warnings about stored texts. `skipped_files`: number of
-    skipped files by extension.
+    of stored documents that got tags. `warnings`: warnings about stored texts. `skipped`: files, links and
+    folders that were not read; `skipped_files`: how many of each kind.
     """
 
     new: tuple[Change, ...]
@@ -96,6 +97,7 @@ class SyncResult:
     tagged: int
     empty: tuple[str, ...] = ()
     warnings: tuple[Warned, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     skipped_files: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool = False
 
@@ -112,12 +114,13 @@ def sync(
     processes: int,
     watch: Watcher | None,
     watch_reading: Callable[[int], None],
+    selection: Selection = EVERYTHING,
 ) -> SyncResult:
     """Update the documents of a folder to match its files; `Maintenance.sync` describes the arguments."""
     given_tags = checked_tags(tags, library.settings)
     # Serialized: the slower of two concurrent syncs would undo the changes of the other.
     with alone(library.database.path, "sync"):
-        content = read_folder(folder, library.settings, watch_reading)
+        content = read_folder(folder, library.settings, watch_reading, selection)
         with library.database.snapshot() as snapshot:
             stored, elsewhere = documents_of(snapshot, content)
         plan = make_plan(content, stored, elsewhere)
@@ -172,7 +175,8 @@ def _dry_run(plan: Plan, content: Folder, to_delete: Sequence[Stored]) -> SyncRe
         unchanged=sum(not pair.is_renamed for pair in plan.kept),
         tagged=0,
         empty=content.empty,
-        skipped_files=content.skipped_files,
+        skipped=content.skipped,
+        skipped_files=count_skipped(content.skipped),
         dry_run=True,
     )
 
@@ -218,7 +222,8 @@ def _apply(
         tagged=tagged,
         empty=content.empty,
         warnings=tuple(outcome.warnings),
-        skipped_files=content.skipped_files,
+        skipped=content.skipped,
+        skipped_files=count_skipped(content.skipped),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.conversion.drafts import draft_of_file
-from shoal.conversion.folder_listing import list_folder
-from shoal.errors import DocumentError, NotFoundError, UnreadableFileError
+from shoal.conversion.drafts import RefusedKindError, draft_of_file
+from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, SkipReason, list_folder
+from shoal.errors import DocumentError, DocumentTooLargeError, NotFoundError, UnreadableFileError
 from shoal.formats.decoding import clean
 from shoal.models import DocFormat, DocumentDraft, FileDraft
 from shoal.settings import Settings
@@ -42,21 +43,23 @@ class Failed:
 class Folder:
     """The content of a folder, sorted by name.
 
-    `links`: names of symbolic links, which are not followed. `empty`: empty folders, such as mount points
-    without their disk. `skipped_files`: number of skipped files by extension, and of links.
+    `skipped`: files, links and folders that were not read. `empty`: empty folders, such as mount points
+    without their disk.
     """
 
     root: str
     files: tuple[TextFile, ...]
     failed: tuple[Failed, ...]
-    links: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     empty: tuple[str, ...] = ()
-    skipped_files: Mapping[str, int] = field(default_factory=dict)
+    selection: Selection = EVERYTHING
 
     @property
     def unseen(self) -> frozenset[str]:
-        """Names of files and folders whose content is unknown: failed ones and links."""
-        return frozenset([*(failure.name for failure in self.failed), *self.links])
+        """Names of files and folders whose content is unknown: failed and skipped ones."""
+        return frozenset(
+            [*(failure.name for failure in self.failed), *(entry.path for entry in self.skipped)]
+        )
 
 
 def folder_above(name: str, folders: Collection[str]) -> str | None:
@@ -80,19 +83,25 @@ def root_of(folder: Path) -> str:
     return clean(root)
 
 
-def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] = lambda _: None) -> Folder:
-    """Read the text files that the listing of a folder names, and nothing else.
+def read_folder(
+    folder: Path,
+    settings: Settings,
+    watch: Callable[[int], None] = lambda _: None,
+    selection: Selection = EVERYTHING,
+) -> Folder:
+    """Read the files that the listing of a folder names, and nothing else.
 
     Calls `watch` with the bytes of each file. Raises NotFoundError if the folder does not exist.
     """
     root = root_of(folder)
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100
-    listing = list_folder(absolute)
+    listing = list_folder(absolute, selection)
     files: dict[str, TextFile] = {}
     failed = [
         Failed(clean(str(unreadable.path)), unreadable.reason, is_folder=True)
         for unreadable in listing.unreadable
     ]
+    skipped = [dataclasses.replace(entry, path=clean(entry.path)) for entry in listing.skipped]
     for path in listing.texts:
         name = clean(str(path))
         if name in files:
@@ -102,6 +111,12 @@ def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] =
             continue
         try:
             draft = read(path, absolute, settings)
+        except RefusedKindError as error:
+            skipped.append(Skipped.by_content(name, error.kind))
+            continue
+        except DocumentTooLargeError as error:
+            skipped.append(Skipped.because(SkipReason.too_large, name, str(error)))
+            continue
         except (DocumentError, NotFoundError) as error:
             failed.append(Failed(name, str(error), is_refused=is_refusal(error)))
             continue
@@ -111,9 +126,9 @@ def read_folder(folder: Path, settings: Settings, watch: Callable[[int], None] =
         root=root,
         files=tuple(sorted(files.values(), key=lambda file: file.name)),
         failed=tuple(failed),
-        links=tuple(clean(str(path)) for path in listing.links),
+        skipped=tuple(sorted(skipped, key=lambda entry: entry.path)),
         empty=tuple(clean(str(path)) for path in listing.empty),
-        skipped_files=listing.skipped_files,
+        selection=selection,
     )
 
 

@@ -1,6 +1,7 @@
 """Decides which documents belong to a folder. Source paths are untrusted client input and are never opened.
 
-A document belongs to the folder if the listing of the folder may return its source path. A document with a
+A document belongs to the folder if the listing of the folder may return its source path, so a document of an
+excluded file belongs to none. A document with a
 relative path belongs to it if a file has the same text and a path that ends with this relative path.
 """
 
@@ -58,7 +59,7 @@ def _below(snapshot: Snapshot, folder: Folder) -> list[Stored]:
     folded = {name.casefold(): name for name in sorted(paths)}
     documents = []
     for document_id, source_path, content_hash in rows:
-        if is_listable(source_path, folder.root):
+        if is_listable(source_path, folder.root, folder.selection):
             name = source_path if source_path in paths else folded.get(source_path.casefold(), source_path)
             if name != source_path and not _is_same_file(source_path, paths[name]):
                 name = source_path

@@ -172,12 +172,12 @@ def test_upload_counts_skipped_files_of_folders(
 ) -> None:
     for name in (
         "a/note.md",
-        "a/one.pdf",
-        "a/b/two.PDF",
-        "a/letter.docx",
+        "a/one.png",
+        "a/b/two.PNG",
+        "a/song.mp3",
         "c/.hidden",
-        "c/page.html",
-        "c/deep/x.pdf",
+        "c/page.zip",
+        "c/deep/x.png",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a note")
@@ -186,14 +186,19 @@ def test_upload_counts_skipped_files_of_folders(
     assert run(["upload", *folders, "--json", "--server", server.url]) == 0
     output = capsys.readouterr()
     assert output.err.splitlines() == [
-        f"warning: there is no .md, .markdown or .txt file in {folders[1]}",
-        "5 skipped: 3 .pdf, 1 .docx, 1 .html",
+        f"warning: there is no file to read in {folders[1]}",
+        "6 skipped: 5 of a kind without text (3 .png, 1 .mp3, 1 .zip), 1 hidden",
     ]
-    assert json.loads(output.out)["skipped_files"] == {".pdf": 3, ".docx": 1, ".html": 1}
+    assert json.loads(output.out)["skipped_files"] == {
+        ".png": 3,
+        ".mp3": 1,
+        ".zip": 1,
+        "hidden": 1,
+    }
     (request,) = server.requests
     assert request.body.count(b"filename=") == 1
     assert run(["upload", folders[1], "--server", server.url]) == 1
-    assert "2 skipped: 1 .html, 1 .pdf" in capsys.readouterr().err
+    assert "3 skipped: 2 of a kind without text (1 .png, 1 .zip), 1 hidden" in capsys.readouterr().err
 
 
 def test_progress_of_a_job_is_printed_as_lines_without_a_terminal(

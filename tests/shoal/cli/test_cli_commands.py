@@ -182,18 +182,24 @@ def test_ingest_dir_stores_every_text_below_and_names_the_bad_file(
         "# Lava\n\nThe volcano threw out lava and ash for days.\n"
     )
     (folder / "bad.md").write_bytes(b"\x00\x01\x02" * 50)
+    (folder / "empty.md").write_bytes(b" \n")
     (folder / ".git" / "hidden.txt").write_text("not to be read")
     (folder / "image.png").write_bytes(b"not a text")
     result = shoal("ingest-dir", folder, "--tags", "a,b", "--workers", workers, "--json")
     assert result.code == 1
     assert (result.json["stored"], result.json["duplicates"], result.json["failed"]) == (6, 0, 1)
     by_name = {Path(outcome["path"]).name: outcome for outcome in result.json["results"]}
-    assert set(by_name) == {"0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "up.MARKDOWN", "bad.md"}
-    assert by_name["bad.md"]["error"]
+    assert set(by_name) == {"0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "up.MARKDOWN", "empty.md"}
+    assert by_name["empty.md"]["error"]
     assert by_name["0.txt"]["tags"] == ["a", "b"]
-    assert f"failed: {folder / 'bad.md'}: " in result.err
-    assert "1 skipped: 1 .png" in result.err
-    assert result.json["skipped_files"] == {".png": 1}
+    assert f"failed: {folder / 'empty.md'}: " in result.err
+    assert f"skipped: {folder / 'bad.md'}: this is a file of unknown type that is not text; " in result.err
+    assert "3 skipped: 1 by content (1 a file of unknown type that is not text), 1 hidden" in result.err
+    assert [(Path(entry["path"]).name, entry["reason"]) for entry in result.json["skipped"]] == [
+        (".git", "hidden"),
+        ("bad.md", "content"),
+        ("image.png", "kind"),
+    ]
     again = shoal("ingest-dir", folder, "--workers", workers, "--no-recursive")
     assert again.code == 1
     assert "0 stored, 0 duplicates, 1 failed" in again.out
@@ -215,11 +221,14 @@ def test_folder_is_stored_again_with_replaced_documents(shoal: Shoal) -> None:
 
 
 def test_folder_without_texts_is_an_error(shoal: Shoal) -> None:
-    for name in ("a.pdf", "b.pdf", "c.DOCX", "LICENSE", ".hidden.pdf"):
+    for name in ("a.png", "b.png", "c.MP3", "LICENSE", ".hidden.md"):
         Path(name).write_bytes(b"not a text")
     result = shoal("ingest-dir", ".")
     assert result.code == 1
-    assert "there is no .md, .markdown or .txt file in .; 4 skipped: 2 .pdf, 1 .docx, 1 without" in result.err
+    assert (
+        "there is no file to read in .; 5 skipped: 3 of a kind without text (2 .png, 1 .mp3), 1 hidden, "
+        "1 of unknown kind (1 without extension)" in result.err
+    )
 
 
 def test_results_show_document_headings_lines_and_reef(shoal: Shoal, library: Path) -> None:

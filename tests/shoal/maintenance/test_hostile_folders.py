@@ -16,7 +16,7 @@ from unprivileged import run_shoal
 from shoal.cli.app import run
 from shoal.cli.session import Session
 from shoal.cli.upload_files import select_files
-from shoal.conversion.folder_listing import LINK, is_listable, list_folder
+from shoal.conversion.folder_listing import LINK, count_skipped, is_listable, list_folder
 from shoal.engine import Engine
 
 RAIN, SECRET = "Rain over the sea.\n", "The secret of the volcano.\n"
@@ -97,8 +97,8 @@ def test_links_in_a_folder_are_counted_and_not_followed(
     os.link(folder / "rain.md", folder / "same rain.md")
     assert run(["--db", str(library), "--json", command, str(folder)]) == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["skipped_files"] == {LINK: 6, ".key": 1}
-    assert f"6 {LINK}" in captured.err
+    assert json.loads(captured.out)["skipped_files"] == {LINK: 6, "hidden": 3, ".key": 1}
+    assert f"6 {LINK}s" in captured.err
     assert texts(library) == [RAIN]
 
 
@@ -107,7 +107,7 @@ def test_links_in_a_folder_are_not_uploaded(folder: Path) -> None:
     (folder / "out.md").symlink_to(folder.parent / "secret.md")
     chosen = select_files(Session(), [folder])
     assert [file.path.name for file in chosen.files] == ["rain.md"]
-    assert chosen.skipped_files == {LINK: 1, ".key": 1}
+    assert count_skipped(chosen.skipped) == {LINK: 1, "hidden": 3, ".key": 1}
     # A link that replaces a file after the choice is not sent either.
     from shoal.client.bodies import content_of
 
@@ -198,7 +198,7 @@ def test_unreadable_files_are_reported_and_their_documents_stay(library: Path, f
         ("/n", False),
         ("/n/", False),
         ("/n/.md", False),
-        ("/n/a.csv", False),
+        ("/n/a.key", False),
         ("/n/../n/a.md", False),
         ("/n/sub/../a.md", False),
         ("/n/./a.md", False),

@@ -294,7 +294,8 @@ def test_unreadable_file_is_reported_and_its_document_stays(library: Path, folde
     (folder / "fire.md").write_bytes(b"\x7fELF\x00\x01\x02\x03" * 100)
     write(folder, {"empty.txt": " \n", "new.txt": "A market price and a wage."})
     result = follow(library, folder, delete=True)
-    assert sorted(names(result.failed, folder)) == ["empty.txt", "fire.md"]
+    assert names(result.failed, folder) == ["empty.txt"]
+    assert [(entry.path, entry.reason) for entry in result.skipped] == [(f"{folder}/fire.md", "content")]
     assert names(result.new, folder) == ["new.txt"]
     assert texts_of(library, folder) == TEXTS | {"new.txt": "A market price and a wage."}
 
@@ -531,5 +532,6 @@ def test_sync_uses_the_settings_of_the_engine(tmp_path: Path, folder: Path) -> N
     small = Settings(database_url=f"sqlite:///{tmp_path / 'a.db'}", max_document_bytes=35)
     with Engine(settings=small, scorer=FakeScorer()) as engine:
         result = engine.maintenance.sync(folder)
-    assert names(result.failed, folder) == ["fire.md"]
-    assert "limit" in result.failed[0].reason
+    (skipped,) = result.skipped
+    assert (skipped.path, skipped.reason) == (f"{folder}/fire.md", "too_large")
+    assert "limit" in skipped.advice

@@ -88,9 +88,7 @@ def test_files_of_other_types_are_counted_and_skipped(library: Path, folder: Pat
 @pytest.mark.parametrize(
     ("new_content", "reason"),
     [
-        (b"\x00\x01\x02" * 50, "is not text"),
         (b" \n", "no text"),
-        (b"Rain. " * 100, "limit"),
         (b"---\ntitle: Rain\n---\n", "no text besides"),
     ],
 )
@@ -108,6 +106,30 @@ def test_file_without_text_keeps_its_document(
         (str(folder / "rain.md"), True)
     ]
     assert reason in result.failed[0].reason
+    assert texts(library)[str(folder / "rain.md")] == RAIN
+
+
+@pytest.mark.parametrize(
+    ("new_content", "reason", "advice"),
+    [
+        (b"\x00\x01\x02" * 50, "content", "is not text"),
+        (b"\x89PNG\r\n\x1a\n", "content", "this is an image; convert it"),
+        (b"Rain. " * 100, "too_large", "limit"),
+    ],
+)
+def test_file_skipped_for_its_content_keeps_its_document(
+    library: Path, folder: Path, new_content: bytes, reason: str, advice: str
+) -> None:
+    (folder / "storm.txt").write_text(STORM)
+    follow(library, folder)
+    (folder / "rain.md").write_bytes(new_content)
+    settings = Settings(database_url=f"sqlite:///{library}", max_document_bytes=200)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        result = engine.maintenance.sync(folder, delete=True)
+    assert (result.deleted, result.vanished, result.failed) == ((), (), ())
+    (skipped,) = result.skipped
+    assert (skipped.path, skipped.reason) == (str(folder / "rain.md"), reason)
+    assert advice in skipped.advice
     assert texts(library)[str(folder / "rain.md")] == RAIN
 
 

@@ -45,20 +45,42 @@ def test_open_file_refuses_pipes_sockets_and_devices(
         open_file(path, path.parent if is_below else None)
 
 
-def test_links_are_followed_for_a_path_but_not_below_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "a.md").write_bytes(b"Rain.")
+def test_links_are_followed_only_within_their_folder_and_not_below_a_listed_one(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "link.md").symlink_to(tmp_path / "outside" / "a.md")
-    (folder / "sub").symlink_to(tmp_path / "outside")
-    (tmp_path / "named").symlink_to(folder)
-    for path in (folder / "link.md", folder / "sub" / "a.md"):
-        assert read_file(path, 5) == b"Rain."
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / "secret.md").write_bytes(b"Secret.")
+    (folder / "deep" / "own.md").write_bytes(b"Rain.")
+    (folder / "plain.md").write_bytes(b"Storm.")
+    (folder / "out.md").symlink_to(tmp_path / "secret.md")
+    (folder / "in.md").symlink_to("deep/own.md")
+    (folder / "twice.md").symlink_to("in.md")
+    (folder / "out and in.md").symlink_to(folder / ".." / "folder" / "in.md")
+    (folder / "far").symlink_to(tmp_path)
+    (folder / "through.md").symlink_to("far/secret.md")
+    (folder / "deep" / "up.md").symlink_to("../plain.md")
+    for name in ("in.md", "twice.md", "out and in.md"):
+        assert read_file(folder / name, 7) == b"Rain."
+    for name in ("out.md", "through.md", "deep/up.md", "far"):
+        with pytest.raises(IrregularFileError, match="out of its folder"):
+            read_file(folder / name, 7)
+    for name in ("in.md", "twice.md", "out.md", "far/secret.md"):
         with pytest.raises(IrregularFileError, match="symbolic link"):
-            read_file(path, 5, folder)
-    (folder / "own.md").write_bytes(b"Storm.")
-    assert read_file(tmp_path / "named" / "own.md", 6, tmp_path / "named") == b"Storm."
+            read_file(folder / name, 7, folder)
+    (tmp_path / "named").symlink_to(folder)
+    assert read_file(tmp_path / "named" / "deep" / "own.md", 7, tmp_path / "named") == b"Rain."
+
+
+def test_links_that_lead_nowhere_or_to_themselves_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "loop.md").symlink_to("loop.md")
+    (tmp_path / "a.md").symlink_to("b.md")
+    (tmp_path / "b.md").symlink_to("a.md")
+    (tmp_path / "dot").symlink_to(".")
+    (tmp_path / "none.md").symlink_to("nowhere")
+    for name in ("loop.md", "a.md", "dot"):
+        with pytest.raises(OSError):  # noqa: PT011 - the system's message
+            read_file(tmp_path / name, 7)
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "none.md", 7)
 
 
 @pytest.mark.timeout(20)
