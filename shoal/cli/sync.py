@@ -205,19 +205,19 @@ def _has_changes(result: SyncResult) -> bool:
 @contextmanager
 def _report_interruption() -> Iterator[None]:
     """On Ctrl-C in the block, raise InterruptedCommandError that says what was done."""
-    from shoal.jobs.ingestion import IngestInterrupted
-
     try:
         yield
-    except IngestInterrupted as error:
+    except KeyboardInterrupt as error:
+        from shoal.jobs.ingestion import IngestInterrupted  # takes longer than a sync without changes
+
+        if not isinstance(error, IngestInterrupted):
+            raise InterruptedCommandError(
+                "interrupted; changes so far are kept, and running it again continues"
+            ) from None
         verb = "is" if error.n_stored == 1 else "are"
         raise InterruptedCommandError(
             f"interrupted: of {quantity(error.n, 'new or changed file')} {error.n_stored:,} {verb} stored, "
             "and nothing is deleted; running it again continues"
-        ) from None
-    except KeyboardInterrupt:
-        raise InterruptedCommandError(
-            "interrupted; changes so far are kept, and running it again continues"
         ) from None
 
 

@@ -126,7 +126,7 @@ class Selection:
             return SkipReason.excluded
         if self.include is not None:
             return None if self.include.matches(path) else SkipReason.not_included
-        return None if Path(path).suffix.lower() in _SUFFIXES else SkipReason.unknown
+        return None if path[path.rfind(".") :].lower() in _SUFFIXES else SkipReason.unknown
 
 
 EVERYTHING = Selection()

@@ -1,7 +1,8 @@
 """Applies a plan: first renames, then new and changed texts in one job, and last deletions.
 
 Each step checks that the library still matches the plan, so that an interrupted or concurrent sync can be
-repeated.
+repeated. What needs numpy is imported when something is written: loading it takes longer than a sync without
+changes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, coun
 from shoal.errors import DocumentError, EmptyDocumentError, NotFoundError, ShoalError
 from shoal.formats.drafts import checked_tags, make_draft
 from shoal.formats.file_types import format_of
-from shoal.jobs.stages.replace import new_content
-from shoal.library.documents import Documents
 from shoal.library.library import Library
 from shoal.maintenance.sync.folder import (
     Failed,
@@ -229,6 +228,8 @@ def _apply(
 
 def _rename(library: Library, pair: Pair, failed: list[Failed]) -> bool:
     """Give a document the new name of its file. Returns whether this succeeded."""
+    from shoal.library.documents import Documents
+
     document, file = pair
     try:
         replacement = _replacement(library, document.id, file, ())
@@ -332,6 +333,8 @@ def _replacement(
     Tags change as those in the front matter do, except that `tags` stay. So a tag that a person removed stays
     away while the front matter still names it. A file to convert keeps title, tags and metadata.
     """
+    from shoal.jobs.stages.replace import new_content
+
     with library.database.snapshot() as snapshot:
         stored = document_queries.get_document(snapshot, document_id)
         old = make_draft(
@@ -379,6 +382,8 @@ def _tag(library: Library, changes: Sequence[Change], tags: tuple[str, ...]) -> 
 
 def _delete(library: Library, document: Stored) -> bool:
     """Delete a document unless it has changed since the plan, or its file exists again."""
+    from shoal.library.documents import Documents
+
     if os.path.lexists(document.name) and not os.path.isdir(document.name):  # noqa: PTH112
         return False
     with library.database.snapshot() as snapshot:
