@@ -23,12 +23,12 @@ from shoal.engine import Engine
 
 NAMES = (
     "top.md",
-    "notes.log",
+    "notes.jnl",
     "README",
     "song.mp3",
     "drafts/old.md",
     "deep/drafts/older.md",
-    "deep/notes.log",
+    "deep/notes.jnl",
     "deep/er/table.csv",
     "#odd.md",
     "!odd.md",
@@ -75,9 +75,9 @@ def stored_names(library: Path) -> set[str]:
             (),
             {"top.md", "drafts/old.md", "deep/drafts/older.md", "deep/er/table.csv", "#odd.md", "!odd.md"},
         ),
-        (("*.log",), (), {"notes.log", "deep/notes.log"}),
-        (("/*.log",), (), {"notes.log"}),
-        (("deep/**",), (), {"deep/notes.log", "deep/drafts/older.md", "deep/er/table.csv"}),
+        (("*.jnl",), (), {"notes.jnl", "deep/notes.jnl"}),
+        (("/*.jnl",), (), {"notes.jnl"}),
+        (("deep/**",), (), {"deep/notes.jnl", "deep/drafts/older.md", "deep/er/table.csv"}),
         (("deep/**/*.csv", "README"), (), {"deep/er/table.csv", "README"}),
         ((), ("drafts/", "*odd*"), {"top.md", "deep/er/table.csv"}),
         ((), ("/drafts", "#odd.md", "!odd.md"), {"top.md", "deep/drafts/older.md", "deep/er/table.csv"}),
@@ -106,10 +106,10 @@ def test_every_file_that_is_not_read_has_a_reason(folder: Path) -> None:
         "README": "unknown",
         "deep/drafts": "excluded",
         "deep/er": "gitignored",
-        "deep/notes.log": "unknown",
+        "deep/notes.jnl": "unknown",
         "drafts": "excluded",
         "link.md": "link",
-        "notes.log": "unknown",
+        "notes.jnl": "unknown",
         "song.mp3": "kind",
     }
     assert reasons(folder, Selection.of(("*.csv",)))["top.md"] == "not_included"
@@ -170,20 +170,20 @@ def test_any_pattern_is_accepted_or_refused(pattern: str) -> None:
 def test_commands_take_the_selection(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    (folder / "picture.log").write_bytes(b"\x89PNG\r\n\x1a\n")
-    (folder / ".gitignore").write_text("/notes.log\n")
+    (folder / "picture.jnl").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / ".gitignore").write_text("/notes.jnl\n")
     arguments = ["--db", str(library), command, str(folder)]
-    assert run([*arguments, "--include", "*.log", "--include", "/t*", "--gitignore", "--json"]) == 0
+    assert run([*arguments, "--include", "*.jnl", "--include", "/t*", "--gitignore", "--json"]) == 0
     captured = capsys.readouterr()
-    assert stored_names(library) == {"top.md", "notes.log"}
+    assert stored_names(library) == {"top.md", "notes.jnl"}
     report = json.loads(captured.out)
     by_name = {os.path.relpath(entry["path"], folder): entry for entry in report["skipped"]}
-    assert by_name["picture.log"]["reason"] == "content"
-    assert by_name["picture.log"]["kind"] == "an image"
-    assert by_name["notes.log"]["reason"] == "gitignored"
+    assert by_name["picture.jnl"]["reason"] == "content"
+    assert by_name["picture.jnl"]["kind"] == "an image"
+    assert by_name["notes.jnl"]["reason"] == "gitignored"
     assert by_name["README"]["reason"] == "not_included"
     assert sum(report["skipped_files"].values()) == len(report["skipped"])
-    assert f"skipped: {folder}/picture.log: this is an image; " in captured.err
+    assert f"skipped: {folder}/picture.jnl: this is an image; " in captured.err
     assert f"{folder}/README" not in captured.err
     assert run([*arguments, "--exclude", "*.md", "--exclude", "*.csv", "--verbose"]) in (0, 1)
     assert f"skipped: {folder}/README: its extension is not known; " in capsys.readouterr().err
@@ -192,8 +192,8 @@ def test_commands_take_the_selection(
 
 
 def test_upload_takes_the_selection_for_folders_only(folder: Path) -> None:
-    chosen = select_files(Session(), [folder, folder / "README"], Selection.of(("*.log",), ("deep/",)))
-    assert [file.path.name for file in chosen.files] == ["notes.log", "README"]
+    chosen = select_files(Session(), [folder, folder / "README"], Selection.of(("*.jnl",), ("deep/",)))
+    assert [file.path.name for file in chosen.files] == ["notes.jnl", "README"]
     assert {entry.reason for entry in chosen.skipped} == {"hidden", "excluded", "not_included"}
 
 
@@ -201,7 +201,7 @@ def test_links_given_by_name_are_followed_only_within_their_folder(
     library: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "deep" / "out.md").symlink_to("../top.md")
-    (folder / "in.md").symlink_to("deep/notes.log")
+    (folder / "in.md").symlink_to("deep/notes.jnl")
     assert run(["--db", str(library), "ingest", str(folder / "deep" / "out.md"), str(folder / "in.md")]) == 1
     assert re.search(r"out\.md: .*out of its folder; name .*/top\.md", capsys.readouterr().err)
     assert stored_names(library) == {"in.md"}
@@ -210,13 +210,13 @@ def test_links_given_by_name_are_followed_only_within_their_folder(
 
 
 def test_documents_of_skipped_files_are_neither_changed_nor_deleted(library: Path, folder: Path) -> None:
-    follow(library, folder, selection=Selection.of(("*.log", "*.md")))
+    follow(library, folder, selection=Selection.of(("*.jnl", "*.md")))
     before = stored_names(library)
-    assert "notes.log" in before
-    (folder / "notes.log").unlink()
+    assert "notes.jnl" in before
+    (folder / "notes.jnl").unlink()
     (folder / "drafts" / "old.md").write_text("Another text of rain.")
     (folder / ".gitignore").write_text("older.md\n")
-    for selection in (Selection(), Selection.of((), ("*.log", "drafts/")), Selection.of(("top.md",))):
+    for selection in (Selection(), Selection.of((), ("*.jnl", "drafts/")), Selection.of(("top.md",))):
         result = follow(
             library,
             folder,
@@ -225,5 +225,5 @@ def test_documents_of_skipped_files_are_neither_changed_nor_deleted(library: Pat
         )
         assert (result.deleted, result.vanished) == ((), ())
     assert stored_names(library) >= before
-    result = follow(library, folder, delete=True, selection=Selection.of(("*.log",)))
-    assert [Path(change.name).name for change in result.deleted] == ["notes.log"]
+    result = follow(library, folder, delete=True, selection=Selection.of(("*.jnl",)))
+    assert [Path(change.name).name for change in result.deleted] == ["notes.jnl"]
