@@ -94,6 +94,17 @@ class FileConversionError(DocumentError):
         self.code = f"file_{reason}"  # type: ignore[misc]
 
 
+class RefusedKindError(FileConversionError):
+    """The content of a file shows that it is of a kind without text."""
+
+    code = "file_refused"
+
+    def __init__(self, reason: str, message: str, kind: str) -> None:
+        """`kind`: its name, as in "an image"."""
+        super().__init__(reason, message)
+        self.kind = kind
+
+
 class UnknownFormatError(DocumentError):
     """The format is not one of `DocFormat`, or the file's name does not determine it."""
 

@@ -18,7 +18,7 @@ from shoal.conversion.folder_listing import (
     list_folder,
     reason_of,
 )
-from shoal.errors import DocumentError, DocumentTooLargeError, UnreadableFileError
+from shoal.errors import DocumentError, DocumentTooLargeError, RefusedKindError, UnreadableFileError
 from shoal.models import OnConflict
 from shoal.service.garbage_collection import reduce_collections
 from shoal.support.regular_files import read_file
@@ -145,7 +145,7 @@ def ingest_files(
     A file that cannot be read or stored does not stop the others. `folder` is the folder that was listed.
     With more than one, `processes` share the work. Raises ShoalError if all processes die.
     """
-    from shoal.conversion.drafts import RefusedKindError, draft_of_data, largest_file
+    from shoal.conversion.drafts import draft_of_data, largest_file
 
     added: list[SizedFile] = []
     skipped: list[Skipped] = []
@@ -158,7 +158,7 @@ def ingest_files(
                 source_path = str(absolute_path(file.path))
                 draft = draft_of_data(data, settings=engine.settings, tags=tags, source_path=source_path)
             except RefusedKindError as error:
-                skipped.append(Skipped.by_content(str(file.path), error.kind))
+                skipped.append(Skipped.by_content(str(file.path), error))
                 continue
             except DocumentTooLargeError as error:
                 skipped.append(Skipped.because(SkipReason.too_large, str(file.path), str(error)))

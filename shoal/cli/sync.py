@@ -160,7 +160,7 @@ def _sync(session: Session, options: _Options) -> SyncResult:
 
 def _watch(session: Session, options: _Options) -> None:
     """Synchronize after each change until Ctrl-C. Warnings are printed when they are new."""
-    from shoal.maintenance.sync.following import follow_folder, require_watchfiles
+    from shoal.maintenance.sync.folder_watch import follow_folder, require_watchfiles
 
     require_watchfiles()
     printed: frozenset[str] = frozenset()

@@ -5,20 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Unpack
 
-from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.recognition import recognise
-from shoal.errors import FileConversionError
+from shoal.errors import RefusedKindError
 from shoal.formats.drafts import draft_from_bytes, make_file_draft, read_regular_file
 from shoal.models import DocumentDraft, DocumentFields, FileDraft
 from shoal.settings import Settings
-
-
-class RefusedKindError(FileConversionError):
-    """The content of a file shows that it is of a kind without text, `kind`."""
-
-    def __init__(self, kind: FileKind) -> None:
-        super().__init__(kind.refusal_code, kind.refusal or "")
-        self.kind = kind
 
 
 def draft_of_data(
@@ -33,7 +24,7 @@ def draft_of_data(
         return draft_from_bytes(data, settings=settings, **fields)
     kind = recognise(data, fields.get("source_path") or "")
     if kind.refusal:
-        raise RefusedKindError(kind)
+        raise RefusedKindError(kind.refusal_code, kind.refusal, kind.name)
     if kind.converter is None:
         return draft_from_bytes(data, settings=settings, **fields)
     return make_file_draft(data, kind.id, settings=settings, **fields)

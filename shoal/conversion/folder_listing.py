@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from shoal.conversion.file_kinds import KIND_OF_SUFFIX, FileKind
+from shoal.conversion.file_kinds import KIND_OF_SUFFIX
 from shoal.conversion.path_patterns import MAX_GITIGNORE_BYTES, PathPatterns, PatternError
-from shoal.errors import DocumentTooLargeError
+from shoal.errors import DocumentTooLargeError, RefusedKindError
 from shoal.support.regular_files import read_file
 
 SUFFIXES = tuple(suffix for suffix, kind in KIND_OF_SUFFIX.items() if not kind.refusal)
@@ -92,8 +92,8 @@ class Skipped:
         return cls(path, SkipReason.unknown, suffix or WITHOUT_SUFFIX, _EXPLANATIONS[SkipReason.unknown])
 
     @classmethod
-    def by_content(cls, path: str, kind: FileKind) -> Skipped:
-        return cls(path, SkipReason.content, kind.name, kind.refusal or "")
+    def by_content(cls, path: str, error: RefusedKindError) -> Skipped:
+        return cls(path, SkipReason.content, error.kind, str(error))
 
 
 @dataclass(frozen=True, slots=True)

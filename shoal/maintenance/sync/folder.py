@@ -8,9 +8,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.conversion.drafts import RefusedKindError, draft_of_file
+from shoal.conversion.drafts import draft_of_file
 from shoal.conversion.folder_listing import EVERYTHING, Selection, Skipped, SkipReason, list_folder
-from shoal.errors import DocumentError, DocumentTooLargeError, NotFoundError, UnreadableFileError
+from shoal.errors import (
+    DocumentError,
+    DocumentTooLargeError,
+    NotFoundError,
+    RefusedKindError,
+    UnreadableFileError,
+)
 from shoal.formats.decoding import clean
 from shoal.models import DocFormat, DocumentDraft, FileDraft
 from shoal.settings import Settings
@@ -112,7 +118,7 @@ def read_folder(
         try:
             draft = read(path, absolute, settings)
         except RefusedKindError as error:
-            skipped.append(Skipped.by_content(name, error.kind))
+            skipped.append(Skipped.by_content(name, error))
             continue
         except DocumentTooLargeError as error:
             skipped.append(Skipped.because(SkipReason.too_large, name, str(error)))

@@ -17,7 +17,7 @@ import pytest
 
 from shoal.cli.app import run
 from shoal.conversion.folder_listing import Selection
-from shoal.maintenance.sync import following
+from shoal.maintenance.sync import folder_watch
 
 PROGRAM = """
 import sys
@@ -148,7 +148,7 @@ def test_an_unchanged_folder_causes_no_sync(
     previous = signal.signal(signal.SIGALRM, stop_after(4))
     try:
         with pytest.raises(KeyboardInterrupt):
-            following.follow_folder(
+            folder_watch.follow_folder(
                 folder, Selection(), own_files=str(own), synchronize=synchronize, notice=lambda _: None
             )
     finally:
@@ -161,7 +161,7 @@ def test_only_changes_of_files_to_read_count(folder: Path) -> None:
     folders = frozenset([folder, folder / "sub"])
 
     def counts(name: str, selection: Selection) -> bool:
-        return following._counts(folder / name, folder, selection, folders, str(folder / "shoal.db"))
+        return folder_watch._counts(folder / name, folder, selection, folders, str(folder / "shoal.db"))
 
     everything = Selection()
     assert [name for name in ("a.md", "sub/b.txt", "sub") if counts(name, everything)] == [
@@ -171,7 +171,7 @@ def test_only_changes_of_files_to_read_count(folder: Path) -> None:
     ]
     for name in ("a.tmp", ".a.md", ".gitignore", "shoal.db-wal", "shoal.db", "x.png", "gone"):
         assert not counts(name, everything), name
-    assert not following._counts(folder.parent / "a.md", folder, everything, folders, "own")
+    assert not folder_watch._counts(folder.parent / "a.md", folder, everything, folders, "own")
     assert counts(".gitignore", Selection(gitignore=True))
     assert not counts("a.md", Selection.of((), ("a.*",)))
     assert counts("a.tmp", Selection.of(("*.tmp",)))
