@@ -62,8 +62,8 @@ format: install-dev ## let ruff format and fix
 PIP_COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-# Formats of documents that need further packages; `make install` has them all.
-EXTRAS := --extra pdf
+# What is optional for others; `make install` has it.
+EXTRAS := --extra pdf --extra watch
 
 lock: install-dev ## resolve pyproject.toml anew into the two lock files
 	$(PIP_COMPILE) --upgrade $(EXTRAS) --output-file requirements.lock pyproject.toml

@@ -222,7 +222,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch) / "files"
         if options.texts:
-            made = list(make_files(read_texts(options.corpora, options.texts), folder))
+            texts = list(read_texts(options.corpora, options.texts))
+            if not texts:
+                parser.error(f"{options.corpora} has no folders books and wikipedia with texts")
+            made = list(make_files(texts, folder))
             print(HEAD)
             for name, sums in measure(
                 [each for each in made if options.only in each.format], Path(scratch)

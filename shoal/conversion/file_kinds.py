@@ -38,7 +38,7 @@ _SOURCE_SUFFIXES = (
     ".cxx .hh .hpp .hxx .m .mm .cs .go .rs .rb .php .swift .dart .lua .pl .pm .r .jl .hs .ml .mli .ex "
     ".exs .erl .clj .cljs .el .lisp .scm .sh .bash .zsh .fish .ps1 .sql .proto .thrift .graphql .f90 "
     ".f95 .pas .vb .zig .nim .v .sv .vhd .css .scss .less .vue .svelte .tf .cmake .gradle .toml .ini "
-    ".cfg .yaml .yml .xml .json .log"
+    ".cfg .yaml .yml .xml .log"
 )
 
 

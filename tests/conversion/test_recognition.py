@@ -91,7 +91,7 @@ def test_content_decides_whatever_the_name(kind_id: str, name: str) -> None:
         ("From: Ann\nTo: Bob\nSubject: Hello\n\nDear Bob", "letter.txt", "text"),
         ("From: Ann\nTo: Bob\nSubject: Hello\n\nDear Bob", "letter.eml", "eml"),
         ("From here on it is 2024\nand nothing else.", "a.txt", "text"),
-        ('{"cells": 1}', "a.json", "source"),
+        ('{"cells": 1}', "a.json", "text"),
         ("WEBVTTX is a word", "a.txt", "text"),
     ],
 )  # fmt: skip
