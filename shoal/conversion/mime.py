@@ -85,7 +85,7 @@ class Part:
         if not boundary:
             return []
         mark = re.compile(
-            rb"(?:\A|\r?\n)--" + re.escape(boundary.encode("utf-8", "replace")) + rb"(--)?[ \t]*(?=\r?\n|\Z)"
+            rb"(?:\A|\r?\n)--" + re.escape(boundary.encode("utf-8", "replace")) + rb"(--)?[ \t]*+(?=\r?\n|\Z)"
         )
         parts: list[Part] = []
         start: int | None = None

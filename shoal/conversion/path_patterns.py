@@ -18,7 +18,7 @@ _MAX_PATTERN = 1000  # characters
 _MAX_STARS = 4
 _MAX_DEEP_STARS = 2
 _STARS = re.compile(r"\*+")
-_DEEP_STARS = re.compile(r"\*\*+/")
+_DEEP_STARS = re.compile(r"(?<!\*)\*\*++/")
 
 
 class PatternError(ValueError):

@@ -23,7 +23,7 @@ _GAP_WITHIN = 1.6
 _START_CHARS = 4
 _NUMBER_CHARS = 6  # letters and digits of the number of a section
 _LETTERS = re.compile(r"[^\W_]+")
-_SECTION_NUMBER = re.compile(r"(?:\d+\.)*\d+\.?\s+|[IVXLC]+\.\s+|[A-Z]\.\s+")
+_SECTION_NUMBER = re.compile(r"\A(?:\d++(?:\.\d++)*+\.?\s++|[IVXLC]++\.\s++|[A-Z]\.\s++)")
 
 
 class OutlineItem(NamedTuple):

@@ -18,7 +18,10 @@ from typing import NamedTuple
 from shoal.conversion.pdf_headings import OutlineItem, find_headings
 from shoal.conversion.pdf_lines import Cell, Line, ends_sentence
 
-_LEADER = re.compile(r"(?:\. ?){4,}[\s\divxlc]{0,12}\Z|…{2,}[\s\divxlc]{0,12}\Z", re.IGNORECASE)
+# Tried only where a run of dots begins.
+_LEADER = re.compile(
+    r"(?<!\.)(?<!\. )(?:\. ?){4,}+[\s\divxlc]{0,12}\Z|(?<!…)…{2,}+[\s\divxlc]{0,12}\Z", re.IGNORECASE
+)
 _BULLET = re.compile(r"[•‣◦▪▫●○■□◆◇➢➤✓❖⁃·\uf0b7\uf0a7]\s*(?=\S)|[-*–] (?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,3})[.)] (?=\S)")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")

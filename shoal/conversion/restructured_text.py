@@ -36,7 +36,7 @@ _INTERPRETED = re.compile(r"(?<![`\w])`([^`\s][^`]{0,1000})`(?![`_\w])")
 _WORD_REFERENCE = re.compile(r"(?<![\w`*_])([A-Za-z0-9](?:[\w.-]{0,60}[A-Za-z0-9])?)_{1,2}(?![\w`])")
 _NOTE_REFERENCE = re.compile(r"\[([^\[\]\s]{1,60})\]_(?!\w)")
 _SUBSTITUTION = re.compile(r"\|([^|\s][^|\n]{0,100})\|_{0,2}")
-_TITLE_IN_ROLE = re.compile(r"(.+?)[ \t\n]*<[^<>]{1,1000}>$", re.DOTALL)
+_TITLE_IN_ROLE = re.compile(r"(.+?)<[^<>]{1,1000}>$", re.DOTALL)
 _CODE_SPAN = re.compile(r"(``[^\n]{1,1000}?``)")
 
 _CODE = words_of(

@@ -27,7 +27,7 @@ _MAX_MERGED = 100_000
 _MAX_MERGED_ROWS = 200_000  # of one sheet
 _DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
 _PERCENT_FORMATS = frozenset({9, 10})
-_NOT_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_NOT_FORMAT = re.compile(r'"[^"]{0,255}"|\\.|_.|\*.|\[[^\]]{0,255}\]')
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 _MERGED = re.compile(rb'mergeCell\s+ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _EPOCH, _EPOCH_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa: DTZ001 - no zone

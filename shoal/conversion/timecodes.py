@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 _TIME = r"(?:(\d{1,3}):)?([0-5]?\d):([0-5]\d)(?:[.,](\d{1,3}))?(?!\d|:\d)"
-_DASH = r"[ \t]*(?:-->|--|-|–|—|to)[ \t]*"
+_DASH = r"[ \t]*+(?:-->|--|-|–|—|to)[ \t]*+"
 _TIMES = rf"{_TIME}(?:{_DASH}{_TIME})?"
 _AT_START = re.compile(
-    rf"[ \t]*+(?:[-*][ \t]+)?[\[(]?[ \t]*{_TIMES}[ \t]*[\])]?"
-    r"(?:[ \t]*[:-](?=\s)|(?=\s|\Z|[^\w.,]))[ \t]*"
+    rf"[ \t]*+(?:[-*][ \t]++)?(?:[\[(][ \t]*+)?{_TIMES}(?:[ \t]*+[\])])?"
+    r"(?:[ \t]*+[:-](?=\s)|(?=\s|\Z|[^\w.,]))[ \t]*+"
 )
 _AFTER_NAME = re.compile(
     r"[ \t]*+([^\W\d_][^\r\n:\[\]()<>|]{0,60}?)"

@@ -60,7 +60,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         )
         transaction.write_many(
             "INSERT INTO documents (title, content_hash, format, n_bytes, n_chunks, n_sentences, coverage,"
-            " created_at, updated_at, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " created_at, updated_at, text_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [row],
         )
     database.close()

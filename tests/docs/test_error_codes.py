@@ -17,6 +17,7 @@ MODULES = (
     "shoal.maintenance.evaluation",
     "shoal.maintenance.import_export",
     "shoal.maintenance.sync.apply",
+    "shoal.maintenance.sync.folder_watch",
     "shoal_api.runner",
 )
 """The modules that define errors of the library."""

@@ -27,6 +27,8 @@ MADE_HERE = {
     MadePattern("shoal.index.terms", "_pattern"): word_pattern("a\u0301\u093f\u00ad"),
     # The words of a quotation as literals. The length of the quotation determines the cost at each position.
     MadePattern("shoal.integrations.quotations", "_pattern"): quotations._pattern('a "quoted" word - a'),
+    # Each place is tried once: the boundary is fixed.
+    MadePattern("shoal.conversion.mime", "parts"): re.compile(rb"(?:\A|\r?\n)--a(--)?[ \t]*+(?=\r?\n|\Z)"),
     # Reads MAX_PADDING bytes and a boundary at a time.
     MadePattern("shoal_api.multipart", "_pieces"): re.compile(rb"--a-(?:-|[^\S\r\n]{1,64})\Z"),
 }

@@ -15,7 +15,7 @@ import pytest
 from scripted_service import JOB, scripted
 from waiting import DEADLINE_SECONDS, until
 
-N_FILES = 120
+N_FILES = 300
 """Enough files to interrupt the command before it ends, even on a busy machine."""
 BIG = 32_000_000
 """Bytes; larger than any buffer of a connection."""

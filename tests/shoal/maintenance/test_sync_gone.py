@@ -49,7 +49,7 @@ def ingest(library: Path, *files: Path, **options: Any) -> None:
             engine.ingest_file(file, **options)
 
 
-@pytest.mark.parametrize("name", ["c.log", "data.dat", "README", ".draft.md", ".hidden/a.md"])
+@pytest.mark.parametrize("name", ["c.unknown", "data.dat", "README", ".draft.md", ".hidden/a.md"])
 def test_unlisted_file_is_not_read_and_keeps_its_document(library: Path, folder: Path, name: str) -> None:
     file = folder / name
     file.parent.mkdir(exist_ok=True)
