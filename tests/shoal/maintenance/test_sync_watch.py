@@ -56,6 +56,8 @@ def folder(tmp_path: Path) -> Path:
 def watching(tmp_path: Path, folder: Path, *options: str) -> Iterator[Watching]:
     pytest.importorskip("watchfiles")
     log = tmp_path / "log"
+    # The program receives Ctrl-C, even if this process inherited an ignored SIGINT.
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     with log.open("w") as output:
         process = subprocess.Popen(
             [
@@ -74,6 +76,7 @@ def watching(tmp_path: Path, folder: Path, *options: str) -> Iterator[Watching]:
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        signal.signal(signal.SIGINT, previous_handler)
         try:
             yield Watching(process, log)
         finally:
