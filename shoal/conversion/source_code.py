@@ -44,8 +44,8 @@ _DEFINITION = re.compile(
 )
 _VARIANTS = (
     re.compile(r"(?:export\s+)?(?:const|let|var)\s+([\w$]{1,120})\s*=\s*(?:async\s*)?(?:function\b|\([^()]{0,150}\)[^=]{0,60}=>|\w+\s*=>)"),
-    re.compile(r"([\w.]{1,120})\s*(?:<-|=)\s*function\s*\("),
-    re.compile(r"([\w-]{1,120})\s*\(\)\s*\{"),
+    re.compile(r"([\w.]{1,120}+)\s*+(?:<-|=)\s*+function\s*+\("),
+    re.compile(r"([\w-]{1,120}+)\s*+\(\)\s*+\{"),
     re.compile(r"create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:table|view|function|procedure|trigger|index|type)\s+"
                r"(?:if\s+not\s+exists\s+)?([\w.\"`\[\]]{1,120})", re.IGNORECASE),
     re.compile(r"\((?:def\w*|ns)\s+([^\s()\[\]]{1,120})"),

@@ -21,7 +21,7 @@ _WIDER = {
 _NO_TEXT_CODECS = frozenset(
     {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"}
 )
-_META = re.compile(rb"<meta[^>]{0,500}?charset[ \t\r\n]*=[ \t\r\n]*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]{0,200}?charset[ \t\r\n]*+=[ \t\r\n]*+[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]{0,200}?encoding[ \t\r\n]*=[ \t\r\n]*[\"']([\w.:-]{1,40})", re.IGNORECASE)
 _DECLARATION_BYTES = 4096
 _HIGH_BYTES = bytes(range(128, 256))
