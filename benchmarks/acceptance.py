@@ -314,8 +314,8 @@ def lines_of(engine: Engine, corpus: Corpus, folder: Path) -> Iterator[Line]:
         "11.7", "Command coverage", "build, update, stats", "tests/shoal/cli runs ingest-dir, sync and status"
     )
     share = again / seconds
-    told = f"{share:.1%}: {again:.2f} s after {seconds:.1f} s"
-    yield line("11.7", "Update efficiency", "<= 5 % of the build", told, share <= 0.05)
+    measured = f"{share:.1%}: {again:.2f} s after {seconds:.1f} s"
+    yield line("11.7", "Update efficiency", "<= 5 % of the build", measured, share <= 0.05)
     status = engine.status()
     counts = f"{status['n_chunks']} of {len(chunks)} chunks, {status['n_documents']} documents"
     yield line("11.7", "Stats accuracy", "equal", counts, status["n_chunks"] == len(chunks))
@@ -326,10 +326,10 @@ def chunk_lines(engine: Engine, corpus: Corpus, chunks: list[Any], folder: Path)
     sizes = [end - start for _, _, start, end, locator in chunks if not _is_timed(locator)]
     low, high = BAND_CHARS
     in_band = statistics.fmean(low <= size <= high for size in sizes)
-    told = (
+    measured = (
         f"{in_band:.0%}, median {statistics.median(sizes):.0f} characters; chunks end where the topic changes"
     )
-    yield line("11.1", "Chunk size quality", ">= 90 % of 300 to 800 tokens", told, in_band >= 0.9)
+    yield line("11.1", "Chunk size quality", ">= 90 % of 300 to 800 tokens", measured, in_band >= 0.9)
     with Engine(db_path=folder / "again.db") as other:
         build(other, corpus)
         is_same = chunks_of(other) == chunks
@@ -337,9 +337,10 @@ def chunk_lines(engine: Engine, corpus: Corpus, chunks: list[Any], folder: Path)
     yield line("11.7", "Rebuild reproducibility", "same ids and counts", "two builds compared", is_same)
     timed = [json.loads(locator) for *_, locator in chunks if _is_timed(locator)]
     n_frames = sum(place["first"] == place["last"] for place in timed)
-    told = f"{len(timed) - n_frames} of {corpus.n_windows} windows, {n_frames} of {corpus.n_frames} frames"
-    is_met = (len(timed) - n_frames, n_frames) == (corpus.n_windows, corpus.n_frames)
-    yield line("11.1", "Video parsing", "100 % of the three forms", told, is_met)
+    n_windows = len(timed) - n_frames
+    measured = f"{n_windows} of {corpus.n_windows} windows, {n_frames} of {corpus.n_frames} frames"
+    is_met = (n_windows, n_frames) == (corpus.n_windows, corpus.n_frames)
+    yield line("11.1", "Video parsing", "100 % of the three forms", measured, is_met)
 
 
 def failure_lines(engine: Engine, folder: Path) -> Iterator[Line]:
@@ -350,9 +351,9 @@ def failure_lines(engine: Engine, folder: Path) -> Iterator[Line]:
         session.add_draft(draft_of_file(broken, settings=engine.settings))
         session.add_draft(draft_of_file(good, settings=engine.settings))
         results = session.finish()
-    told = f"{results[0].error_code}; the next file is stored: {results[1].id is not None}"
+    measured = f"{results[0].error_code}; the next file is stored: {results[1].id is not None}"
     is_met = results[0].error is not None and results[1].id is not None
-    yield line("11.2", "Partial failure", "goes on and reports", told, is_met)
+    yield line("11.2", "Partial failure", "goes on and reports", measured, is_met)
     stored = results[1].id
     if stored is not None:
         before = [result.document_id for result in engine.search("lighthouse keeper").results]
@@ -382,16 +383,16 @@ def search_lines(engine: Engine, corpus: Corpus, chunks: list[Any]) -> Iterator[
         responses.append(engine.search(query.text, filters=query.filters, expand="time"))
         timings.append(responses[-1].took_ms)
     p95 = sorted(timings)[int(0.95 * len(timings))]
-    told = f"{p95:.0f} ms, {len(chunks):,} chunks (benchmarks/scale.py: more)"
+    measured = f"{p95:.0f} ms, {len(chunks):,} chunks (benchmarks/scale.py: more)"
     for part, target, limit in (("11.3", "200 ms", 200), ("11.4", "1.5 s", 1500), ("11.6", "2 s", 2000)):
-        yield line(part, "Latency, p95", f"<= {target}", told, p95 <= limit)
+        yield line(part, "Latency, p95", f"<= {target}", measured, p95 <= limit)
     ndcgs = {
         mode: ndcg(ranks(engine, by_kind["content"], mode=mode)) for mode in ("hybrid", "lexical", "reef")
     }
-    told = ", ".join(f"{mode} {value:.3f}" for mode, value in ndcgs.items())
+    measured = ", ".join(f"{mode} {value:.3f}" for mode, value in ndcgs.items())
     best = max(ndcgs["lexical"], ndcgs["reef"])
     reason = "" if ndcgs["hybrid"] >= 1.1 * best else f"; the target is {1.1 * best:.3f}"
-    yield line("11.4", "nDCG@10", ">= best signal + 10 %", told + reason, ndcgs["hybrid"] >= 1.1 * best)
+    yield line("11.4", "nDCG@10", ">= best signal + 10 %", measured + reason, ndcgs["hybrid"] >= 1.1 * best)
     most = max(max(_counts(response), default=0) for response in responses)
     yield line("11.4", "Diversity", "<= 3 per document", f"at most {most}", most <= 3)
     is_kept = all(
@@ -405,13 +406,13 @@ def search_lines(engine: Engine, corpus: Corpus, chunks: list[Any]) -> Iterator[
     )
     empty = engine.search("water", filters={"document_ids": []}).results
     free = engine.search("water", filters={"document_ids": None}).results
-    told = f"none: {len(free)} results, []: {len(empty)}"
-    yield line("11.4", "Filter semantics", "none: all, []: nothing", told, bool(free) and not empty)
+    measured = f"none: {len(free)} results, []: {len(empty)}"
+    yield line("11.4", "Filter semantics", "none: all, []: nothing", measured, bool(free) and not empty)
     yield from evidence_lines(engine, by_kind["temporal"], responses)
     results = [result for response in responses for result in response.results]
     n_cited = sum(bool(r.document_title and (r.start_line or r.time_start)) for r in results)
-    told = f"{n_cited} of {len(results)}"
-    yield line("11.6", "Citation completeness", "100 %", told, n_cited == len(results))
+    measured = f"{n_cited} of {len(results)}"
+    yield line("11.6", "Citation completeness", "100 %", measured, n_cited == len(results))
     n_valid = sum(
         len(decode(SearchResponse, json.loads(json.dumps(json_form(response)))).results)
         == len(response.results)
@@ -421,8 +422,8 @@ def search_lines(engine: Engine, corpus: Corpus, chunks: list[Any]) -> Iterator[
         "11.6", "Output validity", "100 %", f"{n_valid} of {len(responses)}", n_valid == len(responses)
     )
     nothing = engine.search("zzqxv")
-    told = f"{len(nothing.results)} results; warning: {'; '.join(nothing.warnings)[:60]}"
-    yield line("11.6", "Empty result", "no results, no error", told, not nothing.results)
+    measured = f"{len(nothing.results)} results; warning: {'; '.join(nothing.warnings)[:60]}"
+    yield line("11.6", "Empty result", "no results, no error", measured, not nothing.results)
     metadata = recall(ranks(engine, by_kind["metadata"]), 10)
     yield n_a("queries", "Metadata recall@10", "not given", f"{metadata:.3f}")
 

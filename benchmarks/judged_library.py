@@ -21,7 +21,7 @@ from shoal import DocFormat, Engine
 from shoal.index import lexical as bm25f
 from shoal.index.lexical import BM25, UNIT, Bm25, WeightedTerm
 from shoal.learning.scorers import scorer_for
-from shoal.search.field_boost import field_boosts
+from shoal.search.field_boost import field_counts
 from shoal.search.filters import CompiledFilters
 from shoal.search.lexical_ranking import find_matches, weighted_terms
 from shoal.search.library_index import IndexCache
@@ -144,10 +144,11 @@ class JudgedLibrary:
     def field_boost(self) -> Doubles:
         """(q, c): field boost of every chunk."""
         with self.engine.database.snapshot() as snapshot:
-            boosts = [
-                field_boosts(snapshot, self.index, find_matches(self.index, query.parsed.terms))[self._places]
-                for query in self.queries
-            ]
+            boosts = []
+            for query in self.queries:
+                matches = find_matches(self.index, query.parsed.terms)
+                counts = field_counts(snapshot, self.index, matches)[self._places]
+                boosts.append(counts / max(len(matches), 1))
         return np.stack(boosts) * self.demanded
 
     def overlap(self, profiles: Doubles) -> Doubles:

@@ -90,7 +90,7 @@ def main() -> int:
                     snapshot, library, engine.scorer, engine.settings, request
                 ),
                 "every overlap of reefs": lambda: reef_ranking.overlaps(library, query.reefs),
-                "words in title, headings and tags": lambda: field_boost.field_boosts(
+                "words in title, headings and tags": lambda: field_boost.field_counts(
                     snapshot, library, matches
                 ),
                 "ten results": lambda: results.build_results(

@@ -184,7 +184,6 @@ class FileDraft:
     tags: tuple[str, ...] = ()
     source_path: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
     @property
     def n_bytes(self) -> int:

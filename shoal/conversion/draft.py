@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from shoal.conversion.converted import ConversionError, Converted, Locator, LocatorKind, Removed
+from shoal.conversion.converted import ConversionError, Converted, LocatorKind, Removed
+from shoal.conversion.markdown_text import TextBuilder
 from shoal.models import DocFormat
 
 MAX_CONTENT_CHARS = 100_000_000
@@ -59,10 +60,8 @@ class Draft:
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
-        self._parts: list[str] = []
-        self._length = 0
+        self._text = TextBuilder()
         self._last_item = ""  # the kind of the item that was the last block
-        self._locators: list[Locator] = []
         self._place: tuple[LocatorKind, str, float, float] | None = None
         self._place_start: int | None = None
         self._removed: dict[tuple[str, str], int] = {}
@@ -73,7 +72,7 @@ class Draft:
 
     def end_place(self) -> None:
         if self._place is not None and self._place_start is not None:
-            self._locators.append(Locator(self._place_start, self._length, *self._place))
+            self._text.locate(self._place_start, *self._place)
         self._place = self._place_start = None
 
     def heading(self, level: int, text: str) -> None:
@@ -133,7 +132,7 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        return not self._length
+        return not self._text.length
 
     def converted(self, title: str = "", format_: DocFormat = DocFormat.markdown) -> Converted:
         """Return the document. Raises ConversionError if it has no text."""
@@ -141,10 +140,10 @@ class Draft:
         if self.is_empty:
             raise ConversionError("no_text", "The file contains no text.")
         return Converted(
-            "".join(self._parts) + "\n",
+            self._text.content() + "\n",
             format_,
             one_line(title),
-            tuple(self._locators),
+            tuple(self._text.locators),
             tuple(Removed(reason, text, times) for (reason, text), times in self._removed.items()),
             tuple(self.warnings),
         )
@@ -154,14 +153,10 @@ class Draft:
         self._last_item = ""
 
     def _write(self, separator: str, text: str) -> None:
-        if self._length:
-            self._parts.append(separator)
-            self._length += len(separator)
+        start = self._text.block(text, separator)
         if self._place is not None and self._place_start is None:
-            self._place_start = self._length
-        self._parts.append(text)
-        self._length += len(text)
-        if self._length > MAX_CONTENT_CHARS:
+            self._place_start = start
+        if self._text.length > MAX_CONTENT_CHARS:
             raise ConversionError(
                 "too_large",
                 f"The text of the file is longer than {MAX_CONTENT_CHARS:,} characters. "

@@ -226,8 +226,3 @@ FILE_KINDS = MappingProxyType({kind.id: kind for kind in (*_SUPPORTED, *_REFUSED
 
 KIND_OF_SUFFIX = MappingProxyType({suffix: kind for kind in FILE_KINDS.values() for suffix in kind.suffixes})
 """Kind by extension, in lower case."""
-
-KIND_OF_MEDIA_TYPE = MappingProxyType(
-    {media_type: kind for kind in FILE_KINDS.values() for media_type in kind.media_types}
-)
-"""Kind by media type, in lower case, without parameters."""

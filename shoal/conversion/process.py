@@ -27,7 +27,7 @@ from shoal.conversion.converted import ConversionError, Converted, Locator, Loca
 from shoal.conversion.file_kinds import FileKind
 from shoal.conversion.protocol import ANSWER_HEAD, OUT_OF_MEMORY_STATUS, REQUEST_HEAD
 from shoal.conversion.recognition import recognise
-from shoal.conversion.word_sets import words_of
+from shoal.errors import CONVERSION_CODES
 from shoal.models import DocFormat
 
 MAX_FILES_PER_CHILD = 200
@@ -46,9 +46,7 @@ _START = (
     "from shoal.conversion.child import main; main(json.loads(sys.argv[2]))"
 )
 
-_CODES = words_of(
-    "encrypted broken no_text too_large missing_extra time_limit memory_limit crashed unsupported"
-)
+_CODES = frozenset(code.removeprefix("file_") for code in CONVERSION_CODES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,6 @@ def make_file_draft(
     kind: str,
     *,
     settings: Settings,
-    warnings: tuple[str, ...] = (),
     **fields: Unpack[DocumentFields],
 ) -> FileDraft:
     """Check the fields of a file that will be converted. `kind`: such as `pdf`.
@@ -144,7 +143,6 @@ def make_file_draft(
         tags=() if tags is None else checked_tags(tags, settings),
         source_path=path,
         metadata=_checked_metadata(fields.get("metadata"), settings),
-        warnings=warnings,
     )
 
 

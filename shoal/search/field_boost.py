@@ -21,13 +21,6 @@ TAGGED = "SELECT document_id AS id FROM document_tags WHERE tag IN ({tags})"
 TAGS_IN_USE = "SELECT DISTINCT tag FROM document_tags WHERE tag IN ({tags})"
 
 
-def field_boosts(
-    snapshot: Snapshot, library: LibraryIndex, matches: Mapping[Term, Matches]
-) -> NDArray[np.float64]:
-    """Return the field boost of the chunk at each place for the terms of a query."""
-    return field_counts(snapshot, library, matches) / max(len(matches), 1)
-
-
 def field_counts(
     snapshot: Snapshot, library: LibraryIndex, matches: Mapping[Term, Matches]
 ) -> NDArray[np.uint16]:

@@ -13,7 +13,6 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,6 @@ _WAL_RETRY_S = 0.005
 
 IDS_PER_STATEMENT = 500
 """Most ids in one statement; longer lists are split."""
-ROWS_PER_STATEMENT = (500, 50)
-"""Rows per multi-row statement; the larger size is used as long as enough rows remain."""
 
 # Lets freed pages shrink the file. It can only be set before the first page is written; afterwards the
 # statement has no effect, but would wait for the write lock.
@@ -123,25 +120,6 @@ class Transaction(Snapshot):
         """Run a statement once per row, with named or positional parameters (`?`); return the number of
         changed rows."""
         return self.connection.executemany(statement, rows).rowcount if rows else 0
-
-    def write_wide(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Write rows many at a time, as the `{rows}` of a statement.
-
-        The driver releases and reacquires the interpreter lock for each statement, which costs as much as a
-        row. The remaining rows are written one by one, because a statement of another length would have to be
-        prepared.
-        """
-        if not rows:
-            return
-        row_places = f"({', '.join('?' * len(rows[0]))})"
-        start = 0
-        for n in ROWS_PER_STATEMENT:
-            while len(rows) - start >= n:
-                wide_statement = statement.format(rows=", ".join([row_places] * n))
-                values = list(chain.from_iterable(rows[start : start + n]))
-                self.connection.execute(wide_statement, values)
-                start += n
-        self.write_many(statement.format(rows=row_places), rows[start:])
 
 
 def listed(name: str, values: Iterable[Any]) -> tuple[str, dict[str, Any]]:

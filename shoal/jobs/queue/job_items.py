@@ -58,9 +58,8 @@ def _file_row(job_id: int, item: dict[str, Any]) -> dict[str, Any]:
     file: FileDraft | SourceFile = item["file"]
     row = {"job_id": job_id, "seq": item["seq"], "kind": file.kind, "name": file.name}
     if isinstance(file, SourceFile):
-        return {**row, "title": None, "warnings": "[]", "source": file_to_json(file), "data": None}
-    warnings = json.dumps(file.warnings, ensure_ascii=False)
-    return {**row, "title": file.title, "warnings": warnings, "source": None, "data": file.data}
+        return {**row, "title": None, "source": file_to_json(file), "data": None}
+    return {**row, "title": file.title, "source": None, "data": file.data}
 
 
 def accepted_item(draft: DocumentDraft, wave: int) -> dict[str, Any]:

@@ -63,8 +63,8 @@ INSERT_CONTENT = """
 """
 
 INSERT_FILE = """
-    INSERT INTO job_item_files (item_id, kind, name, title, warnings, source, data)
-    SELECT id, :kind, :name, :title, :warnings, :source, :data FROM job_items
+    INSERT INTO job_item_files (item_id, kind, name, title, source, data)
+    SELECT id, :kind, :name, :title, :source, :data FROM job_items
     WHERE job_id = :job_id AND seq = :seq
 """
 # Whether a job has files to convert.
@@ -278,7 +278,7 @@ ITEM_CONTENT = """
     WHERE c.item_id = :item_id
 """
 ITEM_FILE = """
-    SELECT kind, name, title, warnings, data FROM job_item_files
+    SELECT kind, name, title, data FROM job_item_files
     WHERE item_id = :item_id AND data IS NOT NULL
 """
 

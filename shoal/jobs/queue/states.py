@@ -35,9 +35,6 @@ class Stage(enum.StrEnum):
 WHOLE_WAVE_STAGES = frozenset({Stage.learn, Stage.relearn})
 """Stages that process a whole wave, one wave of the database at a time. Others process single items."""
 
-DISCOVER_STAGES = frozenset({Stage.discover, Stage.rediscover})
-"""Stages that observe the words of a text."""
-
 STATUS_AFTER = {
     Stage.convert: ItemStatus.converted,
     Stage.discover: ItemStatus.discovered,

@@ -126,8 +126,7 @@ class Converting(ItemHandler):
         file = SourceFile(
             kind, name, file_hash, len(data), CONVERTER_VERSION, converted.locators, converted.removed
         )
-        warnings = (*json.loads(row["warnings"]), *converted.warnings, *draft.warnings)
-        return dataclasses.replace(draft, warnings=warnings, file=file)
+        return dataclasses.replace(draft, warnings=(*converted.warnings, *draft.warnings), file=file)
 
 
 def _document_of(

@@ -123,10 +123,6 @@ def killed_at(database: Database, n: int) -> Iterator[Callable[[], bool]]:
             count()
             return super().write_many(*arguments)
 
-        def write_wide(self, *arguments: Any) -> None:
-            count()
-            super().write_wide(*arguments)
-
         def close(self) -> None:
             super().close()
             # The commit follows.

@@ -17,7 +17,6 @@ from shoal.index.matching import HEADINGS, TEXT
 from shoal.models import ScoredDocument
 from shoal.search.library_index import IndexCache
 from shoal.storage import chunk_rows, document_writer, index_tables, migrate
-from shoal.storage import database as database_module
 from shoal.storage.chunk_queries import get_chunks, packed_profiles
 from shoal.storage.database import Database
 from shoal.storage.document_queries import get_content, get_document
@@ -110,11 +109,7 @@ def test_a_failed_write_stores_nothing(
     assert_indexed(database)
 
 
-@pytest.mark.parametrize("rows_per_statement", [(1,), (2,), (5, 2), (6,), (6, 3), (12, 5), (100,)])
-def test_rows_per_statement_do_not_change_the_stored_chunks(
-    database: Database, monkeypatch: pytest.MonkeyPatch, rows_per_statement: tuple[int, ...]
-) -> None:
-    monkeypatch.setattr(database_module, "ROWS_PER_STATEMENT", rows_per_statement)
+def test_chunks_are_stored_with_their_profiles(database: Database) -> None:
     scored = make_scored(
         ["Rain.", "", "Snow.", "Hail."], [{7: 2.0, 3: 1.0, 5: 0.5}, {}, {3: 1.0}, {7: 3.0, 5: 1.0}]
     )
