@@ -7,13 +7,17 @@ of the rows.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.storage.vocabulary_records import EvidenceRow, Kind
+from shoal.storage.observations import NO_PARTS
+from shoal.storage.packed_contexts import unpack_contexts
+from shoal.storage.profiles import MAX_REEFS
+from shoal.storage.vocabulary_records import EvidenceRow, Kind, StoredRow
 
 Ints = NDArray[np.int64]
 
@@ -25,8 +29,10 @@ N_PARTS = 5
 Key = tuple[int, str]
 
 
-ROWS_SUMMED = 20_000
-"""Rows of observations added up at a time: about 20 MB."""
+ROWS_SUMMED = 100_000
+"""Rows of observations added up at a time: about 100 MB."""
+BLOCK_ROWS = 256
+"""Rows whose sums are added up in one table, of half a megabyte."""
 
 
 class EvidenceError(ValueError):
@@ -63,6 +69,27 @@ class Evidence:
             lengths,
             np.fromiter(chain(row.reefs for row in given_rows), dtype=np.int64, count=n_entries),
             np.fromiter(chain(row.sums for row in given_rows), dtype=np.int64, count=n_entries),
+        )
+
+    @staticmethod
+    def of_stored(rows: Iterable[StoredRow]) -> Evidence:
+        """Sum of rows by kind and word, from their columns at once: a wave has a million rows."""
+        given_rows = list(rows)
+        if not given_rows:
+            return Evidence.of([])
+        kinds, words, *counts, parts, contexts = zip(*given_rows, strict=True)
+        lengths, reefs, sums = unpack_contexts(contexts)
+        part_counts = np.zeros((len(given_rows), N_PARTS), dtype=np.int64)
+        with_parts = [part != NO_PARTS for part in parts]
+        if any(with_parts):
+            part_counts[with_parts] = json.loads(f"[{','.join(itertools.compress(parts, with_parts))}]")
+        return _summed(
+            list(zip(kinds, words, strict=True)),
+            np.array(counts, dtype=np.int64).T,
+            part_counts,
+            lengths,
+            reefs,
+            sums,
         )
 
     def __add__(self, other: Evidence) -> Evidence:
@@ -134,12 +161,12 @@ class Evidence:
         return total
 
 
-def total(rows: Iterator[EvidenceRow]) -> Evidence:
+def total(rows: Iterator[StoredRow]) -> Evidence:
     """Sum of any number of rows. Sums of similar size are added first, so that each row is added log(n)
     times."""
     sums: list[tuple[int, Evidence]] = []
     while block := list(itertools.islice(rows, ROWS_SUMMED)):
-        level, summed = 0, Evidence.of(block)
+        level, summed = 0, Evidence.of_stored(block)
         while sums and sums[-1][0] <= level:
             level, summed = level + 1, sums.pop()[1] + summed
         sums.append((level, summed))
@@ -156,31 +183,58 @@ def _summed(
     keys: Sequence[Key], counts: Ints, parts: Ints, lengths: Ints, reefs: Ints, sums: Ints
 ) -> Evidence:
     """Add up rows of equal keys, in the order of keys; rows whose counts are all 0 are dropped."""
-    order = sorted(set(keys))
-    number = {key: index for index, key in enumerate(order)}
-    row_of = np.fromiter(map(number.__getitem__, keys), dtype=np.int64, count=len(keys))
+    numbers: dict[Key, int] = {}
+    found_as = np.fromiter(
+        (numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.int64, count=len(keys)
+    )
+    found = list(numbers)
+    order = sorted(range(len(found)), key=found.__getitem__)
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    row_of = ranks[found_as]
     all_counts = _added(row_of, counts, len(order))
     all_parts = _added(row_of, parts, len(order))
     is_kept: NDArray[np.bool_] = np.any(all_counts, axis=1)
-    if not is_kept.all():
-        order = [key for key, keep in zip(order, is_kept.tolist(), strict=True) if keep]
-    new_number = np.cumsum(is_kept) - 1
-
-    stride = int(reefs.max(initial=0)) + 1
-    cells = np.repeat(row_of, lengths) * stride + reefs
-    distinct, entry = np.unique(cells, return_inverse=True)
-    all_sums = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(all_sums, entry, sums)
+    rows, all_reefs, all_sums = _added_entries(np.repeat(row_of, lengths), reefs, sums, len(order))
     # A row whose counts are all 0 has no sums left, unless rows were subtracted that had never been added.
-    is_nonzero = all_sums != 0
-    rows, all_reefs = distinct[is_nonzero] // stride, distinct[is_nonzero] % stride
     if not is_kept[rows].all():
         raise EvidenceError("the subtracted observations are not part of the evidence")
-    borders = np.searchsorted(new_number[rows], np.arange(len(order) + 1))
-    return Evidence(order, all_counts[is_kept], all_parts[is_kept], borders, all_reefs, all_sums[is_nonzero])
+    kept = np.flatnonzero(is_kept)
+    borders = np.searchsorted(rows, np.append(kept, len(order)))
+    return Evidence(
+        [found[order[i]] for i in kept.tolist()],
+        all_counts[kept],
+        all_parts[kept],
+        borders,
+        all_reefs,
+        all_sums,
+    )
 
 
 def _added(row_of: Ints, values: Ints, n_rows: int) -> Ints:
     out = np.zeros((n_rows, values.shape[1]), dtype=np.int64)
     np.add.at(out, row_of, values)
     return out
+
+
+def _added_entries(row_of: Ints, reefs: Ints, sums: Ints, n_rows: int) -> tuple[Ints, Ints, Ints]:
+    """Add up the sums of equal rows and reefs; return rows, reefs and sums that are not 0, ascending.
+
+    A table of BLOCK_ROWS rows is filled at a time, so the time grows with the entries and not with their
+    logarithm. Sums in double precision are exact below 2^53.
+    """
+    block_of = (row_of // BLOCK_ROWS).astype(np.uint16 if n_rows < BLOCK_ROWS << 16 else np.int64)
+    order = np.argsort(block_of, kind="stable")
+    cells = ((row_of % BLOCK_ROWS) * MAX_REEFS + reefs)[order]
+    weights = sums[order].astype(np.float64)
+    ends = np.cumsum(np.bincount(block_of, minlength=-(-n_rows // BLOCK_ROWS))).tolist()
+    all_cells: list[Ints] = []
+    all_sums: list[Ints] = []
+    for block, (first, last) in enumerate(itertools.pairwise([0, *ends])):
+        table = np.bincount(cells[first:last], weights=weights[first:last])
+        filled = np.flatnonzero(table)
+        all_cells.append(filled + block * BLOCK_ROWS * MAX_REEFS)
+        all_sums.append(table[filled].astype(np.int64))
+    joined = np.concatenate(all_cells) if all_cells else np.zeros(0, dtype=np.int64)
+    summed = np.concatenate(all_sums) if all_sums else np.zeros(0, dtype=np.int64)
+    return joined // MAX_REEFS, joined % MAX_REEFS, summed

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from shoal.errors import LeaseLostError
 from shoal.storage.database import IDS_PER_STATEMENT, Snapshot, Transaction, listed
-from shoal.storage.observations import parts_text, row_from
+from shoal.storage.observations import parts_text
 from shoal.storage.packed_contexts import pack_context
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
 
 STATE = "SELECT revision, basis, learner FROM learning"
 TAKE_LOCK = "UPDATE learning SET learner = :learner"
@@ -102,13 +102,13 @@ def publish_revision(transaction: Transaction, learner: str, revision: int, basi
     return bool(transaction.execute(PUBLISH, row))
 
 
-def in_force(snapshot: Snapshot, words: Iterable[str], revision: int) -> Iterator[EvidenceRow]:
+def in_force(snapshot: Snapshot, words: Iterable[str], revision: int) -> Iterator[StoredRow]:
     """Read the sums of words; '' stands for the totals. Words without evidence are left out."""
     all_words = list(words)
     for start in range(0, len(all_words), IDS_PER_STATEMENT):
         placeholders, parameters = listed("word", all_words[start : start + IDS_PER_STATEMENT])
         rows = snapshot.tuples(IN_FORCE.format(words=placeholders), {**parameters, "revision": revision})
-        yield from map(row_from, rows)
+        yield from map(StoredRow._make, rows)
 
 
 def words_after(snapshot: Snapshot, after: str, revision: int, limit: int) -> list[str]:

@@ -17,8 +17,8 @@ from typing import Any
 
 from shoal.models import DocFormat
 from shoal.storage.database import Snapshot, Transaction
-from shoal.storage.packed_contexts import pack_context, unpack_context
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.packed_contexts import pack_context
+from shoal.storage.vocabulary_records import EvidenceRow, StoredRow
 
 # These conditions match the partial indexes literally, so that SQLite uses them.
 _LIVE = "o.state IN ('pending', 'learned')"
@@ -217,10 +217,10 @@ def has_rows(snapshot: Snapshot, observed_id: int) -> bool:
     return snapshot.first(HAS_ROWS, {"observed_id": observed_id}) is not None
 
 
-def rows_of(snapshot: Snapshot, observed_ids: Iterable[int]) -> Iterator[EvidenceRow]:
+def rows_of(snapshot: Snapshot, observed_ids: Iterable[int]) -> Iterator[StoredRow]:
     """Read the observations of texts, one text after the other."""
     for observed_id in observed_ids:
-        yield from map(row_from, snapshot.tuples(ROWS_OF, {"observed_id": observed_id}))
+        yield from map(StoredRow._make, snapshot.tuples(ROWS_OF, {"observed_id": observed_id}))
 
 
 def ids(snapshot: Snapshot, statement: str, **parameters: Any) -> list[int]:
@@ -235,17 +235,9 @@ def execute_for(transaction: Transaction, statement: str, observed_ids: Sequence
 
 def parts_text(row: EvidenceRow) -> str:
     """Format the parts of a row for storage."""
-    return _compact(row.parts) if row.parts else _NO_PARTS
-
-
-def row_from(columns: Sequence[Any]) -> EvidenceRow:
-    """Rebuild a row from its `columns`, in the order of EvidenceRow with parts as JSON and a packed
-    context."""
-    *counts, parts, context = columns
-    of_parts = () if parts == _NO_PARTS else tuple(json.loads(parts))
-    return EvidenceRow._make((*counts, of_parts, *unpack_context(context)))
+    return _compact(row.parts) if row.parts else NO_PARTS
 
 
 # One encoder for all rows: `json.dumps` would create one per call.
 _compact = json.JSONEncoder(separators=(",", ":")).encode
-_NO_PARTS = "[]"
+NO_PARTS = "[]"

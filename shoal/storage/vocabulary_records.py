@@ -36,6 +36,19 @@ class EvidenceRow(NamedTuple):
     sums: tuple[int, ...]
 
 
+class StoredRow(NamedTuple):
+    """An EvidenceRow as stored: the parts as JSON, the context packed (`shoal.storage.packed_contexts`)."""
+
+    kind: int
+    word: str
+    n_occurrences: int
+    n_short: int
+    n_documents: int
+    n_chunks: int
+    parts: str
+    context: bytes
+
+
 class LearnedReef(NamedTuple):
     """An association with a reef.
 

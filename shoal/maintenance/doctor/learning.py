@@ -8,7 +8,7 @@ from shoal.learning.evidence import Evidence, total
 from shoal.maintenance.doctor.findings import Check, CheckContext, Finding, Severity, examples
 from shoal.storage import evidence, observations, vocabulary_queries
 from shoal.storage.database import Snapshot
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary_records import StoredRow
 
 # Observed texts whose `stored` flag is wrong.
 WRONG_STORED = """
@@ -93,7 +93,7 @@ def _expected(snapshot: Snapshot, basis: str) -> Evidence:
     return total(observations.rows_of(snapshot, ids))
 
 
-def _in_force(snapshot: Snapshot, revision: int) -> Iterator[EvidenceRow]:
+def _in_force(snapshot: Snapshot, revision: int) -> Iterator[StoredRow]:
     words = [row[0] for row in snapshot.tuples(WORDS, {"revision": revision})]
     yield from evidence.in_force(snapshot, words, revision)
 

@@ -162,8 +162,8 @@ def assert_evidence(database: Database) -> None:
         state = evidence.state(snapshot)
         words = sorted({row[0] for row in snapshot.rows("SELECT word FROM word_evidence")})
         ids = [row[0] for row in snapshot.rows("SELECT id FROM observed_documents WHERE state = 'learned'")]
-        in_sums = Evidence.of(observations.rows_of(snapshot, ids))
-        in_force = Evidence.of(evidence.in_force(snapshot, words, state.revision))
+        in_sums = Evidence.of_stored(observations.rows_of(snapshot, ids))
+        in_force = Evidence.of_stored(evidence.in_force(snapshot, words, state.revision))
         n_known = len(vocabulary_queries.read_words(snapshot, vocabulary_queries.newest(snapshot).number))
         assert vocabulary_queries.count_words(snapshot, vocabulary_queries.newest(snapshot).number) == n_known
     assert in_sums == in_force

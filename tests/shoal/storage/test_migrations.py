@@ -43,9 +43,10 @@ from shoal.storage import (
 from shoal.storage.chunk_queries import get_chunks
 from shoal.storage.database import Database, Transaction
 from shoal.storage.document_queries import get_content, get_document
+from shoal.storage.packed_contexts import pack_context
 from shoal.storage.schema import foreign_triggers
 from shoal.storage.statistics import chunks_by_reef
-from shoal.storage.vocabulary_records import EvidenceRow
+from shoal.storage.vocabulary_records import StoredRow
 
 LONG = bool(os.environ.get("SHOAL_TEST_LONG"))
 
@@ -207,11 +208,11 @@ def test_migrating_packs_the_contexts_of_observations_and_sums(empty: Database) 
         ):
             transaction.execute(statement)
     migrate.upgrade(empty)
-    zorblat = EvidenceRow(1, "zorblat", 9, 9, 1, 2, (), (3, 7), (64, 70000))
+    zorblat = StoredRow(1, "zorblat", 9, 9, 1, 2, "[]", pack_context((3, 7), (64, 70000)))
     with empty.snapshot() as snapshot:
         assert list(observations.rows_of(snapshot, [6])) == [
             zorblat,
-            EvidenceRow(2, "frob tandle", 2, 0, 1, 1, (9, 2, 2, 2, 2), (), ()),
+            StoredRow(2, "frob tandle", 2, 0, 1, 1, "[9,2,2,2,2]", b""),
         ]
         assert list(evidence.in_force(snapshot, ["zorblat"], 1)) == [zorblat]
 
