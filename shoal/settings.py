@@ -113,7 +113,13 @@ class Settings:
         False, "1 lets the API without keys listen on an address that other machines can reach"
     )
     workers: int = _setting(1, "worker processes that ingest", _between(1, 256))
-    api_threads: int = _setting(8, "requests the API answers at the same time", _between(1, 256))
+    api_processes: int = _setting(
+        1,
+        "processes of the API that `shoal up` runs; two answer about twice as many searches a second on two "
+        "cores. Each keeps its own rate limit and its own limits of connections, threads and event streams",
+        _between(1, 64),
+    )
+    api_threads: int = _setting(8, "requests a process of the API answers at the same time", _between(1, 256))
     proxies: int = _setting(
         0,
         "number of trusted reverse proxies in front of the API; their `X-Forwarded-For` gives the client's "

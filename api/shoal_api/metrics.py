@@ -1,11 +1,13 @@
-"""Prometheus metrics: counts of this process, and numbers read from the database at each scrape.
+"""Prometheus metrics: counts of requests, and numbers read from the database at each scrape.
 
-Workers record their work in the database, so one scrape of the API covers all workers.
+Workers record their work in the database, so one scrape of the API covers all workers. Several processes of
+the API keep their counts in files of one folder (PROMETHEUS_MULTIPROC_DIR), so a scrape of one covers all.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,6 +21,7 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 import shoal
@@ -45,24 +48,29 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self._registry = CollectorRegistry()
+        is_shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        own = None if is_shared else self._registry
         self._requests = Counter(
-            "shoal_http_requests", "Requests answered", ("method", "route", "status"), registry=self._registry
+            "shoal_http_requests", "Requests answered", ("method", "route", "status"), registry=own
         )
         self._seconds = Histogram(
             "shoal_http_request_seconds",
             "Time to answer a request",
             ("method", "route"),
             buckets=SECONDS,
-            registry=self._registry,
+            registry=own,
         )
         self._searches = Histogram(
             "shoal_search_seconds",
             "Time of a search, without HTTP",
             ("mode",),
             buckets=SEARCH_SECONDS,
-            registry=self._registry,
+            registry=own,
         )
-        ProcessCollector(registry=self._registry)
+        if is_shared:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        else:
+            ProcessCollector(registry=self._registry)
         self._registry.register(_DatabaseCollector(engine))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:

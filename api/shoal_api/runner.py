@@ -46,7 +46,7 @@ def serve(settings: Settings) -> None:
     """
     check_listen_address(settings)
     log_setup.configure(settings, service="api")
-    listener = bind(settings.host, settings.port)
+    listener = bind(settings.host, settings.port, is_shared=settings.api_processes > 1)
     _prepare_database(settings)
     if settings.api_key and not settings.api_keys:
         structlog.get_logger("shoal.api").warning(
@@ -93,8 +93,12 @@ def _stop_on_signals(server: Server, service: Service) -> None:
         signal.signal(number, stop)
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises ServiceError with the reason it cannot listen."""
+def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """Return a listening socket. Raises ServiceError with the reason it cannot listen.
+
+    `is_shared`: other processes of this user listen on the port too, and the system gives each connection to
+    one of them.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -104,6 +108,8 @@ def bind(host: str, port: int) -> socket.socket:
         raise ServiceError(f"cannot listen on {host!r}: {error.strerror or error}") from error
     # Otherwise the port stays in use for a minute after a restart.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind(address)
         # Listen now, so that a port in use is reported here.

@@ -19,7 +19,7 @@ STATEMENTS = (
         domain            TEXT NOT NULL,           -- of an atom; may be empty
         source            TEXT NOT NULL,           -- manual, agent, extraction, import
         metadata          TEXT NOT NULL,           -- JSON object
-        prerequisites     TEXT NOT NULL,           -- JSON object: os, repos, paths, mcp_servers; each an array
+        prerequisites     TEXT NOT NULL,           -- JSON object of arrays: os, repos, paths, ...
         verified          INTEGER NOT NULL,        -- 1: a person or a second source confirmed it
         pinned_by         TEXT,                    -- person, tags, relevance; NULL: not pinned
         pin_tags          TEXT NOT NULL,           -- JSON array: the pin counts where all of these hold
@@ -117,7 +117,7 @@ STATEMENTS = (
     """CREATE TABLE note_history (
         id                INTEGER PRIMARY KEY AUTOINCREMENT,
         note_id           INTEGER NOT NULL REFERENCES notes(id) ON DELETE CASCADE,
-        action            TEXT NOT NULL,           -- added, updated, deprecated, restored, pinned, unpinned, merged
+        action            TEXT NOT NULL,           -- such as updated, deprecated, pinned, merged
         before            TEXT NOT NULL,           -- JSON object: the fields that changed, as they were
         created_at        TEXT NOT NULL
     )""",
@@ -136,7 +136,8 @@ STATEMENTS = (
         updated_at        TEXT NOT NULL,
         PRIMARY KEY (owner, session_id)
     ) WITHOUT ROWID""",
-    "CREATE INDEX idx_agent_sessions_waiting ON agent_sessions(waiting_since) WHERE waiting_since IS NOT NULL",
+    """CREATE INDEX idx_agent_sessions_waiting ON agent_sessions(waiting_since)
+        WHERE waiting_since IS NOT NULL""",
     """CREATE TABLE shown_notes (
         owner             TEXT NOT NULL,
         session_id        TEXT NOT NULL,
@@ -184,7 +185,8 @@ STATEMENTS = (
         created_at        TEXT NOT NULL,
         decided_at        TEXT
     )""",
-    "CREATE UNIQUE INDEX idx_merge_proposals_notes ON merge_proposals(owner, note_ids) WHERE status = 'open'",
+    """CREATE UNIQUE INDEX idx_merge_proposals_notes ON merge_proposals(owner, note_ids)
+        WHERE status = 'open'""",
     "CREATE INDEX idx_merge_proposals_status ON merge_proposals(owner, status, id)",
 )
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import socket
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -15,6 +16,7 @@ from shoal.cli.session import Session, command
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from shoal.cli.supervisor import Supervisor
     from shoal.settings import Settings
 
 API_MODULE = "shoal_api"
@@ -33,6 +35,10 @@ Host = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Worker processes. Default: SHOAL_WORKERS, 1.")
 ]
+ApiProcesses = Annotated[
+    int | None,
+    typer.Option("--api-processes", min=1, help="Processes of the API. Default: SHOAL_API_PROCESSES, 1."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +52,13 @@ def register(app: typer.Typer) -> None:
     command(app, "version")(version)
 
 
-def up(session: Session, port: Port = None, workers: Workers = None, host: Host = None) -> None:
+def up(
+    session: Session,
+    port: Port = None,
+    workers: Workers = None,
+    host: Host = None,
+    api_processes: ApiProcesses = None,
+) -> None:
     """Run the whole service on this machine.
 
     Runs the API and the workers until Ctrl-C, and migrates the database first. Messages go through a folder
@@ -59,18 +71,32 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
         shoal up --port 9000 --workers 2
         shoal up 2> shoal.log
     """
-    from shoal.cli.supervisor import Supervisor, environment_of, reachable, reserve_port
+    from shoal.cli.supervisor import Supervisor, environment_of, reserve_port
     from shoal.service.listen_address import check_listen_address
 
-    settings = session.settings(port=port, workers=workers, host=host)
+    overrides = {"workers": workers, "host": host, "api_processes": api_processes}
+    settings = session.settings(port=port, **overrides)
     check_listen_address(settings, program="`shoal up`")
     free_port = reserve_port(settings.host, settings.port)
-    settings = session.settings(port=free_port, workers=workers, host=host)
+    settings = session.settings(port=free_port, **overrides)
     _migrate(session, settings)
     _warn_of_other_services(session, settings)
-    supervisor = Supervisor(
-        {"api": _module(API_MODULE), "worker": _module(WORKER_MODULE)}, environment_of(settings), session.warn
-    )
+    environment = environment_of(settings)
+    n_apis = settings.api_processes
+    names = ["api"] if n_apis == 1 else [f"api {n}" for n in range(1, n_apis + 1)]
+    children = {**dict.fromkeys(names, _module(API_MODULE)), "worker": _module(WORKER_MODULE)}
+    with tempfile.TemporaryDirectory(prefix="shoal-metrics-") as metrics_folder:
+        if n_apis > 1:
+            environment["PROMETHEUS_MULTIPROC_DIR"] = metrics_folder
+        _run(session, Supervisor(children, environment, session.warn), settings)
+    session.warn("all processes have stopped")
+
+
+def _run(session: Session, supervisor: Supervisor, settings: Settings) -> None:
+    """Run the service until it is stopped, and say where it listens."""
+    from shoal.cli.supervisor import reachable
+
+    free_port = settings.port
     with supervisor.running():
         if not supervisor.wait_until_ready(settings.host, free_port):
             return
@@ -82,7 +108,6 @@ def up(session: Session, port: Port = None, workers: Workers = None, host: Host 
         sys.stdout.flush()
         supervisor.watch()
         session.warn("stopping; work in progress is finished first (Ctrl-C again stops at once)")
-    session.warn("all processes have stopped")
 
 
 def serve(session: Session, port: Port = None, host: Host = None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from shoal.index.format import BEYOND, FAR_BLOCK
 from shoal.index.kernels import (
@@ -38,7 +39,8 @@ def _readonly(kind: Any) -> Any:
 
 
 _U8, _U16, _U32 = (_readonly(kind) for kind in (types.uint8, types.uint16, types.uint32))
-_F32, _I64 = _readonly(types.float32), _readonly(types.int64)
+_F32, _I64, _F64 = (_readonly(kind) for kind in (types.float32, types.int64, types.float64))
+_BOOLS = _readonly(types.boolean)
 _TOTALS, _COUNTS, _DOUBLE = types.int64[::1], types.uint8[::1], types.float64
 
 
@@ -284,6 +286,29 @@ def _unite(n_chunks: int, text: Listed, headings: Spread, title: Spread) -> tupl
     return ordinals[:n].copy(), columns[0, :n].copy(), columns[1, :n].copy(), columns[2, :n].copy()
 
 
+def _best_of_runs_loop(keys, is_eligible, run, best):  # type: ignore[no-untyped-def]
+    for number in range(len(best)):
+        highest = best[number]
+        for place in range(number * run, min((number + 1) * run, len(keys))):
+            if keys[place] > highest and (len(is_eligible) == 0 or is_eligible[place]):
+                highest = keys[place]
+        best[number] = highest
+
+
+_BEST_OF_RUNS = {
+    np.dtype(np.int64): _compile(types.void, _I64, _BOOLS, types.int64, types.int64[::1])(_best_of_runs_loop),
+    np.dtype(np.float64): _compile(types.void, _F64, _BOOLS, types.int64, types.float64[::1])(
+        _best_of_runs_loop
+    ),
+}
+
+
+def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
+    best: NDArray[Any] = np.full(-(-len(keys) // run), -1, dtype=keys.dtype)
+    _BEST_OF_RUNS[keys.dtype](keys, is_eligible, run, best)
+    return best
+
+
 def _add_impacts(
     totals: I64,
     block_totals: I64,
@@ -326,5 +351,12 @@ def _keep_neighbours(
 
 
 KERNELS = Kernels(
-    _unite, _add_impacts, _add_blocks, _add_overlaps, _blend, _keep_neighbours, is_compiled=True
+    _unite,
+    _add_impacts,
+    _add_blocks,
+    _add_overlaps,
+    _blend,
+    _keep_neighbours,
+    _best_of_runs,
+    is_compiled=True,
 )

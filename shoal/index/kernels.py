@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,14 @@ class Blend(Protocol):
         the first signal or a shared reef."""
 
 
+class BestOfRuns(Protocol):
+    def __call__(self, keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
+        """Return the best eligible key of every `run` neighbouring places, -1 if none is eligible.
+
+        An empty `is_eligible` makes every place eligible. No key is negative.
+        """
+
+
 def blocks(n: int) -> Iterator[slice]:
     """Split n places into slices whose numbers stay in the cache of a processor."""
     return (slice(start, min(start + PLACES_TOGETHER, n)) for start in range(0, n, PLACES_TOGETHER))
@@ -267,6 +275,16 @@ def _blend(
         is_found[own] = (sums > 0) & ((first[own] > 0) | (n_shared[own] > 0))
 
 
+def _best_of_runs(keys: I64 | F64, is_eligible: Bools, run: int) -> I64 | F64:
+    """PLACES_TOGETHER is a multiple of `run`."""
+    best: NDArray[Any] = np.empty(-(-len(keys) // run), dtype=keys.dtype)
+    for own in blocks(len(keys)):
+        some = np.where(is_eligible[own], keys[own], keys.dtype.type(-1)) if len(is_eligible) else keys[own]
+        firsts = np.arange(0, len(some), run)
+        best[own.start // run : own.start // run + len(firsts)] = np.maximum.reduceat(some, firsts)
+    return best
+
+
 class Kernels(NamedTuple):
     """`keep_neighbours` is None where arrays do it."""
 
@@ -276,10 +294,13 @@ class Kernels(NamedTuple):
     add_overlaps: AddOverlaps
     blend: Blend
     keep_neighbours: KeepNeighbours | None
+    best_of_runs: BestOfRuns
     is_compiled: bool
 
 
-NUMPY = Kernels(_unite, _add_impacts, _add_blocks, _add_overlaps, _blend, None, is_compiled=False)
+NUMPY = Kernels(
+    _unite, _add_impacts, _add_blocks, _add_overlaps, _blend, None, _best_of_runs, is_compiled=False
+)
 
 
 class _Active:

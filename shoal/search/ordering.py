@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.index import kernels
 from shoal.index.index import Index
-from shoal.index.kernels import blocks
 
 FIRST_DEPTH = 200
 """Best chunks sorted in the first round. For a page of ten, the limit per document rarely needs more."""
@@ -20,6 +20,7 @@ DEPTH_FACTOR = 16
 RUN = 256
 """Neighbouring places of which only the best is compared at first; divides `PLACES_TOGETHER`."""
 Keys = NDArray[Any]
+_ALL = np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,7 @@ def best_places(
     Only keys of at least `least` count, and only where `is_eligible` holds. If n runs have a key of at least
     t, n keys are at least t, so runs whose best key is below need no look.
     """
-    best = np.concatenate(
-        [
-            keys[:0],
-            *(
-                _best_of_runs(keys[own], None if is_eligible is None else is_eligible[own])
-                for own in blocks(len(keys))
-            ),
-        ]
-    )
+    best = kernels.active().best_of_runs(keys, _ALL if is_eligible is None else is_eligible, RUN)
     is_chosen = best >= least
     if n < len(best):
         is_chosen &= best >= np.partition(best, len(best) - n)[len(best) - n]
@@ -97,15 +90,6 @@ def best_places(
         chosen = keys[places]
         places = places[chosen >= np.partition(chosen, len(chosen) - n)[len(chosen) - n]]
     return places
-
-
-def _best_of_runs(keys: Keys, is_eligible: NDArray[np.bool_] | None) -> Keys:
-    """The best key of each run, -1 if none is eligible."""
-    if is_eligible is not None:
-        keys = np.where(is_eligible, keys, keys.dtype.type(-1))
-    n_whole = len(keys) // RUN
-    best = keys[: n_whole * RUN].reshape(-1, RUN).max(axis=1)
-    return best if n_whole * RUN == len(keys) else np.append(best, keys[n_whole * RUN :].max())
 
 
 def _places_in_document(document_ids: NDArray[np.int64]) -> NDArray[np.int64]:

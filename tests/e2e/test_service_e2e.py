@@ -205,6 +205,35 @@ def test_killed_child_processes_are_restarted(
     assert service.log.read_text().count("was killed by SIGKILL; restart in") == 2
 
 
+def test_several_api_processes_answer_as_one_service(tmp_path: Path) -> None:
+    service = Service(tmp_path, SHOAL_API_PROCESSES="2")
+    try:
+        children = descendants(service.process.pid, direct=True)
+        apis = [pid for pid, line in children.items() if "shoal_api" in line]
+        assert len(apis) == 2
+        n_searches = 20
+        for _ in range(n_searches):
+            assert httpx.get(f"{service.url}/api/v1/search", params={"q": "juries"}).status_code == 200
+        assert searches_counted(service.url) == n_searches
+        port = service.url.rsplit(":", 1)[1]
+        assert "is taken" in shoal("--db", tmp_path / "other.db", "up", "--port", port).stderr
+        os.kill(apis[0], signal.SIGKILL)
+        until(lambda: "was killed by SIGKILL; restart in" in service.log.read_text())
+        until(service.is_ready)
+        assert searches_counted(service.url) == n_searches
+    finally:
+        assert service.stop() == 0
+
+
+def searches_counted(url: str) -> float:
+    """The number of searches in the metrics of a service, which may be restarting a process."""
+    transport = httpx.HTTPTransport(retries=5)
+    with httpx.Client(transport=transport) as client:
+        lines = client.get(f"{url}/metrics").text.splitlines()
+    counts = [line.rsplit(" ", 1)[1] for line in lines if line.startswith("shoal_search_seconds_count")]
+    return sum(map(float, counts))
+
+
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     service = Service(tmp_path)
     started = descendants(service.process.pid)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
+from shoal.index import kernels
 from shoal.search import ordering
 from shoal.search.ordering import best_places
 
 
+@pytest.fixture(params=["numpy", "compiled"])
+def kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param == "compiled" and not kernels.use_compiled():
+        pytest.skip("numba is not installed")
+    yield
+    kernels.use_numpy()
+
+
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("run", [1, 3, 256])
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=40),
@@ -19,7 +31,7 @@ from shoal.search.ordering import best_places
     st.booleans(),
     st.integers(0, 2),
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_best_places_are_those_of_a_sort(
     run: int, drawn: list[tuple[int, bool]], n: int, kind: type, is_filtered: bool, least: int
 ) -> None:
@@ -33,6 +45,7 @@ def test_best_places_are_those_of_a_sort(
     assert found.tolist() == [i for i in among if keys[i] >= threshold[0]]
 
 
+@pytest.mark.usefixtures("kernel")
 def test_best_places_are_found_across_blocks() -> None:
     keys = np.random.default_rng(1).integers(0, 10**9, 100_003)
     expected = np.sort(np.argsort(-keys)[:500])
