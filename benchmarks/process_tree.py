@@ -34,10 +34,19 @@ def child_running(pid: int, module: str) -> int:
 
 
 def private_mb(pid: int) -> float:
-    """Memory that only this process maps (USS), megabytes."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    fields = (line.split() for line in lines)
-    return sum(int(row[1]) for row in fields if row[0] in {"Private_Clean:", "Private_Dirty:"}) * 1024 / 1e6
+    """Memory of a process that no other can share, megabytes: without the pages of files that it maps, which
+    the system shares between processes and takes back when it needs memory."""
+    return _rollup_mb(pid, "Anonymous:")
+
+
+def mapped_mb(pid: int) -> float:
+    """Resident pages of files that a process maps, megabytes."""
+    return _rollup_mb(pid, "Rss:") - private_mb(pid)
+
+
+def _rollup_mb(pid: int, field: str) -> float:
+    rows = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines())
+    return sum(int(row[1]) for row in rows if row[0] == field) * 1024 / 1e6
 
 
 def _own_seconds(pid: int) -> float:

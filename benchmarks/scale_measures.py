@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import cold_start
-from benchmarks.ingest_service import SHOAL, Running
-from benchmarks.process_tree import child_running, private_mb, processor_seconds
+from benchmarks.ingest_service import SHOAL, Running, running
+from benchmarks.process_tree import child_running, mapped_mb, private_mb, processor_seconds
 from benchmarks.scale_corpus import SHELVES, Query
 from benchmarks.search_latency import percentiles
 from shoal.client import Client
@@ -193,13 +193,23 @@ def measure_similar(library: Measured) -> dict[str, Any]:
 
 
 def measure_clients(library: Measured) -> dict[str, Any]:
-    """Hybrid searches by several clients at once."""
+    """Hybrid searches by several clients at once, to one process of the API and to two."""
+    measured = _load(library, library.service.address)
+    with running(library.folder, 1, SHOAL_API_PROCESSES="2") as service:
+        # Both processes load their kernels before they are measured.
+        _load(library, service.address)
+        with_two = _load(library, service.address)
+    return {**measured, **{f"{name}_2": value for name, value in with_two.items()}}
+
+
+def _load(library: Measured, address: str) -> dict[str, Any]:
+    """Search with several clients at once, each with a connection of its own."""
     requests = [search(query) for query in library.queries]
     deadline = time.perf_counter() + library.seconds
 
     def work(start: int) -> list[tuple[float, int]]:
         answers = []
-        with Caller(library.service.address) as caller:
+        with Caller(address) as caller:
             while time.perf_counter() < deadline:
                 answers.append(caller.send(requests[(start + len(answers)) % len(requests)])[:2])
         return answers
@@ -236,7 +246,8 @@ def measure_console(library: Measured) -> dict[str, Any]:
 
 
 def measure_memory(library: Measured) -> dict[str, Any]:
-    return {"memory_mb": round(private_mb(library.api_pid), 1)}
+    pid = library.api_pid
+    return {"memory_mb": round(private_mb(pid), 1), "mapped_mb": round(mapped_mb(pid), 1)}
 
 
 SERVED: dict[str, Callable[[Measured], dict[str, Any]]] = {
