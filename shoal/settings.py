@@ -73,6 +73,16 @@ def _keys(value: str) -> str | None:
     return None
 
 
+def _path_tags(value: str) -> str | None:
+    from shoal.support.folder_patterns import parse_path_tags
+
+    try:
+        parse_path_tags(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _file_in_folder(value: str) -> str | None:
     path = Path(value).absolute()
     if value and path.is_dir():
@@ -291,6 +301,42 @@ class Settings:
         "observations of a document: keep, or prune once the sums of evidence include them; prune makes "
         "deleting slower",
         _one_of("keep", "prune"),
+    )
+
+    # Notes. Where no other reason is given, 002 (engrams) names the value.
+    note_path_tags: str = _setting(
+        "",
+        "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`; "
+        "`docs/agents.md` describes the patterns",
+        _path_tags,
+    )
+    # Not specified: 15 matches pin a note there, and 11 do not.
+    note_pin_matches: int = _setting(
+        15, "a note is pinned where a tag holds with which it was matched this often", _at_least(1)
+    )
+    # Not specified. With 0.3, three equal judgements in a row bring a score from 0 to 0.66.
+    note_relevance_smoothing: float = _setting(
+        0.3, "weight of the newest judgement in the relevance of a note for a tag", _between(0.01, 1)
+    )
+    note_relevance_weight: float = _setting(
+        0.01, "weight of the relevance of a note, relative to its rank score", _between(0, 1)
+    )
+    note_filter_min_evals: int = _setting(
+        3, "fewest judgements before a note is left out or unpinned", _at_least(1)
+    )
+    note_filter_score: float = _setting(
+        -0.1, "a note whose average relevance is lower is left out", _between(-1, 1)
+    )
+    note_pin_relevance: float = _setting(
+        0.6, "a note whose average relevance is higher is pinned", _between(-1, 1)
+    )
+    # Not specified ("enough evidence").
+    note_pin_min_evals: int = _setting(
+        5, "fewest judgements before relevance pins a note", _at_least(1)
+    )
+    # Not specified. Below the limit for pins, so that one bad judgement does not unpin.
+    note_unpin_relevance: float = _setting(
+        0.0, "an automatic pin ends when the average relevance is lower", _between(-1, 1)
     )
 
     # Conversion of files

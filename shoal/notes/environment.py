@@ -1,0 +1,149 @@
+"""The environment of an agent's session: operating system, repository, folder, MCP servers and tags."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.errors import InvalidFieldError
+from shoal.notes import environment_tags, git_remotes
+
+MAX_TAGS = 50
+MAX_TAG_CHARS = 100
+MAX_SERVERS = 100
+MAX_NAME_CHARS = 200
+MAX_PATH_CHARS = 4096
+
+_OS_ALIASES = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "win32": "windows", "win": "windows"}
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where a session works. An empty value means that it is unknown.
+
+    os           lower case, as `platform.system()` names it: linux, darwin, windows
+    repo         name of the repository, from its remote or its folder
+    cwd          absolute path of the working directory
+    mcp_servers  names of the connected servers, sorted
+    tags         at most 50, sorted
+    """
+
+    os: str = ""
+    repo: str = ""
+    cwd: str = ""
+    mcp_servers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object, *, field: str = "environment") -> Environment:
+        """Check an environment that a client sent: an object with some of the fields. Raises
+        InvalidFieldError."""
+        if not isinstance(value, Mapping):
+            raise InvalidFieldError(field, "must be an object")
+        unknown = [name for name in value if name not in ("os", "repo", "cwd", "mcp_servers", "tags")]
+        if unknown:
+            raise InvalidFieldError(
+                field, f"{str(unknown[0])[:50]!r} is not one of os, repo, cwd, mcp_servers, tags"
+            )
+        servers = text_list(value.get("mcp_servers"), f"{field}.mcp_servers", MAX_SERVERS, MAX_NAME_CHARS)
+        tags = text_list(value.get("tags"), f"{field}.tags", MAX_TAGS, MAX_TAG_CHARS)
+        return cls(
+            os=normalized_os(_text(value.get("os"), f"{field}.os", MAX_NAME_CHARS)),
+            repo=_text(value.get("repo"), f"{field}.repo", MAX_NAME_CHARS),
+            cwd=_text(value.get("cwd"), f"{field}.cwd", MAX_PATH_CHARS),
+            mcp_servers=tuple(sorted(servers)),
+            tags=tuple(sorted(tags)),
+        )
+
+    def as_json(self) -> dict[str, str | list[str]]:
+        """Return the JSON form, which `from_json` reads."""
+        return {
+            "os": self.os,
+            "repo": self.repo,
+            "cwd": self.cwd,
+            "mcp_servers": list(self.mcp_servers),
+            "tags": list(self.tags),
+        }
+
+
+def detect(
+    folder: Path, mcp_servers: Iterable[str] = (), path_tags: Iterable[tuple[str, str]] = ()
+) -> Environment:
+    """Return the environment of a folder. Never fails: what cannot be read or is broken is ignored.
+
+    path_tags: pairs of a folder pattern and a tag, beside the built-in ones (`note_path_tags`)
+
+    Reads a bounded number of files and directory entries in the folder, its parents up to the root of the
+    repository, and the repository's git configuration. Follows no symbolic link in them, and starts no
+    process.
+    """
+    cwd = _absolute(folder)
+    repository = git_remotes.find_repository(cwd)
+    root = repository.root if repository else cwd
+    remotes = repository.remotes() if repository else ()
+    found = [
+        *environment_tags.of_path(cwd, root, path_tags),
+        *(tag for remote in remotes for tag in remote.tags()),
+        *environment_tags.of_files(cwd, root),
+    ]
+    tags = dict.fromkeys(tag for tag in map(_clean_tag, found) if tag)
+    names = [remote.name for remote in remotes if remote.name]
+    servers = {_CONTROLS.sub("", name)[:MAX_NAME_CHARS] for name in mcp_servers}
+    return Environment(
+        os=normalized_os(platform.system()),
+        repo=_CONTROLS.sub("", names[0] if names else root.name)[:MAX_NAME_CHARS],
+        cwd=_CONTROLS.sub("", str(cwd))[:MAX_PATH_CHARS],
+        mcp_servers=tuple(sorted(servers - {""})[:MAX_SERVERS]),
+        tags=tuple(sorted(list(tags)[:MAX_TAGS])),
+    )
+
+
+def normalized_os(name: str) -> str:
+    """Return the name of an operating system as `platform` has it, in lower case."""
+    name = name.lower()
+    return _OS_ALIASES.get(name, name)
+
+
+def text_list(value: object, field: str, max_values: int, max_chars: int) -> tuple[str, ...]:
+    """Check a list of texts: stripped and unique, in the given order. None is empty, and a text is a list of
+    one. Raises InvalidFieldError."""
+    if value is None:
+        return ()
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list | tuple | set | frozenset):
+        raise InvalidFieldError(field, "must be a list of texts")
+    if len(values) > max_values:
+        raise InvalidFieldError(field, f"has {len(values):,} values; the limit is {max_values:,}")
+    texts = [_text(item, field, max_chars) for item in values]
+    if not all(texts):
+        raise InvalidFieldError(field, "must not contain an empty text")
+    return tuple(dict.fromkeys(texts))
+
+
+def _text(value: object, field: str, max_chars: int) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidFieldError(field, "must be a text")
+    if len(value) > max_chars:
+        raise InvalidFieldError(field, f"has {len(value):,} characters; the limit is {max_chars:,}")
+    if _CONTROLS.search(value):
+        raise InvalidFieldError(field, "must not contain control characters")
+    return value.strip()
+
+
+def _absolute(folder: Path) -> Path:
+    """Return the folder without symbolic links and `..`, or at least absolute."""
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return Path(os.path.abspath(str(folder).replace("\0", "")))  # noqa: PTH100 - must not touch the disk
+
+
+def _clean_tag(tag: str) -> str:
+    return " ".join(_CONTROLS.sub(" ", tag).lower().split())[:MAX_TAG_CHARS]
