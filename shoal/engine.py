@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from shoal.library.documents import Documents
     from shoal.library.words_and_reefs import Vocabulary
     from shoal.maintenance.service import Maintenance
+    from shoal.notes.service import Notes
     from shoal.search.audit import AuditLog
     from shoal.search.explain.explanation import Explanation
     from shoal.search.similar_chunks import SimilarChunk
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 class Engine:
     """Ingest, search and explain; `with Engine(db_path="shoal.db") as engine:`.
 
-    All else is in its parts: `documents`, `vocabulary`, `jobs` and `maintenance`.
+    All else is in its parts: `documents`, `vocabulary`, `notes`, `jobs` and `maintenance`.
 
     Creates or migrates the database at once; loads lagoon's data on first use. `settings` default to the
     environment; `db_path` or `database_url` (`sqlite:///PATH`) override them. `scorer` is any object with
@@ -87,6 +88,13 @@ class Engine:
         from shoal.jobs.service import Jobs
 
         return Jobs(self.database, self.settings, lambda: self._library.scorer.data_checksum)
+
+    @functools.cached_property
+    def notes(self) -> Notes:
+        """Notes: `notes.of(owner)` adds, finds and judges those of one owner."""
+        from shoal.notes.service import Notes
+
+        return Notes(self.database, self.settings, lambda: self._library.scorer)
 
     @functools.cached_property
     def maintenance(self) -> Maintenance:

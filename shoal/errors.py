@@ -158,6 +158,20 @@ class AmbiguousPathError(DocumentError):
         self.source_path = source_path
 
 
+class NoteError(ShoalError):
+    """A field of a note, or an argument about one, has a wrong type, length or value.
+
+    `field` is the name as the caller wrote it.
+    """
+
+    code = "invalid_note"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
 class QueryError(ShoalError):
     """A search request is invalid. `field` names the invalid argument."""
 
@@ -169,7 +183,7 @@ class QueryError(ShoalError):
 
 
 class NotFoundError(ShoalError):
-    """No document, job or chunk has this id."""
+    """No document, job or chunk has this id, or the caller has no note with it."""
 
     code = "not_found"
 

@@ -304,6 +304,12 @@ class Settings:
     )
 
     # Notes. Where no other reason is given, 002 (engrams) names the value.
+    note_index_bytes: int = _setting(
+        256 * MIB,
+        "memory of the indexes of notes that a process keeps, bytes, about; those of the owners whose last "
+        "search is longest ago are dropped",
+        _at_least(0),
+    )
     note_path_tags: str = _setting(
         "",
         "tags of environments by folder, `PATTERN=TAG` separated by commas, such as `/work/acme/*=acme`; "

@@ -72,7 +72,7 @@ def make_draft(
         n_bytes=n_bytes,
         tags=own_tags,
         source_path=path,
-        metadata=_checked_metadata(fields.get("metadata"), settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
         warnings=_warnings(content, text, encoding),
     )
 
@@ -142,7 +142,7 @@ def make_file_draft(
         title=_checked_title(fields.get("title"), settings) or None,
         tags=() if tags is None else checked_tags(tags, settings),
         source_path=path,
-        metadata=_checked_metadata(fields.get("metadata"), settings),
+        metadata=checked_metadata(fields.get("metadata"), settings),
     )
 
 
@@ -244,7 +244,7 @@ def _usable_tags(matter: FrontMatter, settings: Settings) -> tuple[str, ...]:
     return tuple(valid_tags)[: settings.max_tags]
 
 
-def _checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
+def checked_metadata(metadata: object, settings: Settings) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):

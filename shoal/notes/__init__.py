@@ -1,1 +1,4 @@
-"""Notes: short texts that agents keep, with the decisions where and when they are shown."""
+"""Notes: short texts with an owner, found by words and reefs, judged by feedback.
+
+`service.py` is `engine.notes`; the other modules are decisions with values in and out.
+"""

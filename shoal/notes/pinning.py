@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from shoal.notes.relevance import TagRelevance, relevance_in
+from shoal.note_models import TagRelevance
+from shoal.notes.relevance import relevance_in
 from shoal.settings import Settings
 
 PinnedBy = Literal["person", "tags", "relevance"]
@@ -94,8 +95,6 @@ def keeps_pin(pin: Pin, relevance: Mapping[str, TagRelevance], settings: Setting
     return pin.by == "person" or not _is_rejected(pin.tags, relevance, settings)
 
 
-def _is_rejected(
-    tags: Collection[str], relevance: Mapping[str, TagRelevance], settings: Settings
-) -> bool:
+def _is_rejected(tags: Collection[str], relevance: Mapping[str, TagRelevance], settings: Settings) -> bool:
     average, n_evals = relevance_in(relevance, tags)
     return n_evals >= settings.note_filter_min_evals and average < settings.note_unpin_relevance

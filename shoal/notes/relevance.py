@@ -15,22 +15,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from shoal.errors import InvalidFieldError
+from shoal.note_models import TagRelevance
 from shoal.settings import Settings
 
 MAX_TAGS = 50
 """Most tags that one feedback may score."""
-
-
-class TagRelevance(NamedTuple):
-    """The relevance of a note for one tag."""
-
-    score: float
-    n_positive: int
-    n_negative: int
-
-    @property
-    def n_evals(self) -> int:
-        return self.n_positive + self.n_negative
 
 
 UNKNOWN = TagRelevance(0.0, 0, 0)
@@ -80,7 +69,9 @@ def relevance_in(relevance: Mapping[str, TagRelevance], tags: Collection[str]) -
 
 def is_filtered(relevance: Relevance, settings: Settings) -> bool:
     """Whether the evidence against a note suffices to leave it out."""
-    return relevance.n_evals >= settings.note_filter_min_evals and relevance.average < settings.note_filter_score
+    return (
+        relevance.n_evals >= settings.note_filter_min_evals and relevance.average < settings.note_filter_score
+    )
 
 
 def boost(relevance: Relevance, settings: Settings) -> float:

@@ -51,8 +51,15 @@ class ReefsById(dict[int, NamedReef]):
 def write_reefs(transaction: Transaction, documents: Iterable[ScoredDocument]) -> None:
     """Write the reefs of the documents' scorer data, unless they are there."""
     for checksum, scored in {scored.data_checksum: scored for scored in documents}.items():
-        if transaction.value(COUNT_REEFS, {"data_checksum": checksum}) != len(scored.reefs):
-            transaction.write_many(WRITE_REEF, _rows(checksum, scored.reefs, scored.islands))
+        write_names(transaction, checksum, scored.reefs, scored.islands)
+
+
+def write_names(
+    transaction: Transaction, checksum: str, reefs: Sequence[Reef], islands: Sequence[Island]
+) -> None:
+    """Write the reefs of some scorer data, unless they are there."""
+    if transaction.value(COUNT_REEFS, {"data_checksum": checksum}) != len(reefs):
+        transaction.write_many(WRITE_REEF, _rows(checksum, reefs, islands))
 
 
 def is_complete(snapshot: Snapshot, checksum: str, reefs: Sequence[Reef], islands: Sequence[Island]) -> bool:

@@ -1,0 +1,310 @@
+"""The values of notes: what is stored of one, what a search returns, and how a score came about.
+
+All dataclasses are frozen. Times are UTC in ISO 8601 (`2026-01-31T00:00:00.000Z`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from shoal.models import Label
+
+KINDS = ("lesson", "atom", "knowledge")
+SOURCES = ("manual", "agent", "extraction", "import")
+
+
+class TagRelevance(NamedTuple):
+    """How relevant a note was where a tag holds: a moving average, -1 to 1, and the judgements behind it."""
+
+    score: float
+    n_positive: int
+    n_negative: int
+
+    @property
+    def n_evals(self) -> int:
+        return self.n_positive + self.n_negative
+
+
+class TagSetMatches(NamedTuple):
+    """How often a note was shown in environments with exactly these tags, in alphabetical order."""
+
+    tags: tuple[str, ...]
+    n_matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A stored note.
+
+    kind               one of KINDS
+    tags, categories   in alphabetical order; a category is a path such as `build/docker`
+    prerequisites      `os`, `repos`, `paths`, `mcp_servers`, each with texts; a note is shown only where they
+                       hold
+    verified           a person or a second source confirmed it
+    pinned_by          `person`, `tags` or `relevance`; None if it is not pinned
+    pin_tags           the pin counts where all of these hold
+    occurrence_count   how often the text was submitted
+    times_matched      how often it was shown
+    deprecated_at      None if the note is active
+    merged_into        the note that absorbed it
+    repo_matches       how often it was shown, by repository
+    sessions           the sessions that submitted it
+    labels             the reefs that title and text are about, most probable first
+    change_number      number of its last change among all changes of notes
+    """
+
+    id: int
+    owner: str
+    kind: str
+    title: str
+    text: str
+    domain: str
+    tags: tuple[str, ...]
+    categories: tuple[str, ...]
+    prerequisites: Mapping[str, tuple[str, ...]]
+    source: str
+    metadata: Mapping[str, Any]
+    verified: bool
+    pinned_by: str | None
+    pin_tags: tuple[str, ...]
+    occurrence_count: int
+    times_matched: int
+    last_matched: str | None
+    deprecated_at: str | None
+    deprecated_reason: str | None
+    merged_into: int | None
+    repo_matches: Mapping[str, int]
+    tag_set_matches: tuple[TagSetMatches, ...]
+    tag_relevance: Mapping[str, TagRelevance]
+    sessions: tuple[str, ...]
+    labels: tuple[Label, ...]
+    created_at: str
+    updated_at: str
+    change_number: int
+
+    @property
+    def pinned(self) -> bool:
+        return self.pinned_by is not None
+
+    @property
+    def is_active(self) -> bool:
+        return self.deprecated_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarNote:
+    """An active note that is similar to a new one. `similarity`: 0 to 1; `is_opposite`: the texts may
+    contradict each other."""
+
+    id: int
+    text: str
+    similarity: float
+    is_opposite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddedNote:
+    """A submitted note. `is_duplicate`: the same text was stored already, and its count went up."""
+
+    note: Note
+    is_duplicate: bool
+    similar: tuple[SimilarNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotePage:
+    """A page of a listing. `total`: number of notes on all pages."""
+
+    notes: tuple[Note, ...]
+    total: int
+
+
+class CategoryCount(NamedTuple):
+    """A category, the number of its active notes, and that of its subcategories' and its own."""
+
+    path: str
+    n_notes: int
+    n_with_subcategories: int
+
+
+class HistoryEntry(NamedTuple):
+    """A change of a note. `before`: the fields that changed, as they were."""
+
+    action: str
+    before: Mapping[str, Any]
+    created_at: str
+
+
+class Feedback(NamedTuple):
+    """A judgement of a note. `tag_scores`: -1 to 1 by tag."""
+
+    session_id: str
+    is_applicable: bool
+    reason: str
+    tag_scores: Mapping[str, float]
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteScores:
+    """How the score of a note came about, step by step.
+
+        final = (words_part + reefs_part) * affinity + relevance_part
+
+    bm25, overlap      raw scores of both signals; 0 without a match
+    words_rank, reefs_rank   rank in each signal among the owner's active notes, from 0; equal raw scores have
+                       equal ranks; None without a match
+    k                  the constant of rank fusion
+    words_part, reefs_part   1 / (k + rank) of each signal; 0 without a match
+    fused              the sum of both parts
+    affinity           factor of the tags of note and environment, 0.3 to 1.7; 1 if there is nothing to compare
+    tag_similarity     the cosine behind the factor; None if there is nothing to compare
+    relevance          mean relevance of the environment's tags that the note was judged in; None without
+                       judgements
+    relevance_part     what relevance adds
+    """
+
+    bm25: float
+    overlap: float
+    words_rank: int | None
+    reefs_rank: int | None
+    k: int
+    words_part: float
+    reefs_part: float
+    fused: float
+    affinity: float
+    tag_similarity: float | None
+    relevance: float | None
+    relevance_part: float
+    final: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReason:
+    """A reef that query and note share. `share`: its part of the overlap, 0 to 1."""
+
+    reef_id: int
+    reef_name: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteResult:
+    """A note that matches a query.
+
+    score           sort key
+    similarity      of query and note, 0 to 1
+    matched_words   words of the query that are in title or text, in any inflection
+    shared_reefs    the reefs that contribute most to the overlap
+    scores          on request
+    """
+
+    note: Note
+    score: float
+    similarity: float
+    matched_words: tuple[str, ...]
+    shared_reefs: tuple[NoteReason, ...]
+    scores: NoteScores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoteResponse:
+    """The results of a search in notes, best first. `n_active`: notes that were searched."""
+
+    query: str
+    results: tuple[NoteResult, ...]
+    n_active: int
+    took_ms: float
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoteStep:
+    """One step of the ranking of a note: `name`, whether the note passed it, and the reason in words."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteExplanation:
+    """Why a note is shown for a query, or not.
+
+    rank    among the results, from 1; None if a step leaves it out or no signal matches it
+    scores  None for a deprecated note
+    steps   in the order of the ranking
+    """
+
+    note: Note
+    query: str
+    rank: int | None
+    scores: NoteScores | None
+    similarity: float
+    matched_words: tuple[str, ...]
+    shared_reefs: tuple[NoteReason, ...]
+    steps: tuple[NoteStep, ...]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the note passes every step."""
+        return self.rank is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledNote:
+    """An item of `Recall`. `metadata` has the note's own fields, and `topic` and `note_id`."""
+
+    content: str
+    metadata: Mapping[str, Any]
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What an owner's notes say about a query.
+
+    response      the same as text, for a prompt
+    topics        distinct topics of the results, in their order
+    similarities  of the results, in their order
+    """
+
+    response: str
+    count: int
+    results: tuple[RecalledNote, ...]
+    topics: tuple[str, ...]
+    similarities: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteDraft:
+    """A validated note that is not yet stored; the fields are those of `Note`."""
+
+    text: str
+    kind: str = "lesson"
+    title: str = ""
+    domain: str = ""
+    tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    prerequisites: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    source: str = "manual"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    session_id: str = ""
+    verified: bool = False
+
+
+class ScoredText(NamedTuple):
+    """Title and text of a note as the index needs them.
+
+    words               the terms of the title, a line end, and those of the text, separated by spaces
+    profile             packed like that of a chunk (`shoal.storage.profiles`)
+    data_checksum       of the scorer's data
+    vocabulary_version  whose learned words count
+    """
+
+    words: bytes
+    profile: bytes
+    data_checksum: str
+    vocabulary_version: int

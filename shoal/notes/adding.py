@@ -1,0 +1,178 @@
+"""Adding notes: checked, scored and compared before the write lock is taken, so that it is held shortly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.errors import NoteError
+from shoal.note_models import AddedNote, NoteDraft, ScoredText, SimilarNote
+from shoal.notes import drafts
+from shoal.notes.context import NoteContext
+from shoal.notes.note_index import NoteIndex
+from shoal.notes.ranking import QueryTerm, bm25
+from shoal.notes.similarity import DUPLICATE, TextFeatures, similarities
+from shoal.notes.texts import TitledText, features_of, score_texts
+from shoal.scorer import Scorer
+from shoal.storage.database import Snapshot, Transaction
+from shoal.storage.notes import NoteRows
+from shoal.storage.profiles import Profiles
+from shoal.storage.reef_names import write_names
+from shoal.support.clock import timestamp
+
+ADDED_TOGETHER = 200
+"""Notes of one transaction of a bulk upload: the write lock is held for about 20 ms."""
+COMPARED = 20
+"""Notes that a new one is compared with: so many of the best by words, and as many by reefs."""
+MAX_COMPARED_TERMS = 24
+"""Terms of a new note by which similar ones are looked for: the rarest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A note that can be stored."""
+
+    draft: NoteDraft
+    text_hash: str
+    scored: ScoredText
+    similar: tuple[SimilarNote, ...] = ()
+
+
+def add(context: NoteContext, owner: str, draft: NoteDraft, *, merge_similar: bool = False) -> AddedNote:
+    """Store a note; if its text is stored already, count that instead.
+
+    `merge_similar`: count also a note that is similar enough, unless the two may contradict each other.
+    """
+    with context.database.snapshot() as snapshot:
+        [prepared] = _prepare(context, snapshot, owner, [draft], find_similar=True)
+    with context.database.write() as transaction:
+        if merge_similar and prepared.similar and not prepared.similar[0].is_opposite:
+            same = NoteRows(transaction, owner).find_active(prepared.similar[0].id)
+            if same is not None:
+                return _count_again(context, transaction, owner, same, prepared)
+        return _store(context, transaction, owner, [prepared])[0]
+
+
+def _count_again(
+    context: NoteContext, transaction: Transaction, owner: str, note_id: int, prepared: _Prepared
+) -> AddedNote:
+    rows = NoteRows(transaction, owner)
+    rows.repeat(note_id, prepared.draft, timestamp())
+    note = rows.get(note_id, label_threshold=context.settings.label_threshold)
+    return AddedNote(note, is_duplicate=True, similar=prepared.similar)
+
+
+def add_many(
+    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any]], *, find_similar: bool
+) -> Iterator[AddedNote | NoteError]:
+    """Store notes in short transactions; a bad item becomes an error in its place."""
+    remaining = iter(items)
+    while batch := list(itertools.islice(remaining, ADDED_TOGETHER)):
+        checked = [_checked(context, item) for item in batch]
+        given = [draft for draft in checked if isinstance(draft, NoteDraft)]
+        with context.database.snapshot() as snapshot:
+            prepared = _prepare(context, snapshot, owner, given, find_similar=find_similar)
+        with context.database.write() as transaction:
+            added = iter(_store(context, transaction, owner, prepared))
+        for draft in checked:
+            yield draft if isinstance(draft, NoteError) else next(added)
+
+
+def _checked(context: NoteContext, item: object) -> NoteDraft | NoteError:
+    if not isinstance(item, Mapping):
+        return NoteError("note", "must be an object")
+    try:
+        return drafts.make_draft(context.settings, item)
+    except NoteError as error:
+        return error
+
+
+def _prepare(
+    context: NoteContext, snapshot: Snapshot, owner: str, given: Sequence[NoteDraft], *, find_similar: bool
+) -> list[_Prepared]:
+    scorer = context.get_scorer()
+    texts = [TitledText(draft.title, draft.text) for draft in given]
+    scored = score_texts(snapshot, scorer, texts, reefs_per_note=context.settings.reefs_per_chunk)
+    prepared = [
+        _Prepared(draft, drafts.hash_of(draft.text), each) for draft, each in zip(given, scored, strict=True)
+    ]
+    if not find_similar:
+        return prepared
+    rows = NoteRows(snapshot, owner)
+    index = context.index_of(rows)
+    return [
+        _Prepared(
+            each.draft, each.text_hash, each.scored, tuple(similar_to(rows, index, scorer, each.scored))
+        )
+        if rows.find_text(each.text_hash) is None
+        else each
+        for each in prepared
+    ]
+
+
+def similar_to(
+    rows: NoteRows, index: NoteIndex, scorer: Scorer, scored: ScoredText, *, least: float = DUPLICATE
+) -> list[SimilarNote]:
+    """Find the active notes that are at least this similar to a text, most similar first.
+
+    Only the best by words and by reefs are compared.
+    """
+    candidates = _candidates(index, scored)
+    if not candidates:
+        return []
+    packed = rows.packed(candidates)
+    text = TextFeatures.of_stored(scorer, scored.words, scored.profile)
+    found = similarities(text, [features_of(each, scorer) for each in packed])
+    columns = zip(packed, found.values.tolist(), found.is_opposite.tolist(), strict=True)
+    chosen = [
+        (-value, note.id, note.text, is_opposite) for note, value, is_opposite in columns if value >= least
+    ]
+    return [
+        SimilarNote(note_id, note_text, -negative, bool(is_opposite))
+        for negative, note_id, note_text, is_opposite in sorted(chosen)
+    ]
+
+
+def _candidates(index: NoteIndex, scored: ScoredText) -> list[int]:
+    """The ids of the notes that match a text best by words, and by reefs."""
+    words = scored.words.decode().split()
+    terms = [QueryTerm(word, word, 1) for word in dict.fromkeys(words)]
+    counts = {term: index.n_with(term.term) for term in terms}
+    rarest = sorted((term for term in terms if counts[term]), key=lambda term: (counts[term], term.term))
+    profile = Profiles.of([scored.profile])
+    query_z = dict(zip(profile.reef_ids.tolist(), profile.z_scores.tolist(), strict=True))
+    places = set[int]()
+    for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
+        matches = np.flatnonzero(raw > 0)
+        if len(matches) > COMPARED:
+            matches = matches[np.argpartition(-raw[matches], COMPARED)[:COMPARED]]
+        places.update(matches.tolist())
+    return sorted(index.note_ids[sorted(places)].tolist()) if places else []
+
+
+def _store(
+    context: NoteContext, transaction: Transaction, owner: str, prepared: Sequence[_Prepared]
+) -> list[AddedNote]:
+    rows, scorer, now = NoteRows(transaction, owner), context.get_scorer(), timestamp()
+    if prepared:
+        write_names(transaction, scorer.data_checksum, scorer.reefs, scorer.islands)
+    stored: list[tuple[int, bool]] = []
+    for each in prepared:
+        note_id = rows.find_text(each.text_hash)
+        if note_id is not None:
+            rows.repeat(note_id, each.draft, now)
+        else:
+            new_id = rows.insert(each.draft, each.text_hash, each.scored, rows.next_change(), now)
+            rows.add_history(new_id, "added", {}, now)
+        stored.append((new_id, False) if note_id is None else (note_id, True))
+    threshold = context.settings.label_threshold
+    distinct = list(dict.fromkeys(note_id for note_id, _ in stored))
+    notes = {note.id: note for note in rows.get_many(distinct, label_threshold=threshold)}
+    return [
+        AddedNote(notes[note_id], is_duplicate, () if is_duplicate else each.similar)
+        for (note_id, is_duplicate), each in zip(stored, prepared, strict=True)
+    ]

@@ -1,0 +1,186 @@
+"""Checks of what a note is given: every error names the field."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from shoal.errors import InvalidFieldError, NoteError
+from shoal.formats.decoding import clean
+from shoal.formats.drafts import checked_metadata
+from shoal.note_models import KINDS, SOURCES, NoteDraft
+from shoal.notes.prerequisites import Prerequisites, split_tags
+from shoal.settings import Settings
+
+MAX_OWNER_CHARS = 200
+MAX_TEXT_CHARS = 20_000
+MAX_SESSION_CHARS = 200
+MAX_REASON_CHARS = 1_000
+MAX_DOMAIN_CHARS = 100
+MAX_TAGS = 50
+MAX_TAG_CHARS = 100
+MAX_CATEGORIES = 20
+MAX_CATEGORY_CHARS = 200
+MAX_CATEGORY_DEPTH = 8
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
+FIELDS = frozenset(NoteDraft.__dataclass_fields__)
+
+Result = TypeVar("Result")
+
+
+def _as_note_error(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Turn an InvalidFieldError into a NoteError of the same field."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except InvalidFieldError as error:
+            raise NoteError(error.field, error.message) from error
+
+    return wrapped
+
+
+def checked_owner(owner: object) -> str:
+    """Return an owner, unchanged: owners are compared exactly. Raises NoteError."""
+    if not isinstance(owner, str):
+        raise NoteError("owner", "must be a text")
+    if not 1 <= len(owner) <= MAX_OWNER_CHARS:
+        raise NoteError("owner", f"must have 1 to {MAX_OWNER_CHARS} characters, not {len(owner):,}")
+    if _CONTROL.search(owner) or owner.isspace():
+        raise NoteError("owner", "must not be blank or contain control characters or line ends")
+    return owner
+
+
+def make_draft(settings: Settings, given: Mapping[str, Any]) -> NoteDraft:
+    """Check the fields of a new note. Raises NoteError."""
+    for name in given:
+        if name not in FIELDS:
+            raise NoteError(
+                str(name)[:40], f"is not a field of a note; these are: {', '.join(sorted(FIELDS))}"
+            )
+    if "text" not in given:
+        raise NoteError("text", "is missing")
+    gates, gate_tags = _prerequisites(given.get("prerequisites"))
+    verified = given.get("verified", False)
+    if not isinstance(verified, bool):
+        raise NoteError("verified", "must be true or false")
+    return NoteDraft(
+        text=checked_text(given["text"]),
+        kind=checked_choice("kind", given.get("kind", "lesson"), KINDS),
+        title=checked_line("title", given.get("title", ""), settings.max_title_chars),
+        domain=checked_line("domain", given.get("domain", ""), MAX_DOMAIN_CHARS),
+        tags=checked_tags([*_texts("tags", given.get("tags", ())), *gate_tags]),
+        categories=checked_categories(given.get("categories", ())),
+        prerequisites=gates.as_json(),
+        source=checked_choice("source", given.get("source", "manual"), SOURCES),
+        metadata=checked_metadata_of(given.get("metadata"), settings),
+        session_id=checked_line("session_id", given.get("session_id") or "", MAX_SESSION_CHARS),
+        verified=verified,
+    )
+
+
+def checked_text(text: object) -> str:
+    """Return the text of a note: control characters become spaces, and white space around it goes."""
+    if not isinstance(text, str):
+        raise NoteError("text", "must be a text")
+    if len(text) > MAX_TEXT_CHARS:
+        raise NoteError("text", f"is {len(text):,} characters; the limit is {MAX_TEXT_CHARS:,}")
+    cleaned = clean(text).strip()
+    if not cleaned:
+        raise NoteError("text", "is empty")
+    return cleaned
+
+
+def cleaned(field: str, text: object) -> str:
+    """Return a text with spaces in place of control characters."""
+    if not isinstance(text, str):
+        raise NoteError(field, "must be a text")
+    return clean(text)
+
+
+def checked_line(field: str, text: object, limit: int) -> str:
+    """Return a text on one line, which may be empty."""
+    if not isinstance(text, str):
+        raise NoteError(field, "must be a text")
+    if len(text) > limit:
+        raise NoteError(field, f"is {len(text):,} characters; the limit is {limit:,}")
+    return " ".join(clean(text).split())
+
+
+def checked_tags(tags: object, field: str = "tags") -> tuple[str, ...]:
+    """Return tags stripped, unique and in alphabetical order."""
+    unique = set[str]()
+    for tag in _texts(field, tags):
+        name = checked_line(field, tag, MAX_TAG_CHARS)
+        if not name:
+            raise NoteError(field, "must not be empty texts")
+        unique.add(name)
+        if len(unique) > MAX_TAGS:
+            raise NoteError(field, f"there are over {MAX_TAGS}, which is the limit")
+    return tuple(sorted(unique))
+
+
+def checked_categories(paths: object, field: str = "categories") -> tuple[str, ...]:
+    """Return category paths, unique and in alphabetical order."""
+    unique = set[str]()
+    for path in _texts(field, paths):
+        unique.add(checked_category(path, field))
+        if len(unique) > MAX_CATEGORIES:
+            raise NoteError(field, f"there are over {MAX_CATEGORIES}, which is the limit")
+    return tuple(sorted(unique))
+
+
+def checked_category(path: object, field: str = "category") -> str:
+    """Return a category path such as `build/docker`. A part that is repeated would make the path a cycle."""
+    line = checked_line(field, path, MAX_CATEGORY_CHARS)
+    parts = [part.strip() for part in line.split("/")]
+    if not all(parts):
+        raise NoteError(
+            field, f"{line[:40]!r} must be parts separated by single slashes, such as build/docker"
+        )
+    if len(parts) > MAX_CATEGORY_DEPTH:
+        raise NoteError(field, f"{line[:40]!r} has {len(parts)} parts; the limit is {MAX_CATEGORY_DEPTH}")
+    if len(set(parts)) < len(parts):
+        raise NoteError(field, f"{line[:40]!r} has a part twice, so a category would contain itself")
+    return "/".join(parts)
+
+
+@_as_note_error
+def _prerequisites(given: object) -> tuple[Prerequisites, tuple[str, ...]]:
+    """Return structural prerequisites, and the tags that came with them: these are tags of the note."""
+    return (given, ()) if isinstance(given, Prerequisites) else split_tags(given)
+
+
+@_as_note_error
+def checked_metadata_of(metadata: object, settings: Settings) -> dict[str, Any]:
+    """Return a copy of the metadata: JSON of limited size and depth."""
+    return checked_metadata(metadata, settings)
+
+
+def checked_choice(field: str, value: object, choices: Iterable[str]) -> str:
+    """Return `value`, which must be one of `choices`."""
+    names = tuple(choices)
+    if not isinstance(value, str) or value not in names:
+        raise NoteError(field, f"must be one of {', '.join(names)}")
+    return value
+
+
+def hash_of(text: str) -> str:
+    """Return the SHA-256 (hex) by which equal texts are found: white space and Unicode forms do not
+    matter."""
+    normalized = " ".join(unicodedata.normalize("NFC", text).split())
+    return hashlib.sha256(normalized.encode()).hexdigest()
+
+
+def _texts(field: str, given: object) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise NoteError(field, "must be a list of texts")
+    return list(given)

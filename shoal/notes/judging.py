@@ -1,0 +1,152 @@
+"""What sessions tell about notes: that they were shown, and whether they were applicable. Both may pin or unpin
+a note."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shoal.note_models import Note
+from shoal.notes.affinity import tag_weight
+from shoal.notes.context import NoteContext
+from shoal.notes.environment import Environment
+from shoal.notes.pinning import Pin, keeps_pin, pin_by_matches, pin_by_relevance
+from shoal.notes.prerequisites import Prerequisites
+from shoal.notes.relevance import feedback_scores, is_filtered, judged, relevance_in
+from shoal.settings import Settings
+from shoal.storage.database import Transaction
+from shoal.storage.json_text import compact_json
+from shoal.storage.note_sessions import SessionRows
+from shoal.storage.notes import NoteRows
+from shoal.support.clock import timestamp
+
+MAX_CONTEXT_CHARS = 500
+"""Characters of what was searched for that the event log keeps."""
+
+
+def record_shown(
+    context: NoteContext,
+    owner: str,
+    session_id: str,
+    note_ids: Sequence[int],
+    *,
+    event: str,
+    environment: Environment | None,
+    searched_for: str,
+) -> None:
+    """Count that a session was shown notes, log the event, and pin notes that were matched often enough."""
+    where = environment or Environment()
+    now = timestamp()
+    with context.database.write() as transaction:
+        rows, sessions = NoteRows(transaction, owner), SessionRows(transaction, owner)
+        for note_id in note_ids:
+            rows.check(note_id)
+            rows.count_match(note_id, repo=where.repo, tags=where.tags, now=now)
+        sessions.write_session(session_id, repo=where.repo, tags=where.tags, now=now)
+        sessions.add_shown(session_id, note_ids, event=event, now=now)
+        sessions.add_event(
+            session_id, event=event, note_ids=note_ids, context=searched_for[:MAX_CONTEXT_CHARS], now=now
+        )
+        if where.tags:
+            for note in rows.get_many(note_ids, label_threshold=context.settings.label_threshold):
+                _pin_by_matches(rows, note, context.settings, now)
+
+
+def feedback(
+    context: NoteContext,
+    owner: str,
+    note_id: int,
+    *,
+    is_applicable: bool,
+    reason: str,
+    tag_scores: Mapping[str, object] | None,
+    add_prerequisites: Prerequisites,
+    session_id: str,
+    environment: Environment | None,
+) -> Note:
+    """Write a judgement of a note and what follows from it. Raises NotFoundError.
+
+    The judged tags are those of `tag_scores`, else of the environment, else of the session's, else of the
+    note itself.
+    """
+    now, threshold = timestamp(), context.settings.label_threshold
+    with context.database.write() as transaction:
+        rows = NoteRows(transaction, owner)
+        note = rows.get(note_id, label_threshold=threshold)
+        tags = _judged_tags(transaction, owner, note, session_id, environment)
+        scores = feedback_scores(is_applicable, tag_scores, tags)
+        relevance = {**note.tag_relevance, **judged(note.tag_relevance, scores, context.settings)}
+        rows.write_relevance(note_id, {tag: relevance[tag] for tag in scores})
+        rows.add_feedback(
+            note_id,
+            session_id=session_id,
+            is_applicable=is_applicable,
+            reason=reason,
+            tag_scores=scores,
+            now=now,
+        )
+        rows.change(note_id, now)
+        before = Prerequisites.from_json(dict(note.prerequisites))
+        after = _united(before, add_prerequisites)
+        if after != before:
+            rows.add_history(note_id, "updated", {"prerequisites": before.as_json()}, now)
+            rows.change(note_id, now, prerequisites=compact_json(after.as_json()))
+        if (current := pin_of(note)) is not None:
+            if not keeps_pin(current, relevance, context.settings):
+                write_pin(rows, note, None, now)
+        elif (pin := pin_by_relevance(relevance, list(scores), context.settings)) is not None:
+            write_pin(rows, note, pin, now)
+        return rows.get(note_id, label_threshold=threshold)
+
+
+def applies(note: Note, environment: Environment, settings: Settings) -> bool:
+    """Whether a pinned note is shown in an environment."""
+    pin = pin_of(note)
+    return (
+        pin is not None
+        and pin.holds_in(environment.tags)
+        and Prerequisites.from_json(dict(note.prerequisites)).hold_in(environment)
+        and not is_filtered(relevance_in(note.tag_relevance, environment.tags), settings)
+    )
+
+
+def pin_of(note: Note) -> Pin | None:
+    """Return the pin of a note."""
+    return None if note.pinned_by is None else Pin(note.pinned_by, note.pin_tags)  # type: ignore[arg-type]
+
+
+def write_pin(rows: NoteRows, note: Note, pin: Pin | None, now: str) -> None:
+    """Pin a note, or take its pin back, and write the history."""
+    before = {"pinned_by": note.pinned_by, "pin_tags": note.pin_tags}
+    rows.add_history(note.id, "unpinned" if pin is None else "pinned", before, now)
+    tags = () if pin is None else pin.tags
+    rows.change(note.id, now, pinned_by=None if pin is None else pin.by, pin_tags=compact_json(list(tags)))
+
+
+def _pin_by_matches(rows: NoteRows, note: Note, settings: Settings, now: str) -> None:
+    if note.pinned or not note.is_active:
+        return
+    pin = pin_by_matches(note.tag_set_matches, note.tag_relevance, settings)
+    if pin is None:
+        return
+    n_active, _ = rows.counts()
+    tags = {tag for tag_set, _ in note.tag_set_matches for tag in tag_set}
+    weights = {tag: tag_weight(n_active, n) for tag, n in rows.count_with_tags(sorted(tags)).items()}
+    pin = pin_by_matches(note.tag_set_matches, note.tag_relevance, settings, weights=weights)
+    write_pin(rows, note, pin, now)
+
+
+def _judged_tags(
+    transaction: Transaction, owner: str, note: Note, session_id: str, environment: Environment | None
+) -> tuple[str, ...]:
+    if environment is not None and environment.tags:
+        return environment.tags
+    of_session = SessionRows(transaction, owner).tags(session_id) if session_id else ()
+    return of_session or note.tags
+
+
+def _united(left: Prerequisites, right: Prerequisites) -> Prerequisites:
+    """The gates of both, each with the values of both."""
+    gates = left.as_json()
+    for gate, values in right.as_json().items():
+        gates[gate] = [*gates.get(gate, ()), *values]
+    return Prerequisites.from_json(gates)

@@ -1,0 +1,456 @@
+"""The index of one owner's notes, in memory: which notes have a term or a reef, and what filters need of them.
+
+An index is a value: an update returns a new one, which shares the blocks that did not change. A block holds
+some notes in arrays. An update adds a block with the changed notes and hides their old places; blocks of
+similar size are merged, so there are few, and a note is copied about log2(n) times.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.index.overlaps import Z_UNIT
+from shoal.index.ragged import expand, firsts_of_runs, starts_of
+from shoal.index.reef_weights import reef_weights
+from shoal.note_models import TagRelevance
+from shoal.storage.notes import IndexRow
+from shoal.storage.profiles import MAX_REEFS, Profiles
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+FACETS = ("kind", "prerequisites", "tags", "categories", "relevance")
+"""What a filter or a factor is decided by. Notes with equal values share one number, so each value is decided
+once per search."""
+BLOCK_FACTOR = 2
+"""A block is merged with the next one if it has at most this many times its notes."""
+SPARE_PLACES = 1_000
+"""Places of hidden notes that an index may have beside as many as active notes."""
+
+
+class TermNumbers:
+    """Numbers of terms. One object serves all indexes of a process, because most owners use the same words."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, terms: Sequence[str]) -> NDArray[np.uint32]:
+        """Return the number of each term; a new term gets the next one."""
+        # Without the lock, two threads could give one term two numbers.
+        with self._lock:
+            return np.fromiter(map(self._numbers.__getitem__, terms), dtype=np.uint32, count=len(terms))
+
+    def find(self, term: str) -> int | None:
+        """Return the number of a term, None if no note has it."""
+        return self._numbers.get(term)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some notes, ascending by id. A note's ordinal is its place in the block, a token's position its place
+    among all tokens of the block, where each note has its title first.
+
+    note_ids       i64 (n,)
+    token_starts   i64 (n + 1,): the first position of each note, and the end
+    title_ends     i64 (n,): the first position behind each title
+    terms          u32 (t,), ascending
+    term_starts    i64 (t + 1,): where the tokens of each term start in `positions` and `notes`
+    positions      i32 (n_tokens,), ascending within a term
+    notes          i32 (n_tokens,): ordinal of the note of each
+    reef_starts    i64 (MAX_REEFS + 1,): where the notes of each reef start
+    reef_notes     i32 (p,): ordinals, ascending within a reef
+    reef_weights   u16 (p,), in units of 1 / REEF_UNIT
+    facets         i32 (len(FACETS), n)
+    """
+
+    note_ids: Ints
+    token_starts: Ints
+    title_ends: Ints
+    terms: NDArray[np.uint32]
+    term_starts: Ints
+    positions: NDArray[np.int32]
+    notes: NDArray[np.int32]
+    reef_starts: Ints
+    reef_notes: NDArray[np.int32]
+    reef_weights: NDArray[np.uint16]
+    facets: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.note_ids)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in self.__slots__)
+
+    def tokens_of(self, term: int) -> slice:
+        """Return where the tokens of a term are in `positions` and `notes`."""
+        place = int(np.searchsorted(self.terms, np.uint32(term)))
+        if place == len(self.terms) or self.terms[place] != term:
+            return slice(0, 0)
+        return slice(int(self.term_starts[place]), int(self.term_starts[place + 1]))
+
+
+class _Columns(NamedTuple):
+    """Notes in arrays that can be joined and sorted; a block is built from them.
+
+    counts, title_counts   i64 (n,): tokens of each note, and of its title
+    tokens                 u32: term of each token
+    reef_counts            i64 (n,)
+    reef_ids, weights      of each posting
+    """
+
+    note_ids: Ints
+    counts: Ints
+    title_counts: Ints
+    tokens: NDArray[np.uint32]
+    reef_counts: Ints
+    reef_ids: NDArray[np.uint8]
+    weights: NDArray[np.uint16]
+    facets: NDArray[np.int32]
+
+
+class Facets:
+    """The distinct values of each facet of one owner's notes, by number."""
+
+    def __init__(self) -> None:
+        self._values: tuple[list[str], ...] = tuple([] for _ in FACETS)
+        self._numbers: tuple[dict[str, int], ...] = tuple({} for _ in FACETS)
+
+    def number(self, facet: int, value: str) -> int:
+        """Return the number of a value; a new value gets the next one."""
+        numbers, values = self._numbers[facet], self._values[facet]
+        number = numbers.get(value)
+        if number is None:
+            number = numbers[value] = len(values)
+            values.append(value)
+        return number
+
+    def values(self, facet: str) -> Sequence[str]:
+        """Return all values of a facet, by number."""
+        return self._values[FACETS.index(facet)]
+
+
+@dataclass(frozen=True, eq=False)
+class NoteIndex:
+    """The active notes of one owner after a change. A place is the place of a note in all blocks, one after
+    the other, hidden notes included.
+
+    lives   for each block, bool (n,): whether the note is active and not in a later block; None if all are
+    """
+
+    change_number: int
+    blocks: tuple[Block, ...]
+    lives: tuple[Bools | None, ...]
+    terms: TermNumbers
+    facets: Facets
+
+    @classmethod
+    def empty(cls, terms: TermNumbers) -> NoteIndex:
+        return cls(0, (), (), terms, Facets())
+
+    def updated(self, rows: Iterable[IndexRow], change_number: int, data_checksum: str) -> NoteIndex:
+        """Return the index after these changes, the last of which has this number.
+
+        Profiles by other data than that of the checksum are left out: their reefs cannot be compared.
+        """
+        newest = {row.id: row for row in rows}
+        lives = list(self.lives)
+        for i, block in enumerate(self.blocks):
+            lives[i] = _without(block, lives[i], newest)
+        blocks = list(self.blocks)
+        active = [row for row in newest.values() if row.is_active]
+        if active:
+            blocks.append(_block(self._columns(active, data_checksum)))
+            lives.append(None)
+        while len(blocks) > 1 and len(blocks[-2]) <= BLOCK_FACTOR * len(blocks[-1]):
+            parts = [_live_columns(*each) for each in zip(blocks[-2:], lives[-2:], strict=True)]
+            blocks[-2:] = [_block(_joined(parts))]
+            lives[-2:] = [None]
+        return NoteIndex(change_number, tuple(blocks), tuple(lives), self.terms, self.facets)
+
+    def _columns(self, rows: Sequence[IndexRow], data_checksum: str) -> _Columns:
+        titles, texts = zip(*(row.words.decode().split("\n", 1) for row in rows), strict=True)
+        pairs = [(title.split(), text.split()) for title, text in zip(titles, texts, strict=True)]
+        title_counts = np.array([len(title) for title, _ in pairs], dtype=np.int64)
+        counts = title_counts + np.array([len(text) for _, text in pairs], dtype=np.int64)
+        words = [word for title, text in pairs for word in itertools.chain(title, text)]
+        profiles = Profiles.of([row.profile if row.data_checksum == data_checksum else b"" for row in rows])
+        weights = reef_weights(profiles.records["z_score"].astype(np.int64), profiles.bounds)
+        numbered = [
+            [
+                self.facets.number(facet, value)
+                for facet, value in enumerate(
+                    (row.kind, row.prerequisites, row.tags, row.categories, row.relevance)
+                )
+            ]
+            for row in rows
+        ]
+        return _Columns(
+            np.array([row.id for row in rows], dtype=np.int64),
+            counts,
+            title_counts,
+            self.terms.of(words),
+            np.diff(profiles.bounds),
+            profiles.reef_ids,
+            weights.astype(np.uint16),
+            np.array(numbered, dtype=np.int32).T.reshape(len(FACETS), len(rows)),
+        )
+
+    # Places
+
+    @functools.cached_property
+    def starts(self) -> Ints:
+        """The first place of each block, and the end."""
+        return starts_of(np.array([len(block) for block in self.blocks], dtype=np.int64))
+
+    def __len__(self) -> int:
+        """Return the number of places."""
+        return int(self.starts[-1])
+
+    @functools.cached_property
+    def live(self) -> Bools:
+        """Whether the note at each place is active."""
+        mask = np.ones(len(self), dtype=np.bool_)
+        for (start, end), live in zip(self._spans(), self.lives, strict=True):
+            if live is not None:
+                mask[start:end] = live
+        return mask
+
+    @functools.cached_property
+    def note_ids(self) -> Ints:
+        """The id of the note at each place."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(block.note_ids for block in self.blocks)])
+
+    @functools.cached_property
+    def n_active(self) -> int:
+        return int(np.count_nonzero(self.live))
+
+    @functools.cached_property
+    def is_sparse(self) -> bool:
+        """Whether so many notes are hidden that the index should be read anew."""
+        return len(self) > 2 * self.n_active + SPARE_PLACES
+
+    @functools.cached_property
+    def n_bytes(self) -> int:
+        """Memory of the arrays and of the values of facets, about."""
+        n_values = sum(len(value) + 150 for name in FACETS for value in self.facets.values(name))
+        return 2_000 + n_values + 20 * len(self) + sum(block.n_bytes for block in self.blocks)
+
+    @functools.cached_property
+    def lengths(self) -> tuple[Ints, Ints]:
+        """The terms of text and title of the note at each place."""
+        both = [np.empty((2, 0), dtype=np.int64)]
+        for block in self.blocks:
+            starts, ends = block.token_starts[:-1], block.token_starts[1:]
+            both.append(np.stack([ends - block.title_ends, block.title_ends - starts]))
+        text, title = np.concatenate(both, axis=1)
+        return text, title
+
+    @functools.cached_property
+    def total_lengths(self) -> tuple[int, int]:
+        """The terms of all active texts and titles."""
+        text, title = self.lengths
+        return int(text[self.live].sum()), int(title[self.live].sum())
+
+    def place_of(self, note_id: int) -> int | None:
+        """Return the place of an active note, or None."""
+        for block, live, start in zip(self.blocks, self.lives, self.starts.tolist(), strict=False):
+            ordinal = int(np.searchsorted(block.note_ids, note_id))
+            is_here = ordinal < len(block) and block.note_ids[ordinal] == note_id
+            if is_here and (live is None or live[ordinal]):
+                return int(start) + ordinal
+        return None
+
+    def is_one_of(self, note_ids: Sequence[int]) -> Bools:
+        """Return, for each place, whether its note is one of these."""
+        return np.isin(self.note_ids, np.array(note_ids, dtype=np.int64))
+
+    # Terms
+
+    def occurrences(self, term: str) -> Occurrences:
+        """Return where a term is in the active notes."""
+        number = self.terms.find(term)
+        if number is None:
+            return NO_OCCURRENCES
+        parts = []
+        for block, live, start in zip(self.blocks, self.lives, self.starts.tolist(), strict=False):
+            tokens = block.tokens_of(number)
+            notes = block.notes[tokens]
+            if not len(notes):
+                continue
+            is_title = block.positions[tokens] < block.title_ends[notes]
+            if live is not None:
+                is_live = live[notes]
+                notes, is_title = notes[is_live], is_title[is_live]
+            firsts = firsts_of_runs(notes)
+            if len(firsts):
+                titles = np.add.reduceat(is_title, firsts, dtype=np.int64)
+                counts = np.diff(firsts, append=len(notes))
+                parts.append((notes[firsts].astype(np.int64) + start, counts - titles, titles))
+        if not parts:
+            return NO_OCCURRENCES
+        return Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def n_with(self, term: str) -> int:
+        """Return about how many notes have a term: hidden notes and repetitions count too."""
+        number = self.terms.find(term)
+        if number is None:
+            return 0
+        slices = (block.tokens_of(number) for block in self.blocks)
+        return sum(tokens.stop - tokens.start for tokens in slices)
+
+    # Reefs
+
+    def overlaps(self, query_z: Mapping[int, float]) -> Ints:
+        """Return the overlap of each note's reefs with the z-scores of a query by reef id, in units of
+        1 / `shoal.index.overlaps.OVERLAP_UNIT`; 0 for hidden notes."""
+        totals = np.zeros(len(self), dtype=np.int64)
+        for block, (start, end) in zip(self.blocks, self._spans(), strict=True):
+            own = totals[start:end]
+            for reef_id, z in query_z.items():
+                first, last = block.reef_starts[reef_id : reef_id + 2].tolist()
+                products = block.reef_weights[first:last].astype(np.int64)
+                products *= round(z * Z_UNIT)
+                # The notes of a reef are distinct.
+                own[block.reef_notes[first:last]] += products
+        totals *= self.live
+        return totals
+
+    # Facets
+
+    def facet(self, name: str) -> NDArray[np.int32]:
+        """Return the number of each note's value of a facet."""
+        row = FACETS.index(name)
+        return np.concatenate([np.empty(0, dtype=np.int32), *(block.facets[row] for block in self.blocks)])
+
+    @functools.cached_property
+    def notes_by_tag(self) -> dict[str, int]:
+        """Count the active notes that have each tag."""
+        values = self.facets.values("tags")
+        counts = np.bincount(self.facet("tags")[self.live], minlength=len(values))
+        by_tag: dict[str, int] = {}
+        for number in np.flatnonzero(counts).tolist():
+            for tag in parse_list(values[number]):
+                by_tag[tag] = by_tag.get(tag, 0) + int(counts[number])
+        return by_tag
+
+    def _spans(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.starts.tolist()))
+
+
+class Occurrences(NamedTuple):
+    """The notes with a term: i64 (m,), distinct places, and how often it is in the text and in the title."""
+
+    places: Ints
+    in_text: Ints
+    in_title: Ints
+
+
+_NOTHING = np.empty(0, dtype=np.int64)
+NO_OCCURRENCES = Occurrences(_NOTHING, _NOTHING, _NOTHING)
+
+
+@functools.lru_cache(maxsize=4_096)
+def parse_list(value: str) -> tuple[str, ...]:
+    """Parse the JSON texts of a facet."""
+    return tuple(json.loads(value))
+
+
+def parse_relevance(value: str) -> dict[str, TagRelevance]:
+    """Parse the relevance of a note by tag."""
+    return {tag: TagRelevance(*each) for tag, *each in json.loads(value)}
+
+
+def _without(block: Block, live: Bools | None, gone: Mapping[int, Any]) -> Bools | None:
+    """The live notes of a block without those of some ids."""
+    ids = np.fromiter(gone, dtype=np.int64, count=len(gone))
+    ordinals = np.searchsorted(block.note_ids, ids)
+    ordinals[ordinals == len(block)] = 0
+    ordinals = ordinals[block.note_ids[ordinals] == ids]
+    if not len(ordinals):
+        return live
+    remaining = np.ones(len(block), dtype=np.bool_) if live is None else live.copy()
+    remaining[ordinals] = False
+    return remaining
+
+
+def _live_columns(block: Block, live: Bools | None) -> _Columns:
+    """The live notes of a block, as they were before it was built."""
+    n = len(block)
+    tokens = np.empty(len(block.positions), dtype=np.uint32)
+    tokens[block.positions] = np.repeat(block.terms, np.diff(block.term_starts))
+    reef_ids = np.repeat(np.arange(MAX_REEFS, dtype=np.uint8), np.diff(block.reef_starts))
+    by_note = np.argsort(block.reef_notes, kind="stable")
+    columns = _Columns(
+        block.note_ids,
+        np.diff(block.token_starts),
+        block.title_ends - block.token_starts[:-1],
+        tokens,
+        np.bincount(block.reef_notes, minlength=n),
+        reef_ids[by_note],
+        block.reef_weights[by_note],
+        block.facets,
+    )
+    return columns if live is None else _chosen(columns, np.flatnonzero(live))
+
+
+def _chosen(columns: _Columns, ordinals: Ints) -> _Columns:
+    """Some of the notes, in this order."""
+    counts, reef_counts = columns.counts[ordinals], columns.reef_counts[ordinals]
+    tokens = expand(starts_of(columns.counts)[ordinals], counts)
+    postings = expand(starts_of(columns.reef_counts)[ordinals], reef_counts)
+    return _Columns(
+        columns.note_ids[ordinals],
+        counts,
+        columns.title_counts[ordinals],
+        columns.tokens[tokens],
+        reef_counts,
+        columns.reef_ids[postings],
+        columns.weights[postings],
+        columns.facets[:, ordinals],
+    )
+
+
+def _joined(parts: Sequence[_Columns]) -> _Columns:
+    return _Columns(*(np.concatenate(column, axis=-1) for column in zip(*parts, strict=True)))
+
+
+def _block(columns: _Columns) -> Block:
+    """Build a block of notes in any order."""
+    if np.any(columns.note_ids[1:] < columns.note_ids[:-1]):
+        columns = _chosen(columns, np.argsort(columns.note_ids))
+    n = len(columns.note_ids)
+    token_starts = starts_of(columns.counts)
+    positions = np.argsort(columns.tokens, kind="stable").astype(np.int32)
+    tokens = columns.tokens[positions]
+    firsts = firsts_of_runs(tokens)
+    note_of = np.repeat(np.arange(n, dtype=np.int32), columns.counts)
+    reef_note_of = np.repeat(np.arange(n, dtype=np.int32), columns.reef_counts)
+    by_reef = np.argsort(columns.reef_ids, kind="stable")
+    return Block(
+        note_ids=columns.note_ids,
+        token_starts=token_starts,
+        title_ends=token_starts[:-1] + columns.title_counts,
+        terms=tokens[firsts],
+        term_starts=np.append(firsts, len(tokens)),
+        positions=positions,
+        notes=note_of[positions],
+        reef_starts=starts_of(np.bincount(columns.reef_ids, minlength=MAX_REEFS)),
+        reef_notes=reef_note_of[by_reef],
+        reef_weights=columns.weights[by_reef],
+        facets=columns.facets,
+    )

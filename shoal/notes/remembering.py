@@ -1,0 +1,68 @@
+"""What an agent learned in a conversation, filtered and without duplicates (004)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shoal.errors import NoteError
+from shoal.note_models import AddedNote
+from shoal.notes import adding, drafts
+from shoal.notes.context import NoteContext
+
+MIN_CHARS = 30
+"""Texts must be longer."""
+MIN_CONFIDENCE = 0.8
+"""Confidence must be higher."""
+MEANINGLESS_TOPICS = frozenset({"", "general", "misc", "miscellaneous", "other", "none", "unknown"})
+FIELDS = frozenset(
+    {"content", "text", "topic", "confidence", "metadata", "session_id", "tags", "categories", "source"}
+)
+
+
+def remember(
+    context: NoteContext, owner: str, items: Iterable[Mapping[str, Any]]
+) -> list[AddedNote | NoteError]:
+    """Store the items that pass the filters; one result for each, in order."""
+    return [_remember(context, owner, item) for item in items]
+
+
+def _remember(context: NoteContext, owner: str, item: object) -> AddedNote | NoteError:
+    try:
+        draft = drafts.make_draft(context.settings, _fields(item))
+    except NoteError as error:
+        return error
+    return adding.add(context, owner, draft, merge_similar=True)
+
+
+def _fields(item: object) -> dict[str, Any]:
+    """The fields of the note for an item. Raises NoteError for one that a filter refuses."""
+    if not isinstance(item, Mapping):
+        raise NoteError("item", "must be an object")
+    for name in item:
+        if name not in FIELDS:
+            raise NoteError(
+                str(name)[:40], f"is not a field of an item; these are: {', '.join(sorted(FIELDS))}"
+            )
+    content = drafts.checked_text(item.get("content", item.get("text")))
+    if len(content) <= MIN_CHARS:
+        raise NoteError("content", f"must be longer than {MIN_CHARS} characters")
+    confidence = item.get("confidence")
+    is_number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+    if not is_number or not math.isfinite(confidence) or not MIN_CONFIDENCE < confidence <= 1:  # type: ignore[arg-type, operator]
+        raise NoteError("confidence", f"must be a number above {MIN_CONFIDENCE} and at most 1")
+    topic = drafts.checked_line("topic", item.get("topic", ""), drafts.MAX_DOMAIN_CHARS)
+    if topic.casefold() in MEANINGLESS_TOPICS:
+        raise NoteError("topic", f"{topic!r} says nothing; give the subject of the item")
+    metadata = item.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise NoteError("metadata", "must be an object")
+    others = {name: item[name] for name in ("session_id", "tags", "categories") if name in item}
+    return {
+        "text": content,
+        "kind": "knowledge",
+        "source": item.get("source", "agent"),
+        "metadata": {**metadata, "topic": topic, "confidence": confidence},
+        **others,
+    }

@@ -1,0 +1,300 @@
+"""One search in notes from text to response, its explanation, and recall by similarity."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.note_models import (
+    Note,
+    NoteExplanation,
+    NoteReason,
+    NoteResponse,
+    NoteResult,
+    NoteScores,
+    NoteStep,
+    Recall,
+    RecalledNote,
+)
+from shoal.notes.context import NoteContext
+from shoal.notes.environment import Environment
+from shoal.notes.prerequisites import Prerequisites
+from shoal.notes.ranking import (
+    NoteFilters,
+    NoteQuery,
+    NoteRanking,
+    analyze,
+    matched_words,
+    rank_notes,
+    reef_shares,
+    relevance_scale,
+)
+from shoal.notes.similarity import TextFeatures, recall_similarities
+from shoal.notes.texts import features_of
+from shoal.scorer import Scorer
+from shoal.storage.database import Snapshot
+from shoal.storage.note_sessions import SessionRows
+from shoal.storage.notes import NoteRows, PackedNote
+from shoal.storage.profiles import Profiles
+
+MAX_COMPARED = 100
+"""Best notes whose similarity is computed where a threshold or an order by similarity asks for it."""
+N_SHARED_REEFS = 5
+"""Reefs that a result names."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSearch:
+    """A checked request. `threshold`: least similarity, 0 to 1; `session_id`: leaves out what it was shown."""
+
+    query: str
+    top_k: int
+    filters: NoteFilters
+    session_id: str = ""
+    threshold: float = 0.0
+    include_scores: bool = False
+
+
+def search(context: NoteContext, owner: str, request: NoteSearch) -> NoteResponse:
+    """Run a search."""
+    started = time.perf_counter()
+    with context.database.snapshot() as snapshot:
+        found = _Found(context, snapshot, owner, request)
+        depth = MAX_COMPARED if request.threshold else request.top_k
+        chosen = found.compared(found.ranking.first(depth))
+        ordinals = [i for i, value in chosen.items() if value >= request.threshold][: request.top_k]
+        results = found.results(ordinals, chosen, include_scores=request.include_scores)
+    took_ms = round((time.perf_counter() - started) * 1000, 3)
+    return NoteResponse(request.query, tuple(results), found.index.n_active, took_ms, found.warnings)
+
+
+def recall(context: NoteContext, owner: str, request: NoteSearch) -> Recall:
+    """The best of the notes that are similar enough to a question, most similar first."""
+    with context.database.snapshot() as snapshot:
+        found = _Found(context, snapshot, owner, request)
+        compared = found.compared(found.ranking.first(MAX_COMPARED))
+        similar = [(-value, place, i) for place, (i, value) in enumerate(compared.items())]
+        ordinals = [i for negative, _, i in sorted(similar) if -negative >= request.threshold]
+        results = found.results(ordinals[: request.top_k], compared)
+    items = tuple(
+        RecalledNote(
+            result.note.text,
+            {**result.note.metadata, "topic": topic_of(result.note), "note_id": result.note.id},
+            round(result.similarity, 4),
+        )
+        for result in results
+    )
+    topics = tuple(dict.fromkeys(topic for item in items if (topic := item.metadata["topic"])))
+    return Recall(
+        _as_text(request.query, items), len(items), items, topics, tuple(item.similarity for item in items)
+    )
+
+
+def topic_of(note: Note) -> str:
+    """Return the topic of a note: that of its metadata, else title, first category or first label."""
+    given = note.metadata.get("topic")
+    labels = (label.reef_name for label in note.labels)
+    return next(
+        (text for text in (given, note.title, *note.categories, *labels) if isinstance(text, str) and text),
+        "",
+    )
+
+
+def explain(
+    context: NoteContext, owner: str, note_id: int, query: str, environment: Environment | None
+) -> NoteExplanation:
+    """Why a note is shown for a query, or not. Raises NotFoundError."""
+    request = NoteSearch(query, 1, NoteFilters(environment))
+    with context.database.snapshot() as snapshot:
+        note = NoteRows(snapshot, owner).get(note_id, label_threshold=context.settings.label_threshold)
+        found = _Found(context, snapshot, owner, request)
+        ordinal = found.ranking.ordinal_of(note_id) if note.is_active else None
+        [packed] = found.rows.packed([note_id])
+        similarity = found.similarities([packed])[0]
+        place = found.index.place_of(note_id)
+        words = () if place is None else matched_words(found.index, found.query.terms, [place])[0]
+        reefs = found.shared_reefs(packed)
+    return NoteExplanation(
+        note=note,
+        query=query,
+        rank=None if ordinal is None else found.ranking.rank_of(ordinal),
+        scores=None if ordinal is None else found.ranking.scores(ordinal),
+        similarity=similarity,
+        matched_words=words,
+        shared_reefs=reefs,
+        steps=tuple(_steps(note, found.ranking, ordinal, request.filters)),
+    )
+
+
+class _Found:
+    """The ranking of one search, and what results need besides."""
+
+    def __init__(self, context: NoteContext, snapshot: Snapshot, owner: str, request: NoteSearch) -> None:
+        self._context = context
+        self.scorer: Scorer = context.get_scorer()
+        self.rows = NoteRows(snapshot, owner)
+        self.query: NoteQuery = analyze(snapshot, self.scorer, context.settings, request.query)
+        self.index = context.index_of(self.rows)
+        shown = SessionRows(snapshot, owner).shown(request.session_id) if request.session_id else ()
+        filters = dataclasses.replace(request.filters, shown=tuple(shown))
+        self.ranking = rank_notes(self.index, self.query, filters, context.settings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know about the query."""
+        if not self.query.terms and not self.query.reefs:
+            return ("the query has only common words, which say nothing about a subject",)
+        return ()
+
+    def similarities(self, notes: Sequence[PackedNote]) -> list[float]:
+        """The similarity of the query and each note."""
+        if not notes:
+            return []
+        question = TextFeatures.of(self.scorer, self.query.text)
+        values: list[float] = recall_similarities(
+            question, [features_of(note, self.scorer) for note in notes]
+        ).tolist()
+        return values
+
+    def compared(self, ordinals: Sequence[int]) -> dict[int, float]:
+        """The similarity of each of some ranked notes, in the same order."""
+        ids = self.ranking.note_ids[np.array(ordinals, dtype=np.int64)].tolist()
+        packed = self.rows.packed(ids) if ids else []
+        values = dict(zip((note.id for note in packed), self.similarities(packed), strict=True))
+        return {ordinal: values[note_id] for ordinal, note_id in zip(ordinals, ids, strict=True)}
+
+    def results(
+        self, ordinals: Sequence[int], similarity: Mapping[int, float], *, include_scores: bool = False
+    ) -> list[NoteResult]:
+        """The results for some ranked notes, in this order."""
+        if not ordinals:
+            return []
+        chosen = np.array(ordinals, dtype=np.int64)
+        ids = self.ranking.note_ids[chosen].tolist()
+        notes = self.rows.get_many(ids, label_threshold=self._context.settings.label_threshold)
+        packed = {note.id: note for note in self.rows.packed(ids)}
+        words = matched_words(self.index, self.query.terms, self.ranking.places[chosen].tolist())
+        return [
+            NoteResult(
+                note=note,
+                score=float(self.ranking.final[ordinal]),
+                similarity=similarity[ordinal],
+                matched_words=own_words,
+                shared_reefs=self.shared_reefs(packed[note.id]),
+                scores=self.ranking.scores(ordinal) if include_scores else None,
+            )
+            for ordinal, note, own_words in zip(ordinals, notes, words, strict=True)
+        ]
+
+    def shared_reefs(self, note: PackedNote) -> tuple[NoteReason, ...]:
+        """The reefs that query and note share, by their part of the overlap."""
+        if note.data_checksum != self.scorer.data_checksum:
+            return ()
+        profile = Profiles.of([note.profile])
+        z_scores = dict(zip(profile.reef_ids.tolist(), profile.z_scores.tolist(), strict=True))
+        names = {reef.reef_id: reef.reef_name for reef in self.query.reefs}
+        return tuple(
+            NoteReason(reef_id, names[reef_id], round(share, 6))
+            for reef_id, share in reef_shares(self.query.query_z, z_scores, N_SHARED_REEFS)
+        )
+
+
+def _as_text(query: str, items: Sequence[RecalledNote]) -> str:
+    if not items:
+        return f"No relevant knowledge found for {query!r}."
+    noun = "item" if len(items) == 1 else "items"
+    lines = [f"## Memory recall: {query!r}", f"Found {len(items)} relevant knowledge {noun}:", ""]
+    for number, item in enumerate(items, 1):
+        topic = f"**{item.metadata['topic']}**: " if item.metadata["topic"] else ""
+        lines.append(f"{number}. {topic}{item.content} (similarity {item.similarity:.2f})")
+    return "\n".join(lines)
+
+
+# Explanation, step by step
+
+
+def _steps(note: Note, ranking: NoteRanking, ordinal: int | None, filters: NoteFilters) -> list[NoteStep]:
+    if not note.is_active:
+        reason = f": {note.deprecated_reason}" if note.deprecated_reason else ""
+        merged = f"; it was merged into note {note.merged_into}" if note.merged_into else ""
+        return [NoteStep("active", False, f"the note was deprecated at {note.deprecated_at}{reason}{merged}")]
+    if ordinal is None:
+        return [
+            NoteStep("words", False, "no word of the query is in title or text"),
+            NoteStep("reefs", False, "query and note share no reef, so the note does not match"),
+        ]
+    scores = ranking.scores(ordinal)
+    passed = {step.name: bool(step.passes[ordinal]) for step in ranking.steps}
+    steps = [
+        _signal_step("words", "BM25", scores.bm25, scores.words_rank, scores.words_part, scores.k),
+        _signal_step("reefs", "overlap", scores.overlap, scores.reefs_rank, scores.reefs_part, scores.k),
+        NoteStep(
+            "fusion",
+            True,
+            f"{scores.words_part:.6g} + {scores.reefs_part:.6g} = {scores.fused:.6g}, with k = {scores.k} "
+            f"for {ranking.index.n_active:,} active notes",
+        ),
+        _affinity_step(scores),
+        _relevance_step(scores, passed["relevance"]),
+    ]
+    if filters.environment is not None:
+        steps.append(_gate_step(note, filters.environment))
+    steps += [
+        NoteStep(name, is_passed, _DETAILS[name][not is_passed])
+        for name, is_passed in passed.items()
+        if name in _DETAILS
+    ]
+    steps.append(
+        NoteStep(
+            "score",
+            True,
+            f"{scores.fused:.6g} * {scores.affinity:.6g} + {scores.relevance_part:.6g} = {scores.final:.6g}",
+        )
+    )
+    return steps
+
+
+_DETAILS = {
+    "category": ("the note is in the category", "the note is in another category"),
+    "kind": ("the note has the kind", "the note has another kind"),
+    "tags": ("the note has the tags", "the note lacks a tag of the filter"),
+    "shown": ("the session was not shown the note", "the session was shown the note already"),
+}
+
+
+def _signal_step(name: str, measure: str, raw: float, rank: int | None, part: float, k: int) -> NoteStep:
+    if rank is None:
+        return NoteStep(name, True, "no match, so it adds nothing")
+    return NoteStep(
+        name, True, f"{measure} {raw:.6g} is rank {rank} (from 0): 1 / ({k} + {rank}) = {part:.6g}"
+    )
+
+
+def _affinity_step(scores: NoteScores) -> NoteStep:
+    if scores.tag_similarity is None:
+        return NoteStep("affinity", True, "no tags to compare: factor 1")
+    return NoteStep(
+        "affinity", True, f"tag similarity {scores.tag_similarity:.4g}: factor {scores.affinity:.4g}"
+    )
+
+
+def _relevance_step(scores: NoteScores, passed: bool) -> NoteStep:
+    if scores.relevance is None:
+        return NoteStep("relevance", passed, "not judged with these tags: adds 0")
+    scaled = relevance_scale(scores.k)
+    of_many = "" if scaled == 1 else f", times {scaled:.4g} for so many notes,"
+    detail = f"mean relevance {scores.relevance:.4g}{of_many} adds {scores.relevance_part:.6g}"
+    return NoteStep(
+        "relevance", passed, detail if passed else f"{detail}; the note was judged not applicable here"
+    )
+
+
+def _gate_step(note: Note, environment: Environment) -> NoteStep:
+    failed = Prerequisites.from_json(dict(note.prerequisites)).failed_in(environment)
+    if failed:
+        return NoteStep("prerequisites", False, f"these do not hold here: {', '.join(failed)}")
+    return NoteStep("prerequisites", True, "all hold")

@@ -1,0 +1,445 @@
+"""`engine.notes`: the notes of each owner, isolated by construction.
+
+Only `OwnerNotes` reads or writes notes, and it is bound to one owner: no method takes an owner, so none can
+forget it. To one owner, the notes of another do not exist: their ids raise NotFoundError.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from shoal.errors import InvalidFieldError, NoteError, QueryError
+from shoal.note_models import (
+    KINDS,
+    AddedNote,
+    CategoryCount,
+    Feedback,
+    HistoryEntry,
+    Note,
+    NoteExplanation,
+    NotePage,
+    NoteResponse,
+    Recall,
+)
+from shoal.notes import adding, changing, drafts, judging, remembering, searching
+from shoal.notes.context import NoteContext
+from shoal.notes.environment import Environment
+from shoal.notes.index_cache import NoteIndexes
+from shoal.notes.prerequisites import Prerequisites, split_tags
+from shoal.notes.ranking import NoteFilters
+from shoal.notes.searching import NoteSearch
+from shoal.scorer import Scorer
+from shoal.search.request import check_characters, check_page
+from shoal.settings import Settings
+from shoal.storage.database import Database
+from shoal.storage.notes import NoteRows
+from shoal.support.clock import timestamp
+
+MAX_TOP_K = 50
+DEFAULT_TOP_K = 3
+RECALL_THRESHOLD = 0.7
+MAX_EVENT_CHARS = 50
+MAX_SHOWN = 500
+"""Most notes of one `record_shown`."""
+
+
+class Notes:
+    """`engine.notes`. `of` gives the notes of one owner; nothing else reads or writes notes."""
+
+    def __init__(self, database: Database, settings: Settings, get_scorer: Callable[[], Scorer]) -> None:
+        """`get_scorer` loads lagoon's data on first use."""
+        self._context = NoteContext(database, settings, get_scorer, NoteIndexes(settings.note_index_bytes))
+
+    def of(self, owner: str) -> OwnerNotes:
+        """The notes of an owner, who need not have any yet. Raises NoteError for an invalid name."""
+        return OwnerNotes(self._context, drafts.checked_owner(owner))
+
+
+class OwnerNotes:
+    """The notes of one owner. Each method reads one snapshot or writes one transaction.
+
+    Every method that takes the id of a note raises NotFoundError if the owner has none with it. NoteError and
+    QueryError name the invalid field or argument.
+    """
+
+    def __init__(self, context: NoteContext, owner: str) -> None:
+        self._context = context
+        self.owner = owner
+
+    @functools.cached_property
+    def _threshold(self) -> float:
+        return self._context.settings.label_threshold
+
+    # Writing
+
+    def add(
+        self,
+        text: str,
+        *,
+        kind: str = "lesson",
+        title: str = "",
+        domain: str = "",
+        tags: Iterable[str] = (),
+        categories: Iterable[str] = (),
+        prerequisites: Mapping[str, Any] | Prerequisites | None = None,
+        source: str = "manual",
+        metadata: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        verified: bool = False,
+    ) -> AddedNote:
+        """Store a note; `shoal.note_models.Note` describes the fields.
+
+        If an active note has the same text, its `occurrence_count` goes up instead, and `is_duplicate` is
+        set. `similar` warns of notes that say nearly the same, or the opposite. Raises NoteError.
+        """
+        draft = drafts.make_draft(
+            self._context.settings,
+            {
+                "text": text,
+                "kind": kind,
+                "title": title,
+                "domain": domain,
+                "tags": tags,
+                "categories": categories,
+                "prerequisites": prerequisites,
+                "source": source,
+                "metadata": metadata,
+                "session_id": session_id or "",
+                "verified": verified,
+            },
+        )
+        return adding.add(self._context, self.owner, draft)
+
+    def add_many(
+        self, items: Iterable[Mapping[str, Any]], *, find_similar: bool = False
+    ) -> list[AddedNote | NoteError]:
+        """Store notes given as the arguments of `add`; one result for each, in order.
+
+        A bad item does not stop the others. The notes are stored in short transactions: after a crash, the
+        first of them are there. Without `find_similar`, results have no `similar` notes, which takes a search
+        for each.
+        """
+        return list(adding.add_many(self._context, self.owner, items, find_similar=find_similar))
+
+    def remember(self, items: Iterable[Mapping[str, Any]]) -> list[AddedNote | NoteError]:
+        """Store what an agent learned as notes of kind `knowledge`; one result for each item, in order.
+
+        An item has `content` (or `text`), `topic`, `confidence` and, if wanted, `metadata`, `session_id` and
+        `tags`. Refused with a NoteError: texts of at most 30 characters, a confidence of at most 0.8, and
+        topics without meaning. An item that is at least 0.85 similar to a stored note counts as another
+        occurrence of that note, unless the two may contradict each other.
+        """
+        return remembering.remember(self._context, self.owner, items)
+
+    def update(
+        self,
+        note_id: int,
+        *,
+        text: str | None = None,
+        title: str | None = None,
+        domain: str | None = None,
+        tags: Iterable[str] | None = None,
+        prerequisites: Mapping[str, Any] | Prerequisites | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        verified: bool | None = None,
+    ) -> Note:
+        """Change the given fields of a note; None leaves a field as it is. Raises NoteError."""
+        given = {
+            "text": text,
+            "title": title,
+            "domain": domain,
+            "tags": tags,
+            "prerequisites": prerequisites,
+            "metadata": metadata,
+            "verified": verified,
+        }
+        fields = {name: value for name, value in given.items() if value is not None}
+        return changing.update(self._context, self.owner, note_id, fields)
+
+    def deprecate(self, note_id: int, *, reason: str = "") -> Note:
+        """Hide a note from searches and pins. `restore` takes this back, until a `purge`."""
+        checked = drafts.checked_line("reason", reason, drafts.MAX_REASON_CHARS)
+        return changing.deprecate(self._context, self.owner, note_id, checked)
+
+    def restore(self, note_id: int) -> Note:
+        """Make a deprecated note active again."""
+        return changing.restore(self._context, self.owner, note_id)
+
+    def purge(self, *, before: datetime | None = None) -> int:
+        """Delete notes that were deprecated before a time (default: all deprecated ones) for good; return
+        their number."""
+        if before is not None and not isinstance(before, datetime):
+            raise NoteError("before", "must be a date and time")
+        moment = datetime.max.replace(tzinfo=UTC) if before is None else before
+        return changing.purge(self._context, self.owner, timestamp(moment))
+
+    def categorize(self, note_id: int, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> Note:
+        """Add a note to categories, and remove it from others. Raises NoteError."""
+        added = drafts.checked_categories(add, "add")
+        removed = drafts.checked_categories(remove, "remove")
+        return changing.categorize(self._context, self.owner, note_id, added, removed)
+
+    def pin(
+        self,
+        note_id: int,
+        *,
+        tags: Iterable[str] | None = None,
+        prerequisites: Mapping[str, Any] | Prerequisites | None = None,
+    ) -> Note:
+        """Show a note at the start of every session whose environment has all `tags` (default: those of the
+        prerequisites, else none). `prerequisites` replace those of the note."""
+        gates, pin_tags = _split(prerequisites)
+        chosen = drafts.checked_tags(pin_tags if tags is None else tags)
+        return changing.pin(
+            self._context, self.owner, note_id, chosen, None if prerequisites is None else gates
+        )
+
+    def unpin(self, note_id: int) -> Note:
+        """Take the pin of a note back."""
+        return changing.unpin(self._context, self.owner, note_id)
+
+    def feedback(
+        self,
+        note_id: int,
+        *,
+        applicable: bool,
+        reason: str = "",
+        tag_scores: Mapping[str, float] | None = None,
+        add_prerequisites: Mapping[str, Any] | Prerequisites | None = None,
+        session_id: str = "",
+        environment: Environment | Mapping[str, Any] | None = None,
+    ) -> Note:
+        """Judge whether a note was applicable: its relevance for the tags of the environment changes, and its
+        pin may.
+
+        `tag_scores` judge single tags, from -1 to 1. `add_prerequisites` adds to the gates of the note.
+        """
+        if not isinstance(applicable, bool):
+            raise NoteError("applicable", "must be true or false")
+        if tag_scores is not None and not isinstance(tag_scores, Mapping):
+            raise NoteError("tag_scores", "must be an object with numbers by tag")
+        if tag_scores:
+            drafts.checked_tags(list(tag_scores), "tag_scores")
+        gates, _ = _split(add_prerequisites, "add_prerequisites")
+        try:
+            return judging.feedback(
+                self._context,
+                self.owner,
+                note_id,
+                is_applicable=applicable,
+                reason=drafts.checked_line("reason", reason, drafts.MAX_REASON_CHARS),
+                tag_scores=tag_scores,
+                add_prerequisites=gates,
+                session_id=_session(session_id),
+                environment=_environment(environment),
+            )
+        except InvalidFieldError as error:
+            raise NoteError(error.field, error.message) from error
+
+    def record_shown(
+        self,
+        session_id: str,
+        note_ids: Sequence[int],
+        *,
+        event: str,
+        environment: Environment | Mapping[str, Any] | None = None,
+        context: str = "",
+    ) -> None:
+        """Write that a session was shown notes: their statistics, pins that follow from these, and the log of
+        events. A search of this session leaves the notes out from now on."""
+        session = _session(session_id)
+        if not session:
+            raise NoteError("session_id", "is empty")
+        ids = list(dict.fromkeys(note_ids))
+        if len(ids) > MAX_SHOWN:
+            raise NoteError("note_ids", f"are {len(ids):,}; the limit is {MAX_SHOWN}")
+        judging.record_shown(
+            self._context,
+            self.owner,
+            session,
+            ids,
+            event=drafts.checked_line("event", event, MAX_EVENT_CHARS),
+            environment=_environment(environment),
+            searched_for=drafts.cleaned("context", context),
+        )
+
+    # Reading
+
+    def get(self, note_id: int) -> Note:
+        """One note, deprecated or not."""
+        with self._context.database.snapshot() as snapshot:
+            return NoteRows(snapshot, self.owner).get(note_id, label_threshold=self._threshold)
+
+    def list(
+        self,
+        *,
+        category: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        include_deprecated: bool = False,
+        pinned: bool | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> NotePage:
+        """Notes by id; `category` includes its subcategories."""
+        check_page(limit, offset)
+        with self._context.database.snapshot() as snapshot:
+            return NoteRows(snapshot, self.owner).list(
+                label_threshold=self._threshold,
+                category=None if category is None else drafts.checked_category(category),
+                kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
+                tag=None if tag is None else drafts.checked_line("tag", tag, drafts.MAX_TAG_CHARS),
+                include_deprecated=include_deprecated,
+                pinned=pinned,
+                limit=limit,
+                offset=offset,
+            )
+
+    def categories(self) -> list[CategoryCount]:
+        """The categories in use and those above them, with their numbers of active notes."""
+        with self._context.database.snapshot() as snapshot:
+            return NoteRows(snapshot, self.owner).categories()
+
+    def history(self, note_id: int) -> list[HistoryEntry]:
+        """The changes of a note, oldest first."""
+        with self._context.database.snapshot() as snapshot:
+            rows = NoteRows(snapshot, self.owner)
+            rows.check(note_id)
+            return rows.history(note_id)
+
+    def feedbacks(self, note_id: int) -> list[Feedback]:
+        """The judgements of a note, oldest first."""
+        with self._context.database.snapshot() as snapshot:
+            rows = NoteRows(snapshot, self.owner)
+            rows.check(note_id)
+            return rows.feedbacks(note_id)
+
+    def status(self) -> dict[str, Any]:
+        """Counts: `owner`, `n_active`, `n_deprecated`, `n_pinned`, `n_categories`, and `by_kind`."""
+        with self._context.database.snapshot() as snapshot:
+            rows = NoteRows(snapshot, self.owner)
+            n_active, n_deprecated = rows.counts()
+            return {
+                "owner": self.owner,
+                "n_active": n_active,
+                "n_deprecated": n_deprecated,
+                "n_pinned": rows.count_pinned(),
+                "n_categories": len(rows.categories()),
+                "by_kind": rows.count_by_kind(),
+            }
+
+    def pinned(self, environment: Environment | Mapping[str, Any]) -> list[Note]:
+        """The pinned notes that apply to an environment, by id: their pin counts there, their prerequisites
+        hold, and feedback does not speak against them."""
+        where = _environment(environment)
+        assert where is not None, "given"
+        with self._context.database.snapshot() as snapshot:
+            notes = NoteRows(snapshot, self.owner).pinned(label_threshold=self._threshold)
+        return [note for note in notes if judging.applies(note, where, self._context.settings)]
+
+    # Search
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        category: str | None = None,
+        kind: str | None = None,
+        tags: Iterable[str] | None = None,
+        environment: Environment | Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        threshold: float = 0.0,
+        include_scores: bool = False,
+    ) -> NoteResponse:
+        """The active notes that match a query best, best first (`shoal.notes.ranking`).
+
+        The environment decides which prerequisites hold; its tags weigh notes, and never exclude one that was
+        not judged. `session_id` leaves out what that session was shown (`record_shown`). `threshold` is the
+        least similarity to the query, 0 to 1. `include_scores` adds every step of each score. Raises
+        QueryError.
+        """
+        filters = NoteFilters(
+            environment=_environment(environment),
+            category=None if category is None else drafts.checked_category(category),
+            kind=None if kind is None else drafts.checked_choice("kind", kind, KINDS),
+            tags=() if tags is None else drafts.checked_tags(tags),
+        )
+        request = NoteSearch(
+            self._checked_query(query),
+            _checked_top_k(top_k),
+            filters,
+            session_id=_session(session_id),
+            threshold=_checked_threshold(threshold),
+            include_scores=include_scores,
+        )
+        return searching.search(self._context, self.owner, request)
+
+    def explain(
+        self, note_id: int, query: str, *, environment: Environment | Mapping[str, Any] | None = None
+    ) -> NoteExplanation:
+        """Why a note is shown for a query, step by step, or why not. Raises QueryError."""
+        text = self._checked_query(query)
+        return searching.explain(self._context, self.owner, note_id, text, _environment(environment))
+
+    def recall(
+        self, query: str, *, top_k: int = DEFAULT_TOP_K, threshold: float = RECALL_THRESHOLD
+    ) -> Recall:
+        """The notes that are at least `threshold` similar to a question, most similar first, also as text for
+        a prompt. Raises QueryError."""
+        request = NoteSearch(
+            self._checked_query(query),
+            _checked_top_k(top_k),
+            NoteFilters(),
+            threshold=_checked_threshold(threshold),
+        )
+        return searching.recall(self._context, self.owner, request)
+
+    def _checked_query(self, query: object) -> str:
+        limit = self._context.settings.max_query_chars
+        if not isinstance(query, str):
+            raise QueryError("query", "must be a string")
+        if not query.strip():
+            raise QueryError("query", "is empty")
+        if len(query) > limit:
+            raise QueryError("query", f"is {len(query):,} characters; the limit is {limit:,}")
+        return check_characters("query", query)
+
+
+def _checked_top_k(top_k: object) -> int:
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise QueryError("top_k", f"must be a whole number from 1 to {MAX_TOP_K}")
+    return top_k
+
+
+def _checked_threshold(threshold: object) -> float:
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= threshold <= 1:  # type: ignore[operator]
+        raise QueryError("threshold", "must be a number from 0 to 1")
+    return float(threshold)  # type: ignore[arg-type]
+
+
+def _session(session_id: object) -> str:
+    return drafts.checked_line("session_id", session_id or "", drafts.MAX_SESSION_CHARS)
+
+
+def _environment(environment: Environment | Mapping[str, Any] | None) -> Environment | None:
+    if environment is None or isinstance(environment, Environment):
+        return environment
+    try:
+        return Environment.from_json(environment)
+    except InvalidFieldError as error:
+        raise NoteError(error.field, error.message) from error
+
+
+def _split(given: object, field: str = "prerequisites") -> tuple[Prerequisites, tuple[str, ...]]:
+    """Gates and tags of prerequisites, which may have both."""
+    if isinstance(given, Prerequisites):
+        return given, ()
+    try:
+        return split_tags(given, field=field)
+    except InvalidFieldError as error:
+        raise NoteError(error.field, error.message) from error

@@ -1,0 +1,554 @@
+"""Notes of one owner. No statement reads or writes a note without its owner, so a caller cannot forget it.
+
+Every change that a search can see gets the next change number, the largest of all notes so far. Deprecated
+notes keep their rows until they are purged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shoal.errors import NotFoundError
+from shoal.models import Label
+from shoal.note_models import (
+    CategoryCount,
+    Feedback,
+    HistoryEntry,
+    Note,
+    NoteDraft,
+    NotePage,
+    ScoredText,
+    TagRelevance,
+    TagSetMatches,
+)
+from shoal.storage.chunk_queries import as_profiles
+from shoal.storage.database import IDS_PER_STATEMENT, MAX_ID, Snapshot, Transaction, listed
+from shoal.storage.json_text import compact_json
+
+STATE = """
+    SELECT COALESCE(MAX(change_number), 0),
+           COALESCE((SELECT n_active FROM note_owners WHERE owner = :owner), 0)
+    FROM notes WHERE owner = :owner
+"""
+COUNTS = "SELECT n_active, n_deprecated FROM note_owners WHERE owner = :owner"
+COUNT_PINNED = """
+    SELECT COUNT(*) FROM notes WHERE owner = :owner AND pinned_by IS NOT NULL AND deprecated_at IS NULL
+"""
+COUNT_BY_KIND = """
+    SELECT kind, COUNT(*) FROM notes WHERE owner = :owner AND deprecated_at IS NULL GROUP BY kind ORDER BY kind
+"""
+COUNT_WITH_TAGS = """
+    SELECT t.tag, COUNT(*)
+    FROM note_tags t JOIN notes n ON n.id = t.note_id AND n.owner = :owner AND n.deprecated_at IS NULL
+    WHERE t.tag IN ({tags}) GROUP BY t.tag
+"""
+CHANGED_AFTER = """
+    SELECT n.id, n.deprecated_at IS NULL, n.kind, n.words, n.profile, n.data_checksum, n.prerequisites,
+           (SELECT json_group_array(tag) FROM note_tags WHERE note_id = n.id),
+           (SELECT json_group_array(path) FROM note_categories WHERE note_id = n.id),
+           (SELECT json_group_array(json_array(tag, score, n_positive, n_negative))
+            FROM note_tag_relevance WHERE note_id = n.id)
+    FROM notes n
+    WHERE n.owner = :owner AND n.change_number > :after AND (:after > 0 OR n.deprecated_at IS NULL)
+    ORDER BY n.change_number
+"""
+GET_NOTES = "SELECT * FROM notes WHERE owner = :owner AND id IN ({ids})"
+PACKED = """
+    SELECT id, text, words, profile, data_checksum FROM notes WHERE owner = :owner AND id IN ({ids}) ORDER BY id
+"""
+EXISTS = "SELECT 1 FROM notes WHERE owner = :owner AND id = :id"
+FIND_BY_HASH = """
+    SELECT id FROM notes
+    WHERE owner = :owner AND text_hash = :text_hash AND deprecated_at IS NULL ORDER BY id LIMIT 1
+"""
+FIND_ACTIVE = "SELECT id FROM notes WHERE owner = :owner AND id = :id AND deprecated_at IS NULL"
+LIST_IDS = (
+    "SELECT n.id FROM notes n WHERE n.owner = :owner{conditions} ORDER BY n.id LIMIT :limit OFFSET :offset"
+)
+COUNT_LISTED = "SELECT COUNT(*) FROM notes n WHERE n.owner = :owner{conditions}"
+IS_ACTIVE = " AND n.deprecated_at IS NULL"
+IS_KIND = " AND n.kind = :kind"
+IS_PINNED = " AND n.pinned_by IS NOT NULL"
+IS_NOT_PINNED = " AND n.pinned_by IS NULL"
+HAS_TAG = " AND EXISTS (SELECT 1 FROM note_tags t WHERE t.note_id = n.id AND t.tag = :tag)"
+HAS_CATEGORY = """ AND EXISTS (
+    SELECT 1 FROM note_categories c
+    WHERE c.note_id = n.id AND (c.path = :category OR (c.path > :category || '/' AND c.path < :category || '0')))"""
+PINNED_IDS = """
+    SELECT id FROM notes
+    WHERE owner = :owner AND pinned_by IS NOT NULL AND deprecated_at IS NULL ORDER BY id
+"""
+_OF_OWNER = "JOIN notes n ON n.id = x.note_id AND n.owner = :owner WHERE x.note_id IN ({ids})"
+TAGS_OF = f"SELECT x.note_id, x.tag FROM note_tags x {_OF_OWNER} ORDER BY x.note_id, x.tag"
+CATEGORIES_OF = f"SELECT x.note_id, x.path FROM note_categories x {_OF_OWNER} ORDER BY x.note_id, x.path"
+SESSIONS_OF = (
+    f"SELECT x.note_id, x.session_id FROM note_sources x {_OF_OWNER} ORDER BY x.note_id, x.session_id"
+)
+REPOS_OF = f"""
+    SELECT x.note_id, x.repo, x.n_matches FROM note_repo_matches x {_OF_OWNER} ORDER BY x.note_id, x.repo
+"""
+TAG_SETS_OF = f"""
+    SELECT x.note_id, x.tag_set, x.n_matches FROM note_tag_set_matches x {_OF_OWNER}
+    ORDER BY x.note_id, x.tag_set
+"""
+RELEVANCE_OF = f"""
+    SELECT x.note_id, x.tag, x.score, x.n_positive, x.n_negative FROM note_tag_relevance x {_OF_OWNER}
+    ORDER BY x.note_id, x.tag
+"""
+HISTORY_OF = """
+    SELECT h.action, h.before, h.created_at
+    FROM note_history h JOIN notes n ON n.id = h.note_id AND n.owner = :owner
+    WHERE h.note_id = :id ORDER BY h.id
+"""
+FEEDBACK_OF = """
+    SELECT f.session_id, f.is_applicable, f.reason, f.tag_scores, f.created_at
+    FROM note_feedback f JOIN notes n ON n.id = f.note_id AND n.owner = :owner
+    WHERE f.note_id = :id ORDER BY f.id
+"""
+CATEGORY_COUNTS = """
+    SELECT c.path, COUNT(*)
+    FROM note_categories c JOIN notes n ON n.id = c.note_id AND n.owner = :owner AND n.deprecated_at IS NULL
+    GROUP BY c.path ORDER BY c.path
+"""
+NOTES_IN_TREE = """
+    SELECT c.path, c.note_id
+    FROM note_categories c JOIN notes n ON n.id = c.note_id AND n.owner = :owner AND n.deprecated_at IS NULL
+"""
+
+# Not of one owner: the number of the last change among all notes.
+NEXT_CHANGES = "UPDATE note_changes SET last = last + :n WHERE id = 1 RETURNING last"
+
+INSERT = """
+    INSERT INTO notes (
+        owner, kind, title, text, text_hash, domain, source, metadata, prerequisites, verified, pinned_by,
+        pin_tags, occurrence_count, times_matched, last_matched, deprecated_at, deprecated_reason, merged_into,
+        dedup_verified, dedup_attempts, dedup_last_error, profile, words, data_checksum, vocabulary_version,
+        change_number, created_at, updated_at)
+    VALUES (
+        :owner, :kind, :title, :text, :text_hash, :domain, :source, :metadata, :prerequisites, :verified, NULL,
+        '[]', 1, 0, NULL, NULL, NULL, NULL,
+        0, 0, NULL, :profile, :words, :data_checksum, :vocabulary_version,
+        :change_number, :now, :now)
+    RETURNING id
+"""
+UPDATE = "UPDATE notes SET {columns} WHERE owner = :owner AND id = :id"
+_OWN = "(SELECT id FROM notes WHERE owner = :owner AND id = :id)"
+INSERT_TAG = f"INSERT OR IGNORE INTO note_tags (note_id, tag) VALUES ({_OWN}, :tag)"
+INSERT_CATEGORY = f"INSERT OR IGNORE INTO note_categories (note_id, path) VALUES ({_OWN}, :path)"
+INSERT_SESSION = f"INSERT OR IGNORE INTO note_sources (note_id, session_id) VALUES ({_OWN}, :session_id)"
+DELETE_TAGS = f"DELETE FROM note_tags WHERE note_id = {_OWN}"
+DELETE_CATEGORIES = f"DELETE FROM note_categories WHERE note_id = {_OWN}"
+INSERT_HISTORY = f"""
+    INSERT INTO note_history (note_id, action, before, created_at) VALUES ({_OWN}, :action, :before, :now)
+"""
+INSERT_FEEDBACK = f"""
+    INSERT INTO note_feedback (note_id, session_id, is_applicable, reason, tag_scores, created_at)
+    VALUES ({_OWN}, :session_id, :is_applicable, :reason, :tag_scores, :now)
+"""
+WRITE_RELEVANCE = f"""
+    INSERT INTO note_tag_relevance (note_id, tag, score, n_positive, n_negative)
+    VALUES ({_OWN}, :tag, :score, :n_positive, :n_negative)
+    ON CONFLICT (note_id, tag) DO UPDATE SET score = excluded.score, n_positive = excluded.n_positive,
+        n_negative = excluded.n_negative
+"""
+REPEAT = """
+    UPDATE notes SET
+        occurrence_count = occurrence_count + 1,
+        verified = verified OR :verified OR (
+            :session_id <> ''
+            AND EXISTS (SELECT 1 FROM note_sources WHERE note_id = :id AND session_id <> :session_id)),
+        updated_at = :now
+    WHERE owner = :owner AND id = :id
+"""
+COUNT_REPO = f"""
+    INSERT INTO note_repo_matches (note_id, repo, n_matches) VALUES ({_OWN}, :repo, 1)
+    ON CONFLICT (note_id, repo) DO UPDATE SET n_matches = n_matches + 1
+"""
+COUNT_TAG_SET = f"""
+    INSERT INTO note_tag_set_matches (note_id, tag_set, n_matches) VALUES ({_OWN}, :tag_set, 1)
+    ON CONFLICT (note_id, tag_set) DO UPDATE SET n_matches = n_matches + 1
+"""
+COUNT_MATCH = """
+    UPDATE notes SET times_matched = times_matched + 1, last_matched = :now WHERE owner = :owner AND id = :id
+"""
+PURGE = """
+    DELETE FROM notes WHERE owner = :owner AND id IN (
+        SELECT id FROM notes WHERE owner = :owner AND deprecated_at < :before ORDER BY id LIMIT :limit)
+"""
+
+COLUMNS = frozenset(
+    {
+        "kind", "title", "text", "text_hash", "domain", "source", "metadata", "prerequisites", "verified",
+        "pinned_by", "pin_tags", "occurrence_count", "times_matched", "last_matched", "deprecated_at",
+        "deprecated_reason", "merged_into", "dedup_verified", "dedup_attempts", "dedup_last_error", "profile",
+        "words", "data_checksum", "vocabulary_version",
+    }
+)  # fmt: skip
+"""Columns that `NoteRows.change` and `NoteRows.set` may write."""
+PURGED_TOGETHER = 500
+NO_PREREQUISITES: Mapping[str, tuple[str, ...]] = {"os": (), "repos": (), "paths": (), "mcp_servers": ()}
+
+
+class NoteState(NamedTuple):
+    """The number of the last change of an owner's notes, and how many notes are active."""
+
+    change_number: int
+    n_active: int
+
+
+class IndexRow(NamedTuple):
+    """What an index stores of a note; the last four are JSON texts."""
+
+    id: int
+    is_active: int
+    kind: str
+    words: bytes
+    profile: bytes
+    data_checksum: str
+    prerequisites: str
+    tags: str
+    categories: str
+    relevance: str
+
+
+class PackedNote(NamedTuple):
+    """The text of a note with what follows from title and text (`shoal.note_models.ScoredText`)."""
+
+    id: int
+    text: str
+    words: bytes
+    profile: bytes
+    data_checksum: str
+
+
+class NoteRows:
+    """The notes of one owner, in one transaction. Methods that write need a `Transaction`."""
+
+    def __init__(self, snapshot: Snapshot, owner: str) -> None:
+        self._snapshot = snapshot
+        self.owner = owner
+
+    # Reading
+
+    def state(self) -> NoteState:
+        """Read what tells whether an index is up to date."""
+        return NoteState(*self._snapshot.first(STATE, self._values()))
+
+    def changed_after(self, change_number: int) -> Iterator[IndexRow]:
+        """Read the notes that changed after a change, oldest first; of all changes (0), the active ones."""
+        rows = self._snapshot.tuples(CHANGED_AFTER, self._values(after=change_number))
+        return map(IndexRow._make, rows)
+
+    def counts(self) -> tuple[int, int]:
+        """Count the active and the deprecated notes."""
+        row = self._snapshot.first(COUNTS, self._values())
+        return (0, 0) if row is None else (row[0], row[1])
+
+    def count_pinned(self) -> int:
+        """Count the active notes that are pinned."""
+        n_pinned: int = self._snapshot.value(COUNT_PINNED, self._values())
+        return n_pinned
+
+    def count_by_kind(self) -> dict[str, int]:
+        """Count the active notes of each kind."""
+        return dict(self._snapshot.tuples(COUNT_BY_KIND, self._values()))
+
+    def count_with_tags(self, tags: Sequence[str]) -> dict[str, int]:
+        """Count the active notes that have each of some tags."""
+        names, parameters = listed("tag", tags)
+        return dict(self._snapshot.tuples(COUNT_WITH_TAGS.format(tags=names), self._values(**parameters)))
+
+    def get(self, note_id: int, *, label_threshold: float) -> Note:
+        """Read a note. Raises NotFoundError for an id that is not the owner's."""
+        notes = self.get_many([note_id], label_threshold=label_threshold)
+        if not notes:
+            raise _not_found(note_id)
+        return notes[0]
+
+    def check(self, note_id: int) -> None:
+        """Raise NotFoundError unless the note exists and is the owner's."""
+        if not _is_id(note_id) or self._snapshot.value(EXISTS, self._values(id=note_id)) is None:
+            raise _not_found(note_id)
+
+    def get_many(self, note_ids: Sequence[int], *, label_threshold: float) -> list[Note]:
+        """Read notes in the given order; those that are not the owner's are missing."""
+        found: dict[int, Note] = {}
+        wanted = [note_id for note_id in note_ids if _is_id(note_id)]
+        for start in range(0, len(wanted), IDS_PER_STATEMENT):
+            for note in self._read(wanted[start : start + IDS_PER_STATEMENT], label_threshold):
+                found[note.id] = note
+        return [found[note_id] for note_id in wanted if note_id in found]
+
+    def packed(self, note_ids: Sequence[int]) -> list[PackedNote]:
+        """Read what notes are compared by, at most IDS_PER_STATEMENT, ascending by id."""
+        ids, parameters = listed("id", note_ids)
+        return list(
+            map(PackedNote._make, self._snapshot.tuples(PACKED.format(ids=ids), self._values(**parameters)))
+        )
+
+    def find_text(self, text_hash: str) -> int | None:
+        """Find the active note with this text."""
+        note_id: int | None = self._snapshot.value(FIND_BY_HASH, self._values(text_hash=text_hash))
+        return note_id
+
+    def find_active(self, note_id: int) -> int | None:
+        """Return the id of a note if it is active."""
+        found: int | None = self._snapshot.value(FIND_ACTIVE, self._values(id=note_id))
+        return found
+
+    def list(
+        self,
+        *,
+        label_threshold: float,
+        category: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        include_deprecated: bool = False,
+        pinned: bool | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> NotePage:
+        """List notes by id. `category` includes its subcategories."""
+        conditions = "".join(
+            condition
+            for condition, applies in (
+                (IS_ACTIVE, not include_deprecated),
+                (IS_KIND, kind is not None),
+                (IS_PINNED, pinned is True),
+                (IS_NOT_PINNED, pinned is False),
+                (HAS_TAG, tag is not None),
+                (HAS_CATEGORY, category is not None),
+            )
+            if applies
+        )
+        values = self._values(category=category, kind=kind, tag=tag, limit=limit, offset=offset)
+        ids = [row[0] for row in self._snapshot.tuples(LIST_IDS.format(conditions=conditions), values)]
+        total = self._snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
+        return NotePage(tuple(self.get_many(ids, label_threshold=label_threshold)), total)
+
+    def pinned(self, *, label_threshold: float) -> list[Note]:
+        """Read the active notes that are pinned, by id."""
+        ids = [row[0] for row in self._snapshot.tuples(PINNED_IDS, self._values())]
+        return self.get_many(ids, label_threshold=label_threshold)
+
+    def categories(self) -> list[CategoryCount]:
+        """Count the active notes of each category in use, and of those above them."""
+        n_notes = dict(self._snapshot.tuples(CATEGORY_COUNTS, self._values()))
+        members: dict[str, set[int]] = {}
+        for path, note_id in self._snapshot.tuples(NOTES_IN_TREE, self._values()):
+            parts = path.split("/")
+            for end in range(1, len(parts) + 1):
+                members.setdefault("/".join(parts[:end]), set()).add(note_id)
+        return [CategoryCount(path, n_notes.get(path, 0), len(members[path])) for path in sorted(members)]
+
+    def history(self, note_id: int) -> list[HistoryEntry]:
+        """Read the changes of a note, oldest first."""
+        rows = self._snapshot.tuples(HISTORY_OF, self._values(id=note_id))
+        return [HistoryEntry(action, json.loads(before), at) for action, before, at in rows]
+
+    def feedbacks(self, note_id: int) -> list[Feedback]:
+        """Read the judgements of a note, oldest first."""
+        rows = self._snapshot.tuples(FEEDBACK_OF, self._values(id=note_id))
+        return [
+            Feedback(session_id, bool(is_applicable), reason, json.loads(tag_scores), at)
+            for session_id, is_applicable, reason, tag_scores, at in rows
+        ]
+
+    # Writing
+
+    def insert(
+        self, draft: NoteDraft, text_hash: str, scored: ScoredText, change_number: int, now: str
+    ) -> int:
+        """Store a new note; return its id."""
+        values = self._values(
+            kind=draft.kind,
+            title=draft.title,
+            text=draft.text,
+            text_hash=text_hash,
+            domain=draft.domain,
+            source=draft.source,
+            metadata=compact_json(draft.metadata),
+            prerequisites=compact_json(draft.prerequisites),
+            verified=int(draft.verified),
+            change_number=change_number,
+            now=now,
+            **scored._asdict(),
+        )
+        note_id: int = self._transaction.value(INSERT, values)
+        self._write_tags(note_id, draft.tags)
+        self._write_categories(note_id, draft.categories)
+        if draft.session_id:
+            self.add_session(note_id, draft.session_id)
+        return note_id
+
+    def repeat(self, note_id: int, draft: NoteDraft, now: str) -> None:
+        """Count that a stored text was submitted again. A second session confirms it; its fields stay."""
+        values = self._values(id=note_id, verified=int(draft.verified), session_id=draft.session_id, now=now)
+        self._transaction.execute(REPEAT, values)
+        if draft.session_id:
+            self.add_session(note_id, draft.session_id)
+
+    def next_change(self, n: int = 1) -> int:
+        """Take the numbers of the next `n` changes; return the last of them."""
+        number: int = self._transaction.value(NEXT_CHANGES, {"n": n})
+        return number
+
+    def change(self, note_id: int, now: str, **columns: Any) -> None:
+        """Write columns of a note as a change that searches see; without columns, only note a change of its
+        tags, categories or relevance."""
+        self._update(note_id, {**columns, "change_number": self.next_change(), "updated_at": now})
+
+    def set(self, note_id: int, **columns: Any) -> None:
+        """Write columns of a note that searches do not depend on."""
+        self._update(note_id, columns)
+
+    def set_tags(self, note_id: int, tags: Iterable[str]) -> None:
+        """Replace the tags of a note."""
+        self._transaction.execute(DELETE_TAGS, self._values(id=note_id))
+        self._write_tags(note_id, tags)
+
+    def set_categories(self, note_id: int, paths: Iterable[str]) -> None:
+        """Replace the categories of a note."""
+        self._transaction.execute(DELETE_CATEGORIES, self._values(id=note_id))
+        self._write_categories(note_id, paths)
+
+    def add_session(self, note_id: int, session_id: str) -> None:
+        """Note that a session submitted the note."""
+        self._transaction.execute(INSERT_SESSION, self._values(id=note_id, session_id=session_id))
+
+    def add_history(self, note_id: int, action: str, before: Mapping[str, Any], now: str) -> None:
+        """Write the former values of a note's changed fields."""
+        values = self._values(id=note_id, action=action, before=compact_json(before), now=now)
+        self._transaction.execute(INSERT_HISTORY, values)
+
+    def add_feedback(
+        self,
+        note_id: int,
+        *,
+        session_id: str,
+        is_applicable: bool,
+        reason: str,
+        tag_scores: Mapping[str, float],
+        now: str,
+    ) -> None:
+        """Write a judgement of a note."""
+        values = self._values(
+            id=note_id,
+            session_id=session_id,
+            is_applicable=int(is_applicable),
+            reason=reason,
+            tag_scores=compact_json(tag_scores),
+            now=now,
+        )
+        self._transaction.execute(INSERT_FEEDBACK, values)
+
+    def write_relevance(self, note_id: int, relevance: Mapping[str, TagRelevance]) -> None:
+        """Write the relevance of a note by tag; other tags keep theirs."""
+        self._transaction.write_many(
+            WRITE_RELEVANCE,
+            [self._values(id=note_id, tag=tag, **each._asdict()) for tag, each in relevance.items()],
+        )
+
+    def count_match(self, note_id: int, *, repo: str, tags: Sequence[str], now: str) -> None:
+        """Count that a note was shown, in a repository (unless empty) and with these tags (unless none)."""
+        values = self._values(id=note_id, repo=repo, tag_set=compact_json(sorted(set(tags))), now=now)
+        self._transaction.execute(COUNT_MATCH, values)
+        if repo:
+            self._transaction.execute(COUNT_REPO, values)
+        if tags:
+            self._transaction.execute(COUNT_TAG_SET, values)
+
+    def purge(self, before: str) -> int:
+        """Delete some notes that were deprecated before a time, for good; return their number, 0 at the
+        end."""
+        return self._transaction.execute(PURGE, self._values(before=before, limit=PURGED_TOGETHER))
+
+    # Inside
+
+    @property
+    def _transaction(self) -> Transaction:
+        assert isinstance(self._snapshot, Transaction), "only a write transaction can change notes"
+        return self._snapshot
+
+    def _values(self, **values: Any) -> dict[str, Any]:
+        return {**values, "owner": self.owner}
+
+    def _update(self, note_id: int, columns: Mapping[str, Any]) -> None:
+        assert columns.keys() <= COLUMNS | {"change_number", "updated_at"}, "a column of notes"
+        names = ", ".join(f"{name} = :{name}" for name in columns)
+        if self._transaction.execute(UPDATE.format(columns=names), self._values(id=note_id, **columns)) != 1:
+            raise _not_found(note_id)
+
+    def _write_tags(self, note_id: int, tags: Iterable[str]) -> None:
+        self._transaction.write_many(INSERT_TAG, [self._values(id=note_id, tag=tag) for tag in tags])
+
+    def _write_categories(self, note_id: int, paths: Iterable[str]) -> None:
+        self._transaction.write_many(INSERT_CATEGORY, [self._values(id=note_id, path=path) for path in paths])
+
+    def _read(self, note_ids: Sequence[int], label_threshold: float) -> Iterator[Note]:
+        ids, parameters = listed("id", note_ids)
+        values = self._values(**parameters)
+
+        def children(statement: str) -> dict[int, list[tuple[Any, ...]]]:
+            by_note: dict[int, list[tuple[Any, ...]]] = {}
+            for note_id, *columns in self._snapshot.tuples(statement.format(ids=ids), values):
+                by_note.setdefault(note_id, []).append(tuple(columns))
+            return by_note
+
+        rows = self._snapshot.rows(GET_NOTES.format(ids=ids), values)
+        labels = as_profiles(rows).labels(self._snapshot, label_threshold) if rows else {}
+        tags, categories, sessions = children(TAGS_OF), children(CATEGORIES_OF), children(SESSIONS_OF)
+        repos, tag_sets, relevance = children(REPOS_OF), children(TAG_SETS_OF), children(RELEVANCE_OF)
+        for row in rows:
+            note_id = row["id"]
+            yield _note(
+                row,
+                labels.get(note_id, ()),
+                tags=tuple(tag for (tag,) in tags.get(note_id, ())),
+                categories=tuple(path for (path,) in categories.get(note_id, ())),
+                sessions=tuple(session for (session,) in sessions.get(note_id, ())),
+                repo_matches={repo: n for repo, n in repos.get(note_id, ())},
+                tag_set_matches=tuple(
+                    TagSetMatches(tuple(json.loads(tag_set)), n) for tag_set, n in tag_sets.get(note_id, ())
+                ),
+                tag_relevance={tag: TagRelevance(*each) for tag, *each in relevance.get(note_id, ())},
+            )
+
+
+def _note(row: Any, labels: tuple[Label, ...], **children: Any) -> Note:
+    prerequisites = {**NO_PREREQUISITES, **json.loads(row["prerequisites"])}
+    return Note(
+        id=row["id"],
+        owner=row["owner"],
+        kind=row["kind"],
+        title=row["title"],
+        text=row["text"],
+        domain=row["domain"],
+        prerequisites={name: tuple(values) for name, values in prerequisites.items()},
+        source=row["source"],
+        metadata=json.loads(row["metadata"]),
+        verified=bool(row["verified"]),
+        pinned_by=row["pinned_by"],
+        pin_tags=tuple(json.loads(row["pin_tags"])),
+        occurrence_count=row["occurrence_count"],
+        times_matched=row["times_matched"],
+        last_matched=row["last_matched"],
+        deprecated_at=row["deprecated_at"],
+        deprecated_reason=row["deprecated_reason"],
+        merged_into=row["merged_into"],
+        labels=labels,
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        change_number=row["change_number"],
+        **children,
+    )
+
+
+def _is_id(note_id: object) -> bool:
+    return isinstance(note_id, int) and not isinstance(note_id, bool) and 0 < note_id <= MAX_ID
+
+
+def _not_found(note_id: object) -> NotFoundError:
+    return NotFoundError(f"there is no note {note_id!r}"[:80])

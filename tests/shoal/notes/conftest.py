@@ -1,0 +1,21 @@
+"""Fixtures of the tests of notes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_scorer import FakeScorer
+
+from shoal import Engine
+from shoal.settings import Settings
+
+
+@pytest.fixture
+def engine(settings: Settings, migrated_file: Path) -> Iterator[Engine]:
+    """An engine with an empty library and a small scorer."""
+    shutil.copyfile(migrated_file, settings.database_path)
+    with Engine(settings=settings, scorer=FakeScorer()) as engine:
+        yield engine
