@@ -159,7 +159,7 @@ class NoteScores:
     k                  the constant of rank fusion
     words_part, reefs_part   1 / (k + rank) of each signal; 0 without a match
     fused              the sum of both parts
-    affinity           factor of the tags of note and environment, 0.3 to 1.7; 1 if there is nothing to compare
+    affinity           factor of the tags of note and environment, 0.3 to 1.7; 1 without tags to compare
     tag_similarity     the cosine behind the factor; None if there is nothing to compare
     relevance          mean relevance of the environment's tags that the note was judged in; None without
                        judgements

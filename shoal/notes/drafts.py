@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping

@@ -1,5 +1,5 @@
-"""What sessions tell about notes: that they were shown, and whether they were applicable. Both may pin or unpin
-a note."""
+"""What sessions tell about notes: that they were shown, and whether they were applicable. Both may pin or
+unpin a note."""
 
 from __future__ import annotations
 

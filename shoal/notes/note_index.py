@@ -1,4 +1,4 @@
-"""The index of one owner's notes, in memory: which notes have a term or a reef, and what filters need of them.
+"""The index of one owner's notes, in memory: which notes have a term or a reef, and what filters need.
 
 An index is a value: an update returns a new one, which shares the blocks that did not change. A block holds
 some notes in arrays. An update adds a block with the changed notes and hides their old places; blocks of
@@ -39,7 +39,7 @@ SPARE_PLACES = 1_000
 
 
 class TermNumbers:
-    """Numbers of terms. One object serves all indexes of a process, because most owners use the same words."""
+    """Numbers of terms. One object serves all indexes of a process: most owners use the same words."""
 
     def __init__(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)

@@ -3,11 +3,11 @@
     fused = 1 / (k + rank by words) + 1 / (k + rank by reefs)        shoal.notes.fusion
     final = fused * affinity + relevance_part                        affinity, relevance
 
-Words are ranked by BM25 with the statistics of the owner's active notes alone, reefs by their overlap with the
-profile. Gates and filters come last: they decide which notes are results and change no score.
+Words are ranked by BM25 with the statistics of the owner's active notes alone, reefs by their overlap with
+the profile. Gates and filters come last: they decide which notes are results and change no score.
 
-The relevance part is 0.01 times the relevance, as 002 has it, for up to `RELEVANCE_NOTES` notes. The scores of
-more notes are closer together, and the part shrinks with them.
+The relevance part is 0.01 times the relevance, as 002 has it, for up to `RELEVANCE_NOTES` notes. The scores
+of more notes are closer together, and the part shrinks with them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 RELEVANCE_NOTES = 100
-"""Up to this many notes, a relevance of 1 adds `note_relevance_weight`: with 0.01, a tenth of the best score of
-100 notes. With more notes it stays this share of the best score."""
+"""Up to this many notes, a relevance of 1 adds `note_relevance_weight`: with 0.01, a tenth of the best score
+of 100 notes. With more notes it stays this share of the best score."""
 
 
 class QueryTerm(NamedTuple):
@@ -152,7 +152,8 @@ class NoteRanking:
         if n < len(results):
             results = results[scores >= np.partition(scores, len(scores) - n)[len(scores) - n]]
         order = np.lexsort((self.note_ids[results], -self.final[results]))
-        return results[order[:n]].tolist()
+        best: list[int] = results[order[:n]].tolist()
+        return best
 
     def ordinal_of(self, note_id: int) -> int | None:
         """Return the ordinal of a note; None if no signal matches it."""
@@ -234,8 +235,8 @@ def bm25(
 ) -> Ints:
     """Return the BM25 of the note at each place, in units of 1 / UNIT.
 
-    It is the formula of passages (`shoal.index.lexical`) for text and title, by default with the statistics of
-    the owner's active notes.
+    It is the formula of passages (`shoal.index.lexical`) for text and title, by default with the statistics
+    of the owner's active notes.
     """
     statistics = statistics or statistics_of(index)
     totals = np.zeros(len(index), dtype=np.int64)

@@ -49,7 +49,7 @@ N_SHARED_REEFS = 5
 
 @dataclass(frozen=True, slots=True)
 class NoteSearch:
-    """A checked request. `threshold`: least similarity, 0 to 1; `session_id`: leaves out what it was shown."""
+    """A checked request. `threshold`: least similarity, 0 to 1; `session_id`: omits what it was shown."""
 
     query: str
     top_k: int

@@ -298,19 +298,19 @@ class OwnerNotes:
                 offset=offset,
             )
 
-    def categories(self) -> list[CategoryCount]:
+    def categories(self) -> Sequence[CategoryCount]:
         """The categories in use and those above them, with their numbers of active notes."""
         with self._context.database.snapshot() as snapshot:
             return NoteRows(snapshot, self.owner).categories()
 
-    def history(self, note_id: int) -> list[HistoryEntry]:
+    def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """The changes of a note, oldest first."""
         with self._context.database.snapshot() as snapshot:
             rows = NoteRows(snapshot, self.owner)
             rows.check(note_id)
             return rows.history(note_id)
 
-    def feedbacks(self, note_id: int) -> list[Feedback]:
+    def feedbacks(self, note_id: int) -> Sequence[Feedback]:
         """The judgements of a note, oldest first."""
         with self._context.database.snapshot() as snapshot:
             rows = NoteRows(snapshot, self.owner)
@@ -331,7 +331,7 @@ class OwnerNotes:
                 "by_kind": rows.count_by_kind(),
             }
 
-    def pinned(self, environment: Environment | Mapping[str, Any]) -> list[Note]:
+    def pinned(self, environment: Environment | Mapping[str, Any]) -> Sequence[Note]:
         """The pinned notes that apply to an environment, by id: their pin counts there, their prerequisites
         hold, and feedback does not speak against them."""
         where = _environment(environment)

@@ -1,5 +1,5 @@
-"""What the agents' sessions of one owner were shown, and the log of their hooks. Every statement is bound to the
-owner."""
+"""What the agents' sessions of one owner were shown, and the log of their hooks. Every statement is bound to
+the owner."""
 
 from __future__ import annotations
 

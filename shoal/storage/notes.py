@@ -37,7 +37,8 @@ COUNT_PINNED = """
     SELECT COUNT(*) FROM notes WHERE owner = :owner AND pinned_by IS NOT NULL AND deprecated_at IS NULL
 """
 COUNT_BY_KIND = """
-    SELECT kind, COUNT(*) FROM notes WHERE owner = :owner AND deprecated_at IS NULL GROUP BY kind ORDER BY kind
+    SELECT kind, COUNT(*) FROM notes
+    WHERE owner = :owner AND deprecated_at IS NULL GROUP BY kind ORDER BY kind
 """
 COUNT_WITH_TAGS = """
     SELECT t.tag, COUNT(*)
@@ -56,7 +57,8 @@ CHANGED_AFTER = """
 """
 GET_NOTES = "SELECT * FROM notes WHERE owner = :owner AND id IN ({ids})"
 PACKED = """
-    SELECT id, text, words, profile, data_checksum FROM notes WHERE owner = :owner AND id IN ({ids}) ORDER BY id
+    SELECT id, text, words, profile, data_checksum FROM notes
+    WHERE owner = :owner AND id IN ({ids}) ORDER BY id
 """
 EXISTS = "SELECT 1 FROM notes WHERE owner = :owner AND id = :id"
 FIND_BY_HASH = """
@@ -75,7 +77,8 @@ IS_NOT_PINNED = " AND n.pinned_by IS NULL"
 HAS_TAG = " AND EXISTS (SELECT 1 FROM note_tags t WHERE t.note_id = n.id AND t.tag = :tag)"
 HAS_CATEGORY = """ AND EXISTS (
     SELECT 1 FROM note_categories c
-    WHERE c.note_id = n.id AND (c.path = :category OR (c.path > :category || '/' AND c.path < :category || '0')))"""
+    WHERE c.note_id = n.id
+        AND (c.path = :category OR (c.path > :category || '/' AND c.path < :category || '0')))"""
 PINNED_IDS = """
     SELECT id FROM notes
     WHERE owner = :owner AND pinned_by IS NOT NULL AND deprecated_at IS NULL ORDER BY id
@@ -123,12 +126,13 @@ NEXT_CHANGES = "UPDATE note_changes SET last = last + :n WHERE id = 1 RETURNING 
 INSERT = """
     INSERT INTO notes (
         owner, kind, title, text, text_hash, domain, source, metadata, prerequisites, verified, pinned_by,
-        pin_tags, occurrence_count, times_matched, last_matched, deprecated_at, deprecated_reason, merged_into,
+        pin_tags, occurrence_count, times_matched, last_matched, deprecated_at, deprecated_reason,
+        merged_into,
         dedup_verified, dedup_attempts, dedup_last_error, profile, words, data_checksum, vocabulary_version,
         change_number, created_at, updated_at)
     VALUES (
-        :owner, :kind, :title, :text, :text_hash, :domain, :source, :metadata, :prerequisites, :verified, NULL,
-        '[]', 1, 0, NULL, NULL, NULL, NULL,
+        :owner, :kind, :title, :text, :text_hash, :domain, :source, :metadata, :prerequisites, :verified,
+        NULL, '[]', 1, 0, NULL, NULL, NULL, NULL,
         0, 0, NULL, :profile, :words, :data_checksum, :vocabulary_version,
         :change_number, :now, :now)
     RETURNING id
@@ -328,12 +332,12 @@ class NoteRows:
         total = self._snapshot.value(COUNT_LISTED.format(conditions=conditions), values)
         return NotePage(tuple(self.get_many(ids, label_threshold=label_threshold)), total)
 
-    def pinned(self, *, label_threshold: float) -> list[Note]:
+    def pinned(self, *, label_threshold: float) -> Sequence[Note]:
         """Read the active notes that are pinned, by id."""
         ids = [row[0] for row in self._snapshot.tuples(PINNED_IDS, self._values())]
         return self.get_many(ids, label_threshold=label_threshold)
 
-    def categories(self) -> list[CategoryCount]:
+    def categories(self) -> Sequence[CategoryCount]:
         """Count the active notes of each category in use, and of those above them."""
         n_notes = dict(self._snapshot.tuples(CATEGORY_COUNTS, self._values()))
         members: dict[str, set[int]] = {}
@@ -343,12 +347,12 @@ class NoteRows:
                 members.setdefault("/".join(parts[:end]), set()).add(note_id)
         return [CategoryCount(path, n_notes.get(path, 0), len(members[path])) for path in sorted(members)]
 
-    def history(self, note_id: int) -> list[HistoryEntry]:
+    def history(self, note_id: int) -> Sequence[HistoryEntry]:
         """Read the changes of a note, oldest first."""
         rows = self._snapshot.tuples(HISTORY_OF, self._values(id=note_id))
         return [HistoryEntry(action, json.loads(before), at) for action, before, at in rows]
 
-    def feedbacks(self, note_id: int) -> list[Feedback]:
+    def feedbacks(self, note_id: int) -> Sequence[Feedback]:
         """Read the judgements of a note, oldest first."""
         rows = self._snapshot.tuples(FEEDBACK_OF, self._values(id=note_id))
         return [
@@ -509,7 +513,7 @@ class NoteRows:
                 tags=tuple(tag for (tag,) in tags.get(note_id, ())),
                 categories=tuple(path for (path,) in categories.get(note_id, ())),
                 sessions=tuple(session for (session,) in sessions.get(note_id, ())),
-                repo_matches={repo: n for repo, n in repos.get(note_id, ())},
+                repo_matches=dict(repos.get(note_id, ())),
                 tag_set_matches=tuple(
                     TagSetMatches(tuple(json.loads(tag_set)), n) for tag_set, n in tag_sets.get(note_id, ())
                 ),
