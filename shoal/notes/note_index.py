@@ -11,6 +11,7 @@ import functools
 import itertools
 import json
 import threading
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,10 +124,25 @@ class _Columns(NamedTuple):
     facets: NDArray[np.int32]
 
 
+class TagSets(NamedTuple):
+    """Sets of tags, in a form for all of them at once.
+
+    tags            distinct tags
+    set_of, tag_of  i64 (m,): each tag of each set, by the number of the set and the place of the tag in `tags`
+    """
+
+    tags: tuple[str, ...]
+    set_of: Ints
+    tag_of: Ints
+
+
 class Facets:
     """The distinct values of each facet of one owner's notes, by number."""
 
     def __init__(self) -> None:
+        self._tags: dict[str, int] = {}
+        self._set_of = array("q")
+        self._tag_of = array("q")
         self._values: tuple[list[str], ...] = tuple([] for _ in FACETS)
         self._numbers: tuple[dict[str, int], ...] = tuple({} for _ in FACETS)
 
@@ -137,7 +153,16 @@ class Facets:
         if number is None:
             number = numbers[value] = len(values)
             values.append(value)
+            if FACETS[facet] == "tags":
+                for tag in json.loads(value):
+                    self._set_of.append(number)
+                    self._tag_of.append(self._tags.setdefault(tag, len(self._tags)))
         return number
+
+    def tag_sets(self) -> TagSets:
+        """Return the values of `tags`."""
+        # Copies, because an array cannot grow while it is shared.
+        return TagSets(tuple(self._tags), np.array(self._set_of), np.array(self._tag_of))
 
     def values(self, facet: str) -> Sequence[str]:
         """Return all values of a facet, by number."""
@@ -337,16 +362,18 @@ class NoteIndex:
         row = FACETS.index(name)
         return np.concatenate([np.empty(0, dtype=np.int32), *(block.facets[row] for block in self.blocks)])
 
+    @property
+    def tag_sets(self) -> TagSets:
+        """The sets of tags that notes have or had."""
+        return self.facets.tag_sets()
+
     @functools.cached_property
     def notes_by_tag(self) -> dict[str, int]:
         """Count the active notes that have each tag."""
-        values = self.facets.values("tags")
-        counts = np.bincount(self.facet("tags")[self.live], minlength=len(values))
-        by_tag: dict[str, int] = {}
-        for number in np.flatnonzero(counts).tolist():
-            for tag in parse_list(values[number]):
-                by_tag[tag] = by_tag.get(tag, 0) + int(counts[number])
-        return by_tag
+        sets = self.tag_sets
+        n_notes = np.bincount(self.facet("tags")[self.live], minlength=len(self.facets.values("tags")))
+        counts = np.bincount(sets.tag_of, weights=n_notes[sets.set_of], minlength=len(sets.tags))
+        return dict(zip(sets.tags, counts.astype(np.int64).tolist(), strict=True))
 
     def _spans(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise(self.starts.tolist()))

@@ -27,7 +27,7 @@ from shoal.index.overlaps import OVERLAP_UNIT
 from shoal.learning.scorers import scorer_for
 from shoal.models import QueryReef
 from shoal.note_models import NoteScores
-from shoal.notes.affinity import affinity, tag_weights
+from shoal.notes.affinity import factor, similarity_of_share, tag_weights
 from shoal.notes.environment import Environment
 from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks
 from shoal.notes.note_index import NoteIndex, Occurrences, parse_list, parse_relevance
@@ -323,12 +323,16 @@ def _affinities(values: _FacetValues, environment_tags: Sequence[str]) -> tuple[
     """(similarity or NaN, factor) of each note."""
     similarities, factors = values.table("tags", math.nan), values.table("tags", 1.0)
     if environment_tags:
-        weight = tag_weights(values.index.n_active, values.index.notes_by_tag)
-        for number, tags in values.distinct("tags"):
-            found = affinity(parse_list(tags), environment_tags, weight)
-            factors[number] = found.factor
-            if found.similarity is not None:
-                similarities[number] = found.similarity
+        sets = values.index.tag_sets
+        weigh = tag_weights(values.index.n_active, values.index.notes_by_tag)
+        weights = np.array([weigh(tag) for tag in sets.tags])
+        is_shared = np.isin(np.array(sets.tags, dtype=np.str_), np.array(environment_tags, dtype=np.str_))
+        n = len(similarities)
+        totals = np.bincount(sets.set_of, weights=weights[sets.tag_of], minlength=n)
+        shared = np.bincount(sets.set_of, weights=(weights * is_shared)[sets.tag_of], minlength=n)
+        tagged = np.flatnonzero(totals)
+        similarities[tagged] = similarity_of_share(shared[tagged] / totals[tagged])
+        factors[tagged] = factor(similarities[tagged])
     numbers = values.numbers("tags")
     return similarities[numbers], factors[numbers]
 
