@@ -24,12 +24,14 @@ from shoal.storage.profiles import Profiles
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 
-ADDED_TOGETHER = 200
-"""Notes of one transaction of a bulk upload: the write lock is held for about 20 ms."""
+ADDED_TOGETHER = 32
+"""Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds and then free while
+the next notes are scored, so that single writes need not wait for long."""
 COMPARED = 20
 """Notes that a new one is compared with: so many of the best by words, and as many by reefs."""
-MAX_COMPARED_TERMS = 24
-"""Terms of a new note by which similar ones are looked for: the rarest."""
+MAX_COMPARED_TERMS = 10
+MAX_COMPARED_REEFS = 12
+"""Terms and reefs of a new note by which similar ones are looked for: the rarest and the strongest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ def _candidates(index: NoteIndex, scored: ScoredText) -> list[int]:
     counts = {term: index.n_with(term.term) for term in terms}
     rarest = sorted((term for term in terms if counts[term]), key=lambda term: (counts[term], term.term))
     profile = Profiles.of([scored.profile])
-    query_z = dict(zip(profile.reef_ids.tolist(), profile.z_scores.tolist(), strict=True))
+    strongest = slice(MAX_COMPARED_REEFS)
+    query_z = dict(zip(profile.reef_ids[strongest].tolist(), profile.z_scores[strongest].tolist(), strict=True))
     places = set[int]()
     for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
         matches = np.flatnonzero(raw > 0)
@@ -161,12 +164,13 @@ def _store(
     if prepared:
         write_names(transaction, scorer.data_checksum, scorer.reefs, scorer.islands)
     stored: list[tuple[int, bool]] = []
-    for each in prepared:
+    first_change = rows.next_change(len(prepared)) - len(prepared) + 1 if prepared else 0
+    for change_number, each in enumerate(prepared, first_change):
         note_id = rows.find_text(each.text_hash)
         if note_id is not None:
             rows.repeat(note_id, each.draft, now)
         else:
-            new_id = rows.insert(each.draft, each.text_hash, each.scored, rows.next_change(), now)
+            new_id = rows.insert(each.draft, each.text_hash, each.scored, change_number, now)
             rows.add_history(new_id, "added", {}, now)
         stored.append((new_id, False) if note_id is None else (note_id, True))
     threshold = context.settings.label_threshold

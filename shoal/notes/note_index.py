@@ -33,6 +33,9 @@ Bools = NDArray[np.bool_]
 FACETS = ("kind", "prerequisites", "tags", "categories", "relevance")
 """What a filter or a factor is decided by. Notes with equal values share one number, so each value is decided
 once per search."""
+BYTES_PER_VALUE, BYTES_PER_PLACE = 200, 30
+"""Memory of the objects that hold a value, and of what is derived for each place."""
+NO_RELEVANCE = "[]"
 BLOCK_FACTOR = 2
 """A block is merged with the next one if it has at most this many times its notes."""
 SPARE_PLACES = 1_000
@@ -143,6 +146,8 @@ class Facets:
         self._tags: dict[str, int] = {}
         self._set_of = array("q")
         self._tag_of = array("q")
+        self.n_bytes = 2_000
+        """Memory of the values, about."""
         self._values: tuple[list[str], ...] = tuple([] for _ in FACETS)
         self._numbers: tuple[dict[str, int], ...] = tuple({} for _ in FACETS)
 
@@ -153,6 +158,7 @@ class Facets:
         if number is None:
             number = numbers[value] = len(values)
             values.append(value)
+            self.n_bytes += BYTES_PER_VALUE + len(value)
             if FACETS[facet] == "tags":
                 for tag in json.loads(value):
                     self._set_of.append(number)
@@ -272,8 +278,7 @@ class NoteIndex:
     @functools.cached_property
     def n_bytes(self) -> int:
         """Memory of the arrays and of the values of facets, about."""
-        n_values = sum(len(value) + 150 for name in FACETS for value in self.facets.values(name))
-        return 2_000 + n_values + 20 * len(self) + sum(block.n_bytes for block in self.blocks)
+        return self.facets.n_bytes + BYTES_PER_PLACE * len(self) + sum(block.n_bytes for block in self.blocks)
 
     @functools.cached_property
     def lengths(self) -> tuple[Ints, Ints]:
@@ -361,6 +366,11 @@ class NoteIndex:
         """Return the number of each note's value of a facet."""
         row = FACETS.index(name)
         return np.concatenate([np.empty(0, dtype=np.int32), *(block.facets[row] for block in self.blocks)])
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any note has or had a relevance."""
+        return any(value != NO_RELEVANCE for value in self.facets.values("relevance"))
 
     @property
     def tag_sets(self) -> TagSets:

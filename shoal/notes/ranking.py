@@ -346,15 +346,17 @@ def _relevances(
     values: _FacetValues, environment_tags: Sequence[str], k: int, settings: Settings
 ) -> tuple[Doubles, Doubles, Bools]:
     """(average or NaN, part of the score, whether the note is not filtered) of each note."""
+    n = len(values.places)
+    if not environment_tags or not values.index.is_judged:
+        return np.full(n, math.nan), np.zeros(n), np.ones(n, dtype=np.bool_)
     averages, parts = values.table("relevance", math.nan), values.table("relevance", 0.0)
     passes = np.ones(len(averages), dtype=np.bool_)
-    if environment_tags:
-        for number, value in values.distinct("relevance"):
-            found = relevance_in(parse_relevance(value), environment_tags)
-            if found.n_evals:
-                averages[number] = found.average
-                parts[number] = boost(found, settings) * relevance_scale(k)
-                passes[number] = not is_filtered(found, settings)
+    for number, value in values.distinct("relevance"):
+        found = relevance_in(parse_relevance(value), environment_tags)
+        if found.n_evals:
+            averages[number] = found.average
+            parts[number] = boost(found, settings) * relevance_scale(k)
+            passes[number] = not is_filtered(found, settings)
     numbers = values.numbers("relevance")
     return averages[numbers], parts[numbers], passes[numbers]
 
