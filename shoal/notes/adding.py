@@ -24,7 +24,7 @@ from shoal.storage.profiles import Profiles
 from shoal.storage.reef_names import write_names
 from shoal.support.clock import timestamp
 
-ADDED_TOGETHER = 32
+ADDED_TOGETHER = 16
 """Notes of one transaction of a bulk upload. The write lock is held for a few milliseconds and then free while
 the next notes are scored, so that single writes need not wait for long."""
 COMPARED = 20
@@ -147,7 +147,9 @@ def _candidates(index: NoteIndex, scored: ScoredText) -> list[int]:
     rarest = sorted((term for term in terms if counts[term]), key=lambda term: (counts[term], term.term))
     profile = Profiles.of([scored.profile])
     strongest = slice(MAX_COMPARED_REEFS)
-    query_z = dict(zip(profile.reef_ids[strongest].tolist(), profile.z_scores[strongest].tolist(), strict=True))
+    query_z = dict(
+        zip(profile.reef_ids[strongest].tolist(), profile.z_scores[strongest].tolist(), strict=True)
+    )
     places = set[int]()
     for raw in (bm25(index, rarest[:MAX_COMPARED_TERMS]), index.overlaps(query_z)):
         matches = np.flatnonzero(raw > 0)

@@ -1,8 +1,8 @@
 """The index of one owner's notes, in memory: which notes have a term or a reef, and what filters need.
 
-An index is a value: an update returns a new one, which shares the blocks that did not change. A block holds
-some notes in arrays. An update adds a block with the changed notes and hides their old places; blocks of
-similar size are merged, so there are few, and a note is copied about log2(n) times.
+An index is a value: an update returns a new one, which shares what did not change. A block holds some notes
+in arrays. An update adds a block with the changed notes and hides their old places; blocks of similar size are
+merged, so there are few, and a note is copied about log2(n) times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.index.overlaps import Z_UNIT
-from shoal.index.ragged import expand, firsts_of_runs, starts_of
+from shoal.index.ragged import expand, firsts_of_runs, joined, starts_of
 from shoal.index.reef_weights import reef_weights
 from shoal.note_models import TagRelevance
 from shoal.storage.notes import IndexRow
@@ -38,6 +38,8 @@ BYTES_PER_VALUE, BYTES_PER_PLACE = 200, 30
 NO_RELEVANCE = "[]"
 BLOCK_FACTOR = 2
 """A block is merged with the next one if it has at most this many times its notes."""
+SMALL_BLOCK = 256
+"""A block of at most this many notes is merged with any later one, which takes less than a millisecond."""
 SPARE_PLACES = 1_000
 """Places of hidden notes that an index may have beside as many as active notes."""
 
@@ -139,6 +141,32 @@ class TagSets(NamedTuple):
     tag_of: Ints
 
 
+class Totals(NamedTuple):
+    """The number of notes, and of the terms of their texts and of their titles."""
+
+    n_notes: int
+    n_text: int
+    n_title: int
+
+
+NONE = Totals(0, 0, 0)
+
+
+class Occurrences(NamedTuple):
+    """The active notes with a term, i64 (m,) each: distinct places, how often it is in the text and in the
+    title, and the terms of text and title."""
+
+    places: Ints
+    in_text: Ints
+    in_title: Ints
+    text: Ints
+    title: Ints
+
+
+_NOTHING = np.empty(0, dtype=np.int64)
+NO_OCCURRENCES = Occurrences(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+
+
 class Facets:
     """The distinct values of each facet of one owner's notes, by number."""
 
@@ -176,22 +204,51 @@ class Facets:
 
 
 @dataclass(frozen=True, eq=False)
-class NoteIndex:
-    """The active notes of one owner after a change. A place is the place of a note in all blocks, one after
-    the other, hidden notes included.
+class Part:
+    """A block without its hidden notes: those that are no longer active, or are in a later block.
 
-    lives   for each block, bool (n,): whether the note is active and not in a later block; None if all are
+    live   bool (n,); None if no note is hidden
     """
 
+    block: Block
+    live: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    @functools.cached_property
+    def totals(self) -> Totals:
+        block, live = self.block, slice(None) if self.live is None else self.live
+        text = int((block.token_starts[1:] - block.title_ends)[live].sum())
+        title = int((block.title_ends - block.token_starts[:-1])[live].sum())
+        return Totals(len(block.note_ids[live]), text, title)
+
+    def without(self, note_ids: Ints) -> Part:
+        """Return the part with more hidden notes, given by ids that need not be in it."""
+        block = self.block
+        ordinals = np.searchsorted(block.note_ids, note_ids)
+        ordinals[ordinals == len(block)] = 0
+        ordinals = ordinals[block.note_ids[ordinals] == note_ids]
+        if not len(ordinals):
+            return self
+        live = np.ones(len(block), dtype=np.bool_) if self.live is None else self.live.copy()
+        live[ordinals] = False
+        return Part(block, live)
+
+
+@dataclass(frozen=True, eq=False)
+class NoteIndex:
+    """The active notes of one owner after a change. A place is the place of a note in all parts, one after the
+    other, hidden notes included."""
+
     change_number: int
-    blocks: tuple[Block, ...]
-    lives: tuple[Bools | None, ...]
+    parts: tuple[Part, ...]
     terms: TermNumbers
     facets: Facets
 
     @classmethod
     def empty(cls, terms: TermNumbers) -> NoteIndex:
-        return cls(0, (), (), terms, Facets())
+        return cls(0, (), terms, Facets())
 
     def updated(self, rows: Iterable[IndexRow], change_number: int, data_checksum: str) -> NoteIndex:
         """Return the index after these changes, the last of which has this number.
@@ -199,19 +256,15 @@ class NoteIndex:
         Profiles by other data than that of the checksum are left out: their reefs cannot be compared.
         """
         newest = {row.id: row for row in rows}
-        lives = list(self.lives)
-        for i, block in enumerate(self.blocks):
-            lives[i] = _without(block, lives[i], newest)
-        blocks = list(self.blocks)
+        changed = np.fromiter(newest, dtype=np.int64, count=len(newest))
+        parts = [part.without(changed) for part in self.parts]
+        parts = [part for part in parts if part.totals.n_notes]
         active = [row for row in newest.values() if row.is_active]
         if active:
-            blocks.append(_block(self._columns(active, data_checksum)))
-            lives.append(None)
-        while len(blocks) > 1 and len(blocks[-2]) <= BLOCK_FACTOR * len(blocks[-1]):
-            parts = [_live_columns(*each) for each in zip(blocks[-2:], lives[-2:], strict=True)]
-            blocks[-2:] = [_block(_joined(parts))]
-            lives[-2:] = [None]
-        return NoteIndex(change_number, tuple(blocks), tuple(lives), self.terms, self.facets)
+            parts.append(Part(_block(self._columns(active, data_checksum))))
+        while len(parts) > 1 and len(parts[-2]) <= max(BLOCK_FACTOR * len(parts[-1]), SMALL_BLOCK):
+            parts[-2:] = [Part(_block(_joined([_live_columns(part) for part in parts[-2:]])))]
+        return NoteIndex(change_number, tuple(parts), self.terms, self.facets)
 
     def _columns(self, rows: Sequence[IndexRow], data_checksum: str) -> _Columns:
         titles, texts = zip(*(row.words.decode().split("\n", 1) for row in rows), strict=True)
@@ -245,63 +298,47 @@ class NoteIndex:
 
     @functools.cached_property
     def starts(self) -> Ints:
-        """The first place of each block, and the end."""
-        return starts_of(np.array([len(block) for block in self.blocks], dtype=np.int64))
+        """The first place of each part, and the end."""
+        return starts_of(np.array([len(part) for part in self.parts], dtype=np.int64))
 
     def __len__(self) -> int:
         """Return the number of places."""
         return int(self.starts[-1])
 
     @functools.cached_property
-    def live(self) -> Bools:
-        """Whether the note at each place is active."""
-        mask = np.ones(len(self), dtype=np.bool_)
-        for (start, end), live in zip(self._spans(), self.lives, strict=True):
-            if live is not None:
-                mask[start:end] = live
-        return mask
+    def totals(self) -> Totals:
+        """Numbers of the active notes."""
+        return (
+            Totals(*map(sum, zip(*(part.totals for part in self.parts), strict=True))) if self.parts else NONE
+        )
+
+    @property
+    def n_active(self) -> int:
+        return self.totals.n_notes
 
     @functools.cached_property
     def note_ids(self) -> Ints:
         """The id of the note at each place."""
-        return np.concatenate([np.empty(0, dtype=np.int64), *(block.note_ids for block in self.blocks)])
+        return np.concatenate([_NOTHING, *(part.block.note_ids for part in self.parts)])
 
-    @functools.cached_property
-    def n_active(self) -> int:
-        return int(np.count_nonzero(self.live))
-
-    @functools.cached_property
+    @property
     def is_sparse(self) -> bool:
         """Whether so many notes are hidden that the index should be read anew."""
         return len(self) > 2 * self.n_active + SPARE_PLACES
 
-    @functools.cached_property
+    @property
     def n_bytes(self) -> int:
         """Memory of the arrays and of the values of facets, about."""
-        return self.facets.n_bytes + BYTES_PER_PLACE * len(self) + sum(block.n_bytes for block in self.blocks)
-
-    @functools.cached_property
-    def lengths(self) -> tuple[Ints, Ints]:
-        """The terms of text and title of the note at each place."""
-        both = [np.empty((2, 0), dtype=np.int64)]
-        for block in self.blocks:
-            starts, ends = block.token_starts[:-1], block.token_starts[1:]
-            both.append(np.stack([ends - block.title_ends, block.title_ends - starts]))
-        text, title = np.concatenate(both, axis=1)
-        return text, title
-
-    @functools.cached_property
-    def total_lengths(self) -> tuple[int, int]:
-        """The terms of all active texts and titles."""
-        text, title = self.lengths
-        return int(text[self.live].sum()), int(title[self.live].sum())
+        blocks = sum(part.block.n_bytes for part in self.parts)
+        return self.facets.n_bytes + BYTES_PER_PLACE * len(self) + blocks
 
     def place_of(self, note_id: int) -> int | None:
         """Return the place of an active note, or None."""
-        for block, live, start in zip(self.blocks, self.lives, self.starts.tolist(), strict=False):
-            ordinal = int(np.searchsorted(block.note_ids, note_id))
-            is_here = ordinal < len(block) and block.note_ids[ordinal] == note_id
-            if is_here and (live is None or live[ordinal]):
+        for part, start in zip(self.parts, self.starts.tolist(), strict=False):
+            note_ids = part.block.note_ids
+            ordinal = int(np.searchsorted(note_ids, note_id))
+            is_here = ordinal < len(part) and note_ids[ordinal] == note_id
+            if is_here and (part.live is None or part.live[ordinal]):
                 return int(start) + ordinal
         return None
 
@@ -316,31 +353,21 @@ class NoteIndex:
         number = self.terms.find(term)
         if number is None:
             return NO_OCCURRENCES
-        parts = []
-        for block, live, start in zip(self.blocks, self.lives, self.starts.tolist(), strict=False):
-            tokens = block.tokens_of(number)
-            notes = block.notes[tokens]
-            if not len(notes):
-                continue
-            is_title = block.positions[tokens] < block.title_ends[notes]
-            if live is not None:
-                is_live = live[notes]
-                notes, is_title = notes[is_live], is_title[is_live]
-            firsts = firsts_of_runs(notes)
-            if len(firsts):
-                titles = np.add.reduceat(is_title, firsts, dtype=np.int64)
-                counts = np.diff(firsts, append=len(notes))
-                parts.append((notes[firsts].astype(np.int64) + start, counts - titles, titles))
-        if not parts:
-            return NO_OCCURRENCES
-        return Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        found = [
+            _occurrences(part, number, start)
+            for part, start in zip(self.parts, self.starts.tolist(), strict=False)
+        ]
+        found = [each for each in found if len(each.places)]
+        if len(found) < 2:
+            return found[0] if found else NO_OCCURRENCES
+        return Occurrences(*map(np.concatenate, zip(*found, strict=True)))
 
     def n_with(self, term: str) -> int:
         """Return about how many notes have a term: hidden notes and repetitions count too."""
         number = self.terms.find(term)
         if number is None:
             return 0
-        slices = (block.tokens_of(number) for block in self.blocks)
+        slices = (part.block.tokens_of(number) for part in self.parts)
         return sum(tokens.stop - tokens.start for tokens in slices)
 
     # Reefs
@@ -349,15 +376,16 @@ class NoteIndex:
         """Return the overlap of each note's reefs with the z-scores of a query by reef id, in units of
         1 / `shoal.index.overlaps.OVERLAP_UNIT`; 0 for hidden notes."""
         totals = np.zeros(len(self), dtype=np.int64)
-        for block, (start, end) in zip(self.blocks, self._spans(), strict=True):
-            own = totals[start:end]
+        for part, (start, end) in zip(self.parts, itertools.pairwise(self.starts.tolist()), strict=True):
+            block, own = part.block, totals[start:end]
             for reef_id, z in query_z.items():
                 first, last = block.reef_starts[reef_id : reef_id + 2].tolist()
                 products = block.reef_weights[first:last].astype(np.int64)
                 products *= round(z * Z_UNIT)
                 # The notes of a reef are distinct.
                 own[block.reef_notes[first:last]] += products
-        totals *= self.live
+            if part.live is not None:
+                own *= part.live
         return totals
 
     # Facets
@@ -365,7 +393,7 @@ class NoteIndex:
     def facet(self, name: str) -> NDArray[np.int32]:
         """Return the number of each note's value of a facet."""
         row = FACETS.index(name)
-        return np.concatenate([np.empty(0, dtype=np.int32), *(block.facets[row] for block in self.blocks)])
+        return np.concatenate([np.empty(0, dtype=np.int32), *(part.block.facets[row] for part in self.parts)])
 
     @property
     def is_judged(self) -> bool:
@@ -381,24 +409,33 @@ class NoteIndex:
     def notes_by_tag(self) -> dict[str, int]:
         """Count the active notes that have each tag."""
         sets = self.tag_sets
-        n_notes = np.bincount(self.facet("tags")[self.live], minlength=len(self.facets.values("tags")))
+        numbers = [part.block.facets[FACETS.index("tags")][_shown(part)] for part in self.parts]
+        n_notes = np.bincount(joined(numbers), minlength=len(self.facets.values("tags")))
         counts = np.bincount(sets.tag_of, weights=n_notes[sets.set_of], minlength=len(sets.tags))
         return dict(zip(sets.tags, counts.astype(np.int64).tolist(), strict=True))
 
-    def _spans(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.starts.tolist()))
+
+def _shown(part: Part) -> Bools | slice:
+    return slice(None) if part.live is None else part.live
 
 
-class Occurrences(NamedTuple):
-    """The notes with a term: i64 (m,), distinct places, and how often it is in the text and in the title."""
-
-    places: Ints
-    in_text: Ints
-    in_title: Ints
-
-
-_NOTHING = np.empty(0, dtype=np.int64)
-NO_OCCURRENCES = Occurrences(_NOTHING, _NOTHING, _NOTHING)
+def _occurrences(part: Part, term: int, start: int) -> Occurrences:
+    block = part.block
+    tokens = block.tokens_of(term)
+    notes = block.notes[tokens]
+    is_title = block.positions[tokens] < block.title_ends[notes]
+    if part.live is not None:
+        is_live = part.live[notes]
+        notes, is_title = notes[is_live], is_title[is_live]
+    if not len(notes):
+        return NO_OCCURRENCES
+    firsts = firsts_of_runs(notes)
+    in_title = np.add.reduceat(is_title, firsts, dtype=np.int64)
+    in_text = np.diff(firsts, append=len(notes)) - in_title
+    found = notes[firsts]
+    ends = block.title_ends[found]
+    text, title = block.token_starts[1:][found] - ends, ends - block.token_starts[:-1][found]
+    return Occurrences(found.astype(np.int64) + start, in_text, in_title, text, title)
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -412,22 +449,9 @@ def parse_relevance(value: str) -> dict[str, TagRelevance]:
     return {tag: TagRelevance(*each) for tag, *each in json.loads(value)}
 
 
-def _without(block: Block, live: Bools | None, gone: Mapping[int, Any]) -> Bools | None:
-    """The live notes of a block without those of some ids."""
-    ids = np.fromiter(gone, dtype=np.int64, count=len(gone))
-    ordinals = np.searchsorted(block.note_ids, ids)
-    ordinals[ordinals == len(block)] = 0
-    ordinals = ordinals[block.note_ids[ordinals] == ids]
-    if not len(ordinals):
-        return live
-    remaining = np.ones(len(block), dtype=np.bool_) if live is None else live.copy()
-    remaining[ordinals] = False
-    return remaining
-
-
-def _live_columns(block: Block, live: Bools | None) -> _Columns:
-    """The live notes of a block, as they were before it was built."""
-    n = len(block)
+def _live_columns(part: Part) -> _Columns:
+    """The notes of a part, as they were before its block was built."""
+    block, n = part.block, len(part)
     tokens = np.empty(len(block.positions), dtype=np.uint32)
     tokens[block.positions] = np.repeat(block.terms, np.diff(block.term_starts))
     reef_ids = np.repeat(np.arange(MAX_REEFS, dtype=np.uint8), np.diff(block.reef_starts))
@@ -442,7 +466,7 @@ def _live_columns(block: Block, live: Bools | None) -> _Columns:
         block.reef_weights[by_note],
         block.facets,
     )
-    return columns if live is None else _chosen(columns, np.flatnonzero(live))
+    return columns if part.live is None else _chosen(columns, np.flatnonzero(part.live))
 
 
 def _chosen(columns: _Columns, ordinals: Ints) -> _Columns:

@@ -225,9 +225,8 @@ class Statistics(NamedTuple):
 
 def statistics_of(index: NoteIndex) -> Statistics:
     """Return the statistics of an owner's active notes."""
-    n = max(index.n_active, 1)
-    text, title = index.total_lengths
-    return Statistics(index.n_active, text / n, title / n)
+    n_notes, n_text, n_title = index.totals
+    return Statistics(n_notes, n_text / max(n_notes, 1), n_title / max(n_notes, 1))
 
 
 def bm25(
@@ -244,21 +243,20 @@ def bm25(
         found = index.occurrences(term.term)
         if len(found.places):
             scale = UNIT * (bm25.k1 + 1) * math.sqrt(term.frequency) * idf(statistics.n, len(found.places))
-            frequency = _frequency(index, found, statistics, bm25)
+            frequency = _frequency(found, statistics, bm25)
             impacts = np.maximum(np.rint(scale * frequency / (frequency + bm25.k1)), 1.0)
             totals[found.places] += impacts.astype(np.int64)
     return totals
 
 
-def _frequency(index: NoteIndex, found: Occurrences, statistics: Statistics, bm25: Bm25) -> Doubles:
+def _frequency(found: Occurrences, statistics: Statistics, bm25: Bm25) -> Doubles:
     """The weighted frequency of a term in some notes."""
 
     def norm(lengths: Ints, mean: float) -> Doubles:
-        return 1 - bm25.b + bm25.b * (lengths[found.places] / (mean or 1.0))
+        return 1 - bm25.b + bm25.b * (lengths / (mean or 1.0))
 
-    text, title = index.lengths
-    frequency: Doubles = bm25.weights.text * found.in_text / norm(text, statistics.mean_text)
-    frequency += bm25.weights.title * found.in_title / norm(title, statistics.mean_title)
+    frequency: Doubles = bm25.weights.text * found.in_text / norm(found.text, statistics.mean_text)
+    frequency += bm25.weights.title * found.in_title / norm(found.title, statistics.mean_title)
     return frequency
 
 
