@@ -82,7 +82,10 @@ def line(name: str, seconds: Sequence[float], target: str) -> None:
 
 
 def keep_adding(
-    database: Path, folder: Path, is_ready: multiprocessing.synchronize.Event, is_over: multiprocessing.synchronize.Event
+    database: Path,
+    folder: Path,
+    is_ready: multiprocessing.synchronize.Event,
+    is_over: multiprocessing.synchronize.Event,
 ) -> None:
     """Add notes of another owner until told to stop."""
     with Engine(database) as engine:
@@ -114,7 +117,9 @@ def measure_large(database: Path, folder: Path, n_notes: int) -> None:
         line(f"{n_notes:,} notes: search", searches, "target: p95 <= 30 ms")
         recalls = [seconds_of(lambda query=query: notes.recall(query)) for query in queries]
         line(f"{n_notes:,} notes: recall", recalls, "")
-        alone = [seconds_of(lambda text=text: notes.add(text)) for text in itertools.islice(fresh(folder, 4), ADDS)]
+        alone = [
+            seconds_of(lambda text=text: notes.add(text)) for text in itertools.islice(fresh(folder, 4), ADDS)
+        ]
         line(f"{n_notes:,} notes: add, alone", alone, "")
         context = multiprocessing.get_context("spawn")
         is_ready, is_over = context.Event(), context.Event()
@@ -122,7 +127,10 @@ def measure_large(database: Path, folder: Path, n_notes: int) -> None:
         adder.start()
         try:
             is_ready.wait()
-            adds = [seconds_of(lambda text=text: notes.add(text)) for text in itertools.islice(fresh(folder, 5), ADDS)]
+            adds = [
+                seconds_of(lambda text=text: notes.add(text))
+                for text in itertools.islice(fresh(folder, 5), ADDS)
+            ]
         finally:
             is_over.set()
             adder.join()
@@ -149,7 +157,10 @@ def measure_owners(database: Path, folder: Path, n_owners: int, per_owner: int, 
                 notes.add_many(itertools.islice(source, per_owner))
                 n_added += per_owner
         if n_added:
-            print(f"{n_added:,} notes added: {n_added / (time.perf_counter() - began):,.0f} a second", flush=True)
+            print(
+                f"{n_added:,} notes added: {n_added / (time.perf_counter() - began):,.0f} a second",
+                flush=True,
+            )
     sample = list(itertools.islice(texts(folder), 5_000))
     n_foreign = 0
     with Engine(database) as engine:
@@ -165,25 +176,39 @@ def measure_owners(database: Path, folder: Path, n_owners: int, per_owner: int, 
             ids = [item.metadata["note_id"] for item in found.results]
             with engine.database.snapshot() as snapshot:
                 for note_id in ids:
-                    n_foreign += snapshot.value("SELECT owner FROM notes WHERE id = :id", {"id": note_id}) != owner
+                    n_foreign += (
+                        snapshot.value("SELECT owner FROM notes WHERE id = :id", {"id": note_id}) != owner
+                    )
             return seconds
 
         owners = [f"owner{number}" for number in generator.sample(range(n_owners), min(n_owners, 1_000))]
         size = f"{n_owners:,} owners x {per_owner}"
-        line(f"{size}: recall without an index in memory", [recall(owner) for owner in owners], "target: p95 <= 30 ms")
-        line(f"{size}: recall with an index in memory", [recall(owner) for owner in owners], "target: p95 <= 30 ms")
+        line(
+            f"{size}: recall without an index in memory",
+            [recall(owner) for owner in owners],
+            "target: p95 <= 30 ms",
+        )
+        line(
+            f"{size}: recall with an index in memory",
+            [recall(owner) for owner in owners],
+            "target: p95 <= 30 ms",
+        )
         everyone = [recall(f"owner{generator.randrange(n_owners)}") for _ in range(n_recalls)]
         line(f"{size}: {n_recalls:,} random recalls", everyone, "target: p95 <= 30 ms")
         print(f"foreign notes in {n_recalls + 2 * len(owners):,} recalls: {n_foreign}  target: 0")
         n_refused, before = 0, n_foreign
         for i in range(HOSTILE):
             base = HOSTILE_OWNERS[i % len(HOSTILE_OWNERS)]
-            owner = base.replace("1", str(generator.randrange(n_owners))) if i >= len(HOSTILE_OWNERS) else base
+            owner = (
+                base.replace("1", str(generator.randrange(n_owners))) if i >= len(HOSTILE_OWNERS) else base
+            )
             try:
                 recall(owner)
             except ShoalError:
                 n_refused += 1
-        print(f"foreign notes in {HOSTILE:,} hostile recalls ({n_refused} refused): {n_foreign - before}  target: 0")
+        print(
+            f"foreign notes in {HOSTILE:,} hostile recalls ({n_refused} refused): {n_foreign - before}  target: 0"
+        )
     return n_foreign
 
 
@@ -204,7 +229,8 @@ def main() -> int:
             measure_large(database, options.folder, options.notes)
         if options.owners:
             return int(
-                measure_owners(database, options.folder, options.owners, options.per_owner, options.recalls) > 0
+                measure_owners(database, options.folder, options.owners, options.per_owner, options.recalls)
+                > 0
             )
     return 0
 

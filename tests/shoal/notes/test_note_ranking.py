@@ -1,0 +1,149 @@
+"""The ranking of notes equals a model in plain Python, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+from note_model import CATEGORIES, CHECKSUM, TAGS, WORDS, ModelNote, model_notes, rank, subsets
+
+from shoal.models import QueryReef
+from shoal.note_models import TagRelevance
+from shoal.notes.environment import Environment
+from shoal.notes.fusion import NO_RANK, fusion_constant, rank_parts, ranks
+from shoal.notes.note_index import NoteIndex, TermNumbers
+from shoal.notes.ranking import NoteFilters, NoteQuery, NoteRanking, QueryTerm, query_terms, rank_notes
+from shoal.settings import Settings
+
+SETTINGS = Settings()
+
+queries = st.builds(
+    NoteQuery,
+    text=st.just("query"),
+    terms=st.lists(st.sampled_from(WORDS), max_size=4, unique=True).map(
+        lambda words: tuple(QueryTerm(word, word, frequency) for frequency, word in enumerate(words, 1))
+    ),
+    reefs=st.lists(st.integers(0, 4), max_size=3, unique=True).map(
+        lambda ids: tuple(QueryReef(reef_id, str(reef_id), 1.5 + reef_id) for reef_id in ids)
+    ),
+)
+filters = st.builds(
+    NoteFilters,
+    environment=st.none()
+    | st.builds(Environment, os=st.sampled_from(["", "linux"]), tags=subsets((*TAGS, "other"))),
+    category=st.none() | st.sampled_from(CATEGORIES),
+    kind=st.none() | st.sampled_from(["lesson", "atom"]),
+    tags=st.just(()) | subsets(TAGS),
+    shown=st.sets(st.integers(1, 12)).map(sorted).map(tuple),
+)
+
+
+def index_of(notes: list[ModelNote]) -> NoteIndex:
+    index = NoteIndex.empty(TermNumbers())
+    half = len(notes) // 2
+    for change, part in enumerate((notes[:half], notes[half:]), 1):
+        index = index.updated([note.row() for note in part], change, CHECKSUM)
+    return index
+
+
+@given(
+    notes=st.lists(model_notes(st.integers(1, 30)), max_size=30, unique_by=lambda note: note.id),
+    query=queries,
+    filters=filters,
+)
+@given_settings(max_examples=80)
+def test_ranking_equals_model(notes: list[ModelNote], query: NoteQuery, filters: NoteFilters) -> None:
+    ranking = rank_notes(index_of(notes), query, filters, SETTINGS)
+    model = rank(notes, query, filters, SETTINGS)
+    assert set(ranking.note_ids.tolist()) == set(model)
+    for note_id, expected in model.items():
+        ordinal = ranking.ordinal_of(note_id)
+        assert ordinal is not None
+        scores = ranking.scores(ordinal)
+        assert (scores.words_part, scores.reefs_part) == (expected.words_part, expected.reefs_part)
+        assert scores.affinity == pytest.approx(expected.affinity)
+        assert scores.relevance_part == pytest.approx(expected.relevance_part)
+        failed = tuple(step.name for step in ranking.steps if not step.passes[ordinal])
+        assert failed == expected.failed
+        # The parts give the score exactly, as an explanation shows them.
+        assert scores.fused == scores.words_part + scores.reefs_part
+        assert scores.final == scores.fused * scores.affinity + scores.relevance_part
+    check_order(ranking)
+
+
+def check_order(ranking: NoteRanking) -> None:
+    order = ranking.first(len(ranking.places))
+    keys = [(-ranking.final[ordinal], ranking.note_ids[ordinal]) for ordinal in order]
+    assert keys == sorted(keys)
+    assert len(order) == np.count_nonzero(ranking.is_result)
+    for n in range(1, len(order)):
+        assert ranking.first(n) == order[:n]
+    assert [ranking.rank_of(ordinal) for ordinal in order] == list(range(1, len(order) + 1))
+
+
+@given(raw=st.lists(st.integers(0, 5)), k=st.integers(1, 9))
+def test_equal_scores_share_a_rank(raw: list[int], k: int) -> None:
+    found = ranks(np.array(raw, dtype=np.int64))
+    expected = [sum(other > score for other in raw) if score > 0 else NO_RANK for score in raw]
+    assert found.tolist() == expected
+    parts = rank_parts(found, k).tolist()
+    assert parts == [0.0 if rank == NO_RANK else 1 / (k + rank) for rank in expected]
+
+
+def test_constant_of_fusion_grows_with_the_notes() -> None:
+    assert [fusion_constant(n) for n in (0, 1, 9, 10, 50, 100_000)] == [1, 1, 1, 2, 10, 20_000]
+    # Of 50 notes, the tenth has about half of the score of the first, as 002 says.
+    k = fusion_constant(50)
+    assert (1 / k) / (1 / (k + 9)) == pytest.approx(1.9)
+
+
+def one_match(tags: tuple[str, ...], relevance: dict[str, TagRelevance], n: int = 1) -> NoteRanking:
+    """The ranking of one judged note among others, in an environment with the tag `go`."""
+    notes = [ModelNote(1, text=("ash",), tags=tags, relevance=relevance)]
+    notes += [ModelNote(2 + i, text=("bay",)) for i in range(n - 1)]
+    query = NoteQuery("ash", (QueryTerm("ash", "ash", 1),), ())
+    return rank_notes(index_of(notes), query, NoteFilters(Environment(tags=("go",))), SETTINGS)
+
+
+def test_tag_affinity_goes_from_0_3_to_1_7() -> None:
+    assert one_match(("go",), {}).scores(0).affinity == pytest.approx(1.7)
+    assert one_match(("web",), {}).scores(0).affinity == pytest.approx(0.3)
+    assert one_match((), {}).scores(0).affinity == 1.0
+    neutral = one_match(("go",), {}).scores(0)
+    assert neutral.final == neutral.fused * neutral.affinity
+
+
+@pytest.mark.parametrize(("n", "share"), [(1, 1.0), (100, 1.0), (104, 1.0), (200, 0.5), (1_000, 0.1)])
+def test_relevance_adds_the_same_share_of_the_best_score_in_many_notes(n: int, share: float) -> None:
+    scores = one_match((), {"go": TagRelevance(1.0, 4, 0)}, n).scores(0)
+    assert scores.relevance == 1.0
+    assert scores.relevance_part == pytest.approx(0.01 * share)
+
+
+def test_note_is_filtered_only_with_enough_evidence_against_it() -> None:
+    for n_negative, score, is_result in ((2, -1.0, True), (3, -0.09, True), (3, -0.11, False)):
+        ranking = one_match((), {"go": TagRelevance(score, 0, n_negative)})
+        assert ranking.is_result.tolist() == [is_result], (n_negative, score)
+
+
+def test_query_terms_are_stems_without_stop_words() -> None:
+    terms = query_terms("The ashes and the ASH, then the volcanoes' lava; it's -lava \"quoted\"", 10)
+    assert [(term.term, term.frequency) for term in terms] == [
+        ("ash", 2),
+        ("volcano", 1),
+        ("lava", 2),
+        ("quot", 1),
+    ]
+    assert [term.word for term in terms][0] == "ashes"
+    assert len(query_terms("one two three four five six", 2)) == 2
+    assert query_terms("the of and it", 10) == ()
+
+
+def test_no_score_is_lost_by_rounding() -> None:
+    assert not any(math.isnan(getattr(one_match(("go",), {}).scores(0), name)) for name in ("final", "fused"))
+    assert dataclasses.asdict(one_match((), {}).scores(0))["reefs_rank"] is None
